@@ -1,4 +1,4 @@
-//! What a case is, what it gets to work with, and how the list of them is run.
+//! Conformance cases: what a case is, its test fixture, and the test harness that runs the list.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -16,8 +16,8 @@ use crate::model::{Runs, check_model};
 /// One empty store under test.
 #[async_trait]
 pub trait Subject: Send + Sync + 'static {
-    /// A handle on the store. Each call gives one of its own: another connection, where the store
-    /// has connections.
+    /// Opens a handle to the store. Each call gives a separate one: another connection, where the
+    /// store has connections.
     async fn open(&self) -> Arc<dyn Store>;
 
     /// Lets time pass on the store's clock.
@@ -29,13 +29,13 @@ pub trait Subject: Send + Sync + 'static {
     /// Sets the calendar under the store's clock back, without time passing.
     async fn set_back(&self, duration: Duration);
 
-    /// Has the store remove everything that is past its retention now.
+    /// Makes the store remove everything that is past its retention now.
     async fn sweep(&self);
 }
 
-/// What a case works with: a store of its own, empty, and its clock.
+/// The fixture of a case: its own empty store, and the store's clock.
 pub(crate) struct World {
-    /// A handle on the store.
+    /// A handle to the store.
     pub(crate) store: Arc<dyn Store>,
     subject: Box<dyn Subject>,
     others: Mutex<Vec<Arc<dyn Store>>>,
@@ -47,13 +47,13 @@ impl World {
         Self { store, subject: Box::new(subject), others: Mutex::default() }
     }
 
-    /// Another handle on the same store.
+    /// Opens another handle to the same store.
     pub(crate) async fn another(&self) -> Arc<dyn Store> {
         self.subject.open().await
     }
 
-    /// The nth of some other handles, each opened when it is first asked for and kept for the
-    /// rounds to come: a race is closer between those who need not connect first.
+    /// The nth of some other handles, each opened on first use and kept for later rounds: a race is
+    /// closer if no racer has to connect first.
     pub(crate) async fn nth(&self, nth: usize) -> Arc<dyn Store> {
         let mut others = self.others.lock().await;
         while others.len() <= nth {
@@ -77,13 +77,13 @@ impl World {
         self.subject.set_back(duration).await;
     }
 
-    /// Has the store remove everything that is past its retention now.
+    /// Makes the store remove everything that is past its retention now.
     pub(crate) async fn sweep(&self) {
         self.subject.sweep().await;
     }
 }
 
-/// A claim about every store, and how to see whether it is true.
+/// A claim about every store, and its check.
 pub(crate) struct Case {
     /// The claim, as a path: `log::second_creator_is_refused`.
     pub(crate) name: String,
@@ -124,7 +124,7 @@ fn all() -> Vec<Case> {
     .collect()
 }
 
-/// Runs every case, each on a store of its own, as a test harness would, and exits.
+/// Runs every case, each on its own store, as a test harness would, and exits.
 pub fn main<S, F>(make: impl Fn() -> F + Send + Sync + 'static)
 where
     S: Subject,
@@ -140,12 +140,12 @@ where
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 
-/// The promises that each case is about, by the case's name.
+/// The promises of each case, by the case's name.
 pub fn promises() -> Vec<(String, &'static str)> {
     all().into_iter().map(|case| (case.name, case.promises)).collect()
 }
 
-/// What came of the suite when nobody was to be told.
+/// The result of a run without output.
 #[derive(Debug)]
 pub struct Report {
     /// How many tests passed.
@@ -154,8 +154,8 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// Runs every case as [`main`] does and tells what came of it, to show that the suite fails a store
-/// that is wrong.
+/// Runs every case as [`main`] does and returns the result, to show that the suite fails a wrong
+/// store.
 pub fn run_quietly<S, F>(make: impl Fn() -> F + Send + Sync + 'static) -> Report
 where
     S: Subject,
@@ -171,7 +171,7 @@ where
     report
 }
 
-/// How many random histories are part of the suite, from another seed each time. `./test --long`
+/// How many random histories are part of the suite, from a new seed each time. `./test --long`
 /// tries many more.
 const HISTORIES: u32 = 64;
 
@@ -196,7 +196,7 @@ where
 }
 
 impl Case {
-    /// This case, on a store that is made for it.
+    /// Binds this case to a store that is made for it.
     fn on<S, F>(self, make: Arc<impl Fn() -> F + Send + Sync + 'static>) -> Test
     where
         S: Subject,

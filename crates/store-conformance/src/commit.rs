@@ -1,5 +1,4 @@
-//! Cases about the commit: all or nothing, how it is judged, how it is sent again, and what is
-//! built from it.
+//! Commit cases: atomicity, judgement, replay, and locks built from commits.
 
 mod atomic;
 mod judgement;

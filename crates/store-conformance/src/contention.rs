@@ -1,13 +1,12 @@
-//! Many callers at once, over many handles.
+//! Contention: many concurrent callers, over many handles.
 //!
-//! Racers wait at a barrier and then go; what is asserted holds in whatever order they come
-//! through. Every loop is bounded, so that a store that lets nobody through fails instead of
-//! hanging.
+//! Racers wait at a barrier and then go; the assertions hold in every order. Every loop is bounded,
+//! so that a store that accepts no racer fails instead of hanging.
 
 mod leases;
 mod log;
-mod manners;
 mod records;
+mod yielding;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,17 +17,17 @@ use tokio::sync::Barrier;
 use crate::case::{Case, World};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [log::cases(), records::cases(), leases::cases(), manners::cases()]
+    [log::cases(), records::cases(), leases::cases(), yielding::cases()]
         .into_iter()
         .flatten()
         .collect()
 }
 
-/// Racers that are more than this share handles, so that they meet in one handle's queue as well as
-/// in the store. Opening another dozen would take longer than the race.
+/// More racers than this share handles, so that they meet in one handle's queue as well as in the
+/// store. Opening another dozen would take longer than the race.
 const HANDLES: usize = 16;
 
-/// Runs this for all racers at once and gives what each came to.
+/// Runs this for all racers at once and returns each result.
 async fn race<T, F>(
     world: &World,
     racers: usize,

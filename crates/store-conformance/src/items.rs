@@ -1,5 +1,4 @@
-//! Work items as cases expect to find them, and the few steps that nearly every case about leases
-//! begins with.
+//! Expected work items, and the common first steps of the cases about leases.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tidelock_store::{
 
 use crate::sample::{commit, item, lease_one, mark, wake, worker};
 
-/// The least time that a store can tell apart.
+/// The smallest difference of times in a store.
 pub(crate) const INSTANT: Duration = Duration::from_micros(1);
 
 pub(crate) fn secs(seconds: u64) -> Duration {
@@ -27,14 +26,14 @@ pub(crate) async fn items(store: &dyn Store, filter: ItemFilter) -> Vec<Item> {
     store.items(ItemQuery::new(filter)).await.unwrap().items
 }
 
-/// The item with this key in the queue "q", as it stands.
+/// The item with this key in the queue "q".
 pub(crate) async fn item_now(store: &dyn Store, key: &str) -> Item {
     let mut found = items(store, ItemFilter::queue("q").key(NamePattern::is(key))).await;
     assert_eq!(found.len(), 1, "there is one item {key:?}");
     found.remove(0)
 }
 
-/// An item that was just made and has nothing to do.
+/// A new item without work.
 pub(crate) fn idle(key: &str) -> Item {
     Item {
         item: item(key),
@@ -56,7 +55,7 @@ pub(crate) fn idle(key: &str) -> Item {
     }
 }
 
-/// An item that was just made by a wake to this mark.
+/// A new item, made by a wake to this mark.
 pub(crate) fn due(key: &str, to: u64, since: Timestamp) -> Item {
     Item { mark: mark(to), due: Some(since), ..idle(key) }
 }
@@ -91,7 +90,7 @@ pub(crate) async fn leased(store: &dyn Store, key: &str, to: u64) -> Lease {
     lease
 }
 
-/// Ends a lease that stands.
+/// Settles a current lease.
 pub(crate) async fn settle(store: &dyn Store, settlement: Settlement) {
     commit(store, Commit::new().settle(settlement)).await;
 }
@@ -107,18 +106,18 @@ pub(crate) fn every_exit(lease: &Lease) -> [Settlement; 5] {
     ]
 }
 
-/// Holds back all items that there are, so that the next round of a case has the queue to itself.
+/// Defers all items, so that the next round of a case has the queue to itself.
 pub(crate) async fn set_aside(store: &dyn Store) {
     let until = When::In(secs(1_000_000_000));
     store.adjust(ItemFilter::default(), Adjustment::Defer { until }).await.unwrap();
 }
 
-/// The refusal of a commit whose only fault is that this lease is lost.
+/// The conflict of a commit whose only violation is that this lease is lost.
 pub(crate) fn lost(part: Part, lease: &LeaseToken, found: Option<Item>) -> Conflict {
-    Conflict { clashes: vec![lost_part(part, lease, found)] }
+    Conflict { violations: vec![lost_part(part, lease, found)] }
 }
 
-/// The part of a refusal that says that this lease is lost.
+/// The violation for this lost lease.
 pub(crate) fn lost_part(part: Part, lease: &LeaseToken, found: Option<Item>) -> Violation {
     Violation {
         part,

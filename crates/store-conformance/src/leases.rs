@@ -1,5 +1,4 @@
-//! Work items: how they become due, who gets them, how leases end and what an operator does to
-//! them.
+//! Lease cases: how items become due, which worker gets them, how leases end, and bulk operations.
 
 mod adjust;
 mod again;

@@ -1,8 +1,8 @@
-//! The suite that every Tidelock store must pass.
+//! The conformance suite that every Tidelock store must pass.
 //!
-//! It owns its list of cases: an adapter hands over a [`Subject`] and gets every case as a test of
-//! its own. A bug found in one adapter becomes a case for all. Nothing here knows a database; a
-//! case that needs what a store does not have is skipped by the store's declared capabilities,
+//! The suite owns its list of cases: an adapter implements [`Subject`] and gets every case as a
+//! separate test. A bug found in one adapter becomes a case for all. Nothing here knows a database.
+//! A case that needs what a store does not have is skipped by the store's declared capabilities,
 //! visibly.
 //!
 //! ```no_run

@@ -1,5 +1,4 @@
-//! Cases about limits and bad input: accepted at the limit, refused one past it, with nothing
-//! written.
+//! Limits and bad input: accepted at the limit, refused one past it, with nothing written.
 
 mod commits;
 mod json;
@@ -33,7 +32,7 @@ fn assert_over(error: &StoreError, limit: impl Display) {
     );
 }
 
-/// The error is about input that cannot mean anything, and names this.
+/// The error is about meaningless input, and names this.
 fn assert_invalid(error: &StoreError, what: &str) {
     assert_eq!(
         (error.kind(), error.advice()),

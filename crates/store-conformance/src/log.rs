@@ -1,4 +1,4 @@
-//! Cases about the log: appending, deduping, reading, closing and trimming.
+//! Log cases: appends, deduplication, reads, closing and trimming.
 
 mod append;
 mod dedupe;

@@ -1,4 +1,4 @@
-//! The memory store as a subject: the suite's own first adapter.
+//! The in-memory store as a subject: the suite's own first adapter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidelock_store::{ManualClock, MemoryStore, Store};
 
 use crate::case::Subject;
 
-/// A fresh memory store on a clock that the suite moves.
+/// A new in-memory store on a clock that the suite moves.
 #[derive(Debug)]
 pub struct MemorySubject {
     clock: ManualClock,

@@ -1,9 +1,10 @@
-//! Random histories: against a simple model of the contract, and on two stores at once.
+//! Model-based tests: random histories against a simple model of the contract, and on two stores at
+//! once.
 //!
 //! A history is a list of abstract steps, drawn by proptest and shrunk when it fails. Each step
-//! becomes a call on the store, and every returned value is compared: with what the reference in
-//! `model/reference.rs` says, which was written from the words of docs/guarantees.md and knows
-//! nothing of how stores work; or with what another store says.
+//! becomes a call on the store, and every returned value is compared: with the answer of the
+//! reference in `model/reference.rs`, which was written from the text of docs/guarantees.md and
+//! knows nothing of how stores work; or with another store's answer.
 //!
 //! A run counts what happened in it and fails when too little did. It is replayed with
 //! `TIDELOCK_SEED`, and made longer with `TIDELOCK_MODEL_CASES`.
@@ -39,16 +40,16 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// That many, from a seed that is different each time. `TIDELOCK_MODEL_CASES` and
-    /// `TIDELOCK_SEED`, where they are set, count instead.
+    /// This many histories, from a new seed each time. `TIDELOCK_MODEL_CASES` and `TIDELOCK_SEED`
+    /// override both.
     pub fn new(cases: u32) -> Self {
         let seed = variable("TIDELOCK_SEED").unwrap_or_else(|| RandomState::new().hash_one(cases));
         Self { cases: variable("TIDELOCK_MODEL_CASES").unwrap_or(cases), seed }
     }
 
     fn runner(self) -> TestRunner {
-        // What failed is in the message; files of old seeds would outlive the steps that they were
-        // drawn for.
+        // The failure is in the message; files of old seeds would outlive the steps from which they
+        // were drawn.
         let config = Config {
             cases: self.cases,
             failure_persistence: None,
@@ -66,11 +67,10 @@ fn variable<T: std::str::FromStr<Err: Display>>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text:?} is not a number: {e}")))
 }
 
-/// Runs random histories on a store, each on a new one, and compares every answer with the model's.
+/// Runs random histories, each on a new store, and compares every answer with the model's.
 ///
 /// # Panics
-/// If one answer is another, with the shortest history found that shows it; or if too little
-/// happened.
+/// If an answer differs, with the shortest history found that shows it; or if too little happened.
 pub fn check_model<S, F>(make: impl Fn() -> F, runs: Runs)
 where
     S: Subject,

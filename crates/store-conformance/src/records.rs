@@ -1,4 +1,4 @@
-//! Cases about records: writing, counting, expiring and reading.
+//! Record cases: writes, counters, expiry and reads.
 
 mod add;
 pub(crate) mod expect;

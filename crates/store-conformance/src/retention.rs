@@ -1,4 +1,4 @@
-//! Retention: rows that are past it leave the store, and no number that they had comes back.
+//! Retention: rows past it leave the store, and their numbers are not reused.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ cases! { "retention":
 const HOUR: Duration = limits::TOMBSTONE_MEMORY;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Lets time pass, and has whatever is past its retention removed.
+/// Lets time pass, and sweeps.
 async fn pass(world: &World, duration: Duration) {
     world.advance(duration).await;
     world.sweep().await;
@@ -50,7 +50,7 @@ async fn slot(store: &dyn Store) -> Slot {
     store.get_one(&key("k")).await.unwrap()
 }
 
-/// Writes the record this often and deletes it; gives its last revision.
+/// Writes the record this often and deletes it; returns its last revision.
 async fn used(store: &dyn Store, times: i64) -> Revision {
     for number in 1..times {
         commit(store, Commit::new().write(put(number))).await;
@@ -78,7 +78,7 @@ async fn a_deleted_record_reads_as_deleted_until_its_tombstone_is_forgotten(worl
 async fn an_expired_record_reads_as_deleted_until_its_tombstone_is_forgotten(world: World) {
     let store = &*world.store;
     commit(store, Commit::new().write(put(1).expiring(When::In(SECOND)))).await;
-    // Whether or not its value was removed meanwhile.
+    // Whether or not its value was removed in the meantime.
     pass(&world, SECOND).await;
     assert_eq!(slot(store).await, Slot::Deleted(revision(1)));
     pass(&world, HOUR - SECOND).await;
@@ -159,7 +159,7 @@ async fn an_item_made_again_has_a_higher_fence_than_the_forgotten_one(world: Wor
     let store = &*world.store;
     let mut highest = 0;
     for round in 1..=3 {
-        // Leased once more each time, so that counting from 1 would reach what was there before.
+        // Leased once more each time, so that counting from 1 would reach the earlier number.
         for _ in 0..round {
             let lease = leased(store, "a", round).await;
             assert!(lease.fence.get() > highest, "{} came after {highest}", lease.fence);
@@ -233,13 +233,13 @@ async fn an_idle_item_is_forgotten_when_an_adjustment_says_so_and_no_other_is(wo
     assert_eq!(listed(store).await, 3);
 }
 
-/// Appends so many events to a stream.
+/// Appends this many events to a stream.
 async fn filled(store: &dyn Store, name: &str, count: u64) -> u64 {
     let append = Commit::new().append(&stream(name), ExpectedVersion::Any, events(count));
     commit(store, append).await.appends[0].version.get()
 }
 
-/// Takes all events of a stream away, and has it forgotten after a second.
+/// Removes all events of a stream, and has it forgotten after a second.
 async fn emptied(store: &dyn Store, name: &str, last: u64) {
     let close = Append::closing(&stream(name), ExpectedVersion::Exact(version(last)));
     let forget = AfterTrim::Forget(When::In(SECOND));

@@ -1,4 +1,4 @@
-//! Names, events and commits for cases that do not care what they are.
+//! Sample names, events and commits, for cases to which they do not matter.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tidelock_store::{
 
 use crate::case::World;
 
-/// How long leases last in cases that do not care.
+/// The lease duration of cases to which it does not matter.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 pub(crate) fn stream(name: &str) -> StreamName {
@@ -66,7 +66,7 @@ pub(crate) fn value(number: i64) -> RawJson {
     RawJson::new(&number).unwrap()
 }
 
-/// Commits what must be accepted.
+/// Makes a commit that must be accepted.
 pub(crate) async fn commit(store: &dyn Store, commit: Commit) -> Committed {
     match store.commit(commit).await.expect("the commit is answered") {
         CommitOutcome::Committed(committed) => committed,
@@ -74,7 +74,7 @@ pub(crate) async fn commit(store: &dyn Store, commit: Commit) -> Committed {
     }
 }
 
-/// Commits what must be refused.
+/// Makes a commit that must be refused.
 pub(crate) async fn refused(store: &dyn Store, commit: Commit) -> Conflict {
     match store.commit(commit).await.expect("the commit is answered") {
         CommitOutcome::Committed(committed) => panic!("unexpectedly accepted: {committed:?}"),
@@ -98,7 +98,7 @@ pub(crate) async fn lease_one(store: &dyn Store, who: &str) -> Lease {
     leases.pop().expect("an item is due")
 }
 
-/// All that can be read of a small store, to see that a refusal left no trace.
+/// Everything that can be read of a small store, to check that a refusal left no trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Everything {
     pub(crate) heads: Vec<Head>,
@@ -117,7 +117,7 @@ pub(crate) async fn everything(store: &dyn Store) -> Everything {
     }
 }
 
-/// Commits what must be refused, and sees that it left no trace.
+/// Makes a commit that must be refused, and checks that it left no trace.
 pub(crate) async fn refused_whole(store: &dyn Store, commit: Commit) -> Conflict {
     let before = everything(store).await;
     let conflict = refused(store, commit).await;
@@ -125,7 +125,7 @@ pub(crate) async fn refused_whole(store: &dyn Store, commit: Commit) -> Conflict
     conflict
 }
 
-/// Commits what must be an error, and sees that it left no trace.
+/// Makes a commit that must fail, and checks that it left no trace.
 pub(crate) async fn failed(store: &dyn Store, commit: Commit) -> StoreError {
     let before = everything(store).await;
     let error = store.commit(commit).await.expect_err("the commit is an error");
@@ -134,8 +134,8 @@ pub(crate) async fn failed(store: &dyn Store, commit: Commit) -> StoreError {
 }
 
 /// The conflict over one part.
-pub(crate) fn clash(part: Part, reason: ViolationReason) -> Conflict {
-    Conflict { clashes: vec![Violation { part, reason }] }
+pub(crate) fn violation(part: Part, reason: ViolationReason) -> Conflict {
+    Conflict { violations: vec![Violation { part, reason }] }
 }
 
 pub(crate) fn revision(number: u64) -> Revision {
@@ -146,7 +146,7 @@ pub(crate) fn json(text: &str) -> RawJson {
     RawJson::parse(text).unwrap()
 }
 
-/// Sends both at the same time, each over a handle of its own.
+/// Sends both at the same time, each over its own handle.
 pub(crate) async fn at_once(world: &World, one: Commit, other: Commit) -> [CommitOutcome; 2] {
     let (first, second) = (world.nth(0).await, world.nth(1).await);
     let first = tokio::spawn(async move { first.commit(one).await });

@@ -1,8 +1,8 @@
-//! Signals: hints that something happened, so that waiting is not polling.
+//! Signals: hints that something changed, so that waiting is not polling.
 //!
-//! No promise says that a signal comes from another process, so these cases wait on the handle that
-//! they commit through. The timeouts are there only so that a signal that never comes fails the
-//! case instead of hanging it.
+//! No promise says that a signal comes from another process, so these cases wait on the handle
+//! through which they commit. The timeouts are there only so that a signal that never comes fails
+//! the case instead of hanging it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +26,7 @@ cases! { "signals":
     "LEASE-10" an_unblocked_item_signals_its_queue,
     "LEASE-3" what_came_between_taking_the_signal_and_waiting_is_not_missed,
     "LEASE-3" what_came_between_two_waits_is_not_missed,
-    "REC-1" a_waiter_who_comes_during_a_commit_is_told,
+    "REC-1" a_waiter_that_arrives_during_a_commit_is_notified,
     "COMMIT-1" a_refused_commit_signals_nothing,
 }
 
@@ -40,7 +40,7 @@ fn is_quiet(signal: &mut ChangeHint) -> bool {
     pin!(signal.wait()).poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
-/// A signal for the log, one for the record "k" and one for the queue "q", and strangers to each.
+/// A signal for the log, one for the record "k" and one for the queue "q", and unrelated ones.
 struct Signals {
     log: ChangeHint,
     record: ChangeHint,
@@ -69,7 +69,7 @@ fn append() -> Commit {
     Commit::new().append(&stream("s"), ExpectedVersion::Any, [event(1)])
 }
 
-async fn a_waiter_who_comes_during_a_commit_is_told(world: World) {
+async fn a_waiter_that_arrives_during_a_commit_is_notified(world: World) {
     for round in 0..300 {
         let (store, key) = (world.store.clone(), key(&format!("{round}")));
         let put = Commit::new().write(RecordWrite::put(&key, ExpectedRevision::Absent, value(1)));

@@ -1,4 +1,4 @@
-//! The store's clock: what is compared on it, and what the calendar under it cannot do.
+//! The store's clock: what is compared on it, and that changes of the calendar do no harm.
 
 use tidelock_store::{
     Commit, ExpectedRevision, ExpectedVersion, FeedQuery, Part, Position, RecordWrite, Renewal,
@@ -85,7 +85,7 @@ async fn a_lease_granted_after_the_calendar_was_set_back_lasts_its_duration(worl
     world.set_back(secs(3600)).await;
     let first = leased(&*world.store, "a", 1).await;
     assert_eq!(first.deadline, start.plus(LEASE));
-    // The calendar is put right again before the lease has run out: not a moment is lost.
+    // The calendar is corrected before the lease expires: no time is lost.
     world.set_forward(secs(3600)).await;
     world.advance(LEASE - secs(1)).await;
     assert_eq!(lease(&*world.store, "v", 1).await, []);

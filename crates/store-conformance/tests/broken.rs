@@ -1,7 +1,7 @@
 //! Positive controls: stores that break one promise each, and the suite that must notice.
 //!
-//! A suite that passes on everything proves nothing. Each store here is the memory store with one
-//! thing undone, and the cases of that promise must be among those that fail, while most of the
+//! A suite that passes on everything proves nothing. Each store here is the in-memory store with
+//! one thing undone. The cases of that promise must be among those that fail, while most of the
 //! others still pass.
 
 use std::collections::HashSet;
@@ -18,13 +18,13 @@ use tidelock_store_conformance::{
     MemorySubject, Report, Runs, Subject, check_differential, run_quietly,
 };
 
-/// What a broken store does to a commit before the memory store sees it.
+/// What a broken store does to a commit before the in-memory store sees it.
 #[async_trait]
 trait Flaw: Debug + Default + Send + Sync + 'static {
     async fn spoil(&self, commit: Commit, store: &dyn Store) -> Commit;
 }
 
-/// Takes every lease for the one that stands.
+/// Accepts every lease as the current one.
 #[derive(Debug, Default)]
 struct IgnoresFences;
 
@@ -42,7 +42,7 @@ impl Flaw for IgnoresFences {
     }
 }
 
-/// Takes every event for a new one.
+/// Treats every event as new.
 #[derive(Debug, Default)]
 struct ForgetsEventIds {
     seen: Mutex<HashSet<EventId>>,
@@ -61,7 +61,7 @@ impl Flaw for ForgetsEventIds {
     }
 }
 
-/// Lets every counter go as far as it likes.
+/// Ignores the bounds of counters.
 #[derive(Debug, Default)]
 struct IgnoresBounds;
 
@@ -133,7 +133,7 @@ fn two_stores_without_flaws_are_not_told_apart() {
     check_differential(memory, memory, Runs::new(64));
 }
 
-/// The memory store on its clock, seen through the flaw.
+/// The in-memory store on its clock, behind the flaw.
 #[derive(Debug, Default)]
 struct BrokenSubject<F> {
     memory: MemorySubject,

@@ -1,4 +1,4 @@
-//! The memory store against the whole suite.
+//! The in-memory store against the whole suite.
 
 fn main() {
     tidelock_store_conformance::main(|| async {

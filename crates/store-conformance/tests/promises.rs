@@ -1,14 +1,14 @@
-//! What is promised and what is tested are the same list.
+//! Traceability: the promises and the tests are the same list.
 //!
 //! Every number of docs/guarantees.md is quoted by a case of the suite, by a test with real
-//! processes or a real disk, or, if it is a pattern's, by a test of that pattern; every number that
-//! is quoted exists; and every failure schedule that is owed has a test that names it.
+//! processes or a real disk, or, if it is a pattern's, by a test of that pattern. Every number that
+//! is quoted exists, and every required failure schedule has a test that names it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The failure schedules that are owed: all but those that belong to stores which are not here.
+/// The required failure schedules: all but those that belong to stores which are not here.
 fn owed() -> impl Iterator<Item = u32> {
     (1..=120).filter(|schedule| ![79, 119].contains(schedule))
 }
@@ -96,13 +96,13 @@ fn is_of_a_pattern(promise: &str) -> bool {
     promise.split_once('-').is_some_and(|(family, _)| PATTERNS.contains(&family))
 }
 
-/// The schedules that are named: what is counted up behind the word, and no number that comes later
-/// in the line.
+/// The schedules that are named: the numbers listed after the word, and no number later in the
+/// line.
 fn schedules(lines: &[String]) -> BTreeSet<u32> {
     lines.iter().flat_map(|line| line.split("chedule").skip(1)).flat_map(counted_up).collect()
 }
 
-/// The numbers of ` 7`, `s 1, 2 and 4` and `s 71 to 73`, up to whatever is none of these.
+/// The numbers of ` 7`, `s 1, 2 and 4` and `s 71 to 73`, up to anything else.
 fn counted_up(rest: &str) -> Vec<u32> {
     let rest = rest.strip_prefix('s').unwrap_or(rest);
     let mut numbers: Vec<u32> = Vec::new();

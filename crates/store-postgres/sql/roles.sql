@@ -1,4 +1,4 @@
--- Who may do what in a store's schema: three roles that nobody logs in as, and the rights of each.
+-- Roles and privileges of a store's schema: three roles without login, and the rights of each.
 --
 --     psql -v schema=tidelock -f roles.sql shop
 --
@@ -31,14 +31,14 @@ GRANT CONNECT ON DATABASE :"DBNAME" TO :"owner", :"app", :"reader";
 SELECT format('CREATE SCHEMA %I', :'schema')
     WHERE NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = :'schema') \gexec
 
--- The owner owns everything, whoever has made it: the schema is the store's alone.
+-- The owner owns everything, whichever role has created it: the schema is the store's alone.
 ALTER SCHEMA :"schema" OWNER TO :"owner";
 SELECT format('ALTER TABLE %s OWNER TO %I', oid::regclass, :'owner') FROM pg_class
     WHERE relnamespace = :'schema'::regnamespace AND relkind IN ('r', 'v', 'S') AND relowner <> :'owner'::regrole \gexec
 SELECT format('ALTER FUNCTION %s OWNER TO %I', oid::regprocedure, :'owner') FROM pg_proc
     WHERE pronamespace = :'schema'::regnamespace AND proowner <> :'owner'::regrole \gexec
 
--- Nobody else makes anything here: a table or function of a stranger's could be taken for the store's.
+-- No other role creates anything here: a foreign table or function could be taken for the store's.
 REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 GRANT USAGE ON SCHEMA :"schema" TO :"app", :"reader";
 
@@ -55,7 +55,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 
--- Everybody reads. Functions do what their caller may do, but for those that are named here, which do what their owner may.
+-- All three roles read. Functions do what their caller may do, but for those that are named here, which do what their owner may.
 GRANT SELECT ON ALL TABLES IN SCHEMA :"schema" TO :"app", :"reader";
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA :"schema" TO :"app", :"reader";
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA :"schema" TO :"app", :"reader";

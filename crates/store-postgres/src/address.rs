@@ -1,9 +1,9 @@
-//! Where the server is and how to speak to it, read from a URL.
+//! Server addresses: where the server is and how to connect, parsed from a URL.
 //!
-//! An address holds the password and never shows it: its [label](Address::label), which is what
-//! logs and errors say, is `host:port/database`. Nothing is taken from the environment (`PGUSER`,
-//! `PGPASSWORD`, `~/.pgpass`, the name of the system's user): what a program connects to is what
-//! its URL says.
+//! An address holds the password and never shows it. Logs and errors use its
+//! [label](Address::label), `host:port/database`. Nothing is taken from the environment (`PGUSER`,
+//! `PGPASSWORD`, `~/.pgpass`, the name of the system's user): a program connects to what its URL
+//! names.
 
 mod server;
 mod typed;
@@ -22,33 +22,32 @@ use crate::open::PostgresOptions;
 use crate::setting::Setting;
 use typed::Typed;
 
-/// The servers that hold a database, in the order in which they are tried.
+/// The servers of a database, in the order in which they are tried.
 #[derive(Clone)]
 pub(crate) struct Address {
     user: String,
     label: String,
     routes: Vec<Route>,
-    /// Which of the routes led to a server the last time. The others would have to be waited for in
-    /// vain each time.
+    /// The route that last led to a usable server. Otherwise each connection would wait for the
+    /// timeouts of the others.
     last_good: Arc<AtomicUsize>,
     connector: MakeRustlsConnect,
     time_for_one_server: Duration,
 }
 
-/// The way to one of the servers.
+/// The route to one of the servers.
 #[derive(Clone)]
 pub(crate) struct Route {
-    place: String,
+    host_port: String,
     config: Config,
 }
 
 impl Address {
-    /// Reads a `postgres://` or `postgresql://` URL; what it says about how the database is used
-    /// goes to `options`.
+    /// Parses a `postgres://` or `postgresql://` URL; options of the store go to `options`.
     ///
     /// # Errors
-    /// `Invalid` if it says something that is not known, or too little; the message names the part
-    /// and never quotes the URL.
+    /// `Invalid` if a part is unknown or missing; the message names the part and never quotes the
+    /// URL.
     pub(crate) fn parse(url: &str, options: &mut PostgresOptions) -> Result<Self> {
         let mut typed = Typed::new();
         for (name, value) in &url::settings(url)? {
@@ -62,31 +61,30 @@ impl Address {
         &self.label
     }
 
-    /// The ways to the servers, in the order in which they are to be tried: the last one that was
-    /// good comes first.
+    /// The routes in the order in which they are tried: the last good one comes first.
     pub(crate) fn routes(&self) -> impl Iterator<Item = &Route> {
         let (before, from) = self.routes.split_at(self.last_good.load(Ordering::Relaxed));
         from.iter().chain(before)
     }
 
-    /// Remembers that this route led to a server that can be used.
+    /// Records that this route led to a usable server.
     pub(crate) fn was_good(&self, route: &Route) {
         let index = self.routes.iter().position(|known| std::ptr::eq(known, route));
         self.last_good.store(index.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// The server that was used last is not to be tried first again, though it takes connections.
+    /// The last server is not tried first again, although it accepts connections.
     pub(crate) fn was_bad(&self) {
         let next = (self.last_good.load(Ordering::Relaxed) + 1) % self.routes.len();
         self.last_good.store(next, Ordering::Relaxed);
     }
 
-    /// What encrypts connections.
+    /// The TLS connector.
     pub(crate) fn connector(&self) -> MakeRustlsConnect {
         self.connector.clone()
     }
 
-    /// How long one server may take, so that all of them together do not take longer than they may.
+    /// The time limit per server, so that all of them together stay within the total limit.
     pub(crate) fn time_for_one_server(&self) -> Duration {
         self.time_for_one_server
     }
@@ -106,11 +104,11 @@ impl fmt::Debug for Address {
 
 impl Route {
     /// `host:port`.
-    pub(crate) fn place(&self) -> &str {
-        &self.place
+    pub(crate) fn host_port(&self) -> &str {
+        &self.host_port
     }
 
-    /// What the driver is told.
+    /// The driver's configuration.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -230,7 +228,7 @@ mod tests {
         let order = || {
             address
                 .routes()
-                .map(|route| route.place().replace(":5432", ""))
+                .map(|route| route.host_port().replace(":5432", ""))
                 .collect::<Vec<_>>()
                 .join(" ")
         };
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_fell_silent_is_given_up_before_anybody_stops_waiting() {
+    fn a_server_that_stopped_answering_is_given_up_while_callers_wait() {
         let silent = |url: &str| {
             let config = parse(url).unwrap().routes[0].config.clone();
             (config.get_keepalives_idle(), config.get_tcp_user_timeout().copied())

@@ -1,11 +1,10 @@
-//! The short way for the most common commit: one append, under the fences of leases or none, and
-//! nothing else.
+//! Append fast path: a commit of one append, optionally fenced by leases, as a single statement.
 //!
-//! Such a commit is judged and written by the server in one statement, alone or together with
-//! others of its kind: one trip. The statement knows no more than whether the stream is as expected
-//! and open, and the leases stand. If so, the events are there; if not, or if an event's id was
-//! used before, nothing is, and the commit goes [the long way](crate::commit), which finds out what
-//! to answer. So the meaning of a commit is in one place all the same.
+//! The server judges and writes such a commit in one statement, by itself or in a batch with others
+//! of its kind: one round trip. The statement only checks that the stream is open and as expected,
+//! and that the leases are held. If so, the events are written. If not, or if an event id was used
+//! before, nothing is written, and the commit takes the [general path](crate::commit), which
+//! produces the answer. So the meaning of a commit stays in one place.
 
 mod batch;
 
@@ -24,17 +23,16 @@ use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 use batch::Batch;
 
-/// A stream, what is expected of it, and an event.
+/// A stream, its expected version, and an event.
 static ONE: [Type; 6] = [Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT];
 
-/// One event to a stream that must be there, the commonest commit of all: what
-/// `tidelock.append_one` does, as one plain statement. It is quicker than a function that has to
-/// start several. But it takes longer to plan than it saves, so it is for connections that keep
-/// their plans.
+/// One event to an existing stream, the most common commit: what `tidelock.append_one` does, as one
+/// plain statement. It is faster than a function that has to start several. But it takes longer to
+/// plan than it saves, so it is used only on connections that keep their plans.
 ///
-/// What is looked up here is as it was when the statement began. If it had to wait for the stream's
-/// row, the newest event that it takes its date from is one before the wait: two commits that
-/// overlap are dated in any order.
+/// The statement reads as of its start. If it had to wait for the stream's row, the newest event
+/// from which it takes its time is one from before the wait: two overlapping commits may be dated
+/// in any order.
 static APPEND_NEXT: Statement = Statement::new(
     "WITH stream AS (
          UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
@@ -52,12 +50,12 @@ static APPEND_NEXT: Statement = Statement::new(
     &ONE,
 );
 
-/// The same for each of many streams, named once and sorted. Gives the moment, then of the streams
-/// that were as expected which they are, counted from 1, the versions that they have now, and the
-/// positions of their events, all in the same order; nothing if none was.
+/// One event to each of many existing streams, named once and sorted. Returns the moment, then the
+/// streams that were as expected (numbered from 1), their new versions, and the positions of their
+/// events, all in the same order; nothing if none was.
 ///
-/// The ticket is taken by an aggregate over all rows that were changed, so after the last of their
-/// locks was had; and a position is drawn only for a row that has been joined to the ticket.
+/// An aggregate over all changed rows takes the ticket, so after the last of their locks was
+/// acquired; and a position is drawn only for a row that was joined to the ticket.
 static APPEND_NEXT_OF_EACH: Statement = Statement::new(
     "WITH moved AS (
          UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
@@ -110,7 +108,7 @@ static APPEND_MANY: Statement = Statement::new(
     ],
 );
 
-/// An append, and the leases that must stand for it.
+/// An append, and the leases that fence it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plain<'a> {
     append: &'a Append,
@@ -118,7 +116,7 @@ pub(crate) struct Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Whether it is one event to a stream that must be there, under no lease.
+    /// Whether it is one event to an existing stream, without a lease.
     fn is_next(self) -> bool {
         let must_be_there =
             matches!(self.append.expected, ExpectedVersion::Exact(_) | ExpectedVersion::Exists);
@@ -126,7 +124,7 @@ impl Plain<'_> {
     }
 }
 
-/// The append that is all that a commit writes, if that is so.
+/// The commit's append, if that is all that the commit writes.
 pub(crate) fn only_append(commit: &Commit) -> Option<Plain<'_>> {
     let append = commit.appends.first()?;
     let plain = commit.parts() == 1 + commit.fences.len() && commit.id.is_none();
@@ -134,8 +132,7 @@ pub(crate) fn only_append(commit: &Commit) -> Option<Plain<'_>> {
     plain.then_some(Plain { append, fences: &commit.fences })
 }
 
-/// Those of the commits that can go together this way: plain appends, each to another stream and
-/// with other events.
+/// The commits that can share a batch: plain appends, each to another stream and with other events.
 pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     let (mut streams, mut events): (HashSet<&StreamName>, HashSet<_>) = Default::default();
     let mut fits = |plain: Plain<'a>| {
@@ -145,7 +142,7 @@ pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     commits.iter().map(|commit| only_append(commit).is_some_and(&mut fits)).collect()
 }
 
-/// Makes one plain append; nothing if it must go the long way.
+/// Makes one plain append; none if it must take the general path.
 pub(crate) async fn append(session: &Session, plain: Plain<'_>) -> Result<Option<Judged>> {
     let append = plain.append;
     let ([event], []) = (&append.events[..], plain.fences) else {
@@ -165,7 +162,8 @@ pub(crate) async fn append(session: &Session, plain: Plain<'_>) -> Result<Option
     }
 }
 
-/// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
+/// Makes plain appends to different streams; for each in turn, none if it must take the general
+/// path.
 pub(crate) async fn append_together(
     session: &Session,
     appends: &[Plain<'_>],
@@ -184,7 +182,7 @@ pub(crate) async fn append_together(
     Ok(answers)
 }
 
-/// What came of appends that are sorted by stream, as numbers.
+/// Sends appends that are sorted by stream; returns the numbers.
 async fn send_together(session: &Session, sorted: &[Plain<'_>]) -> Result<Option<Vec<i64>>> {
     let batch = Batch::of(sorted);
     if !session.keeps_plans() || !sorted.iter().all(|plain| plain.is_next()) {
@@ -194,7 +192,7 @@ async fn send_together(session: &Session, sorted: &[Plain<'_>]) -> Result<Option
     numbers.map(|numbers| spread(&numbers, sorted.len())).transpose()
 }
 
-/// The numbers of those that were as expected, as [`Placed`] has those of all.
+/// Expands the numbers of the accepted appends to all appends, as in [`Placed`].
 fn spread(numbers: &[i64], appends: usize) -> Result<Vec<i64>> {
     let (moment, rest) = numbers.split_first().ok_or_else(too_few)?;
     let (nths, rest) = rest.split_at(rest.len() / 3);
@@ -211,8 +209,8 @@ fn spread(numbers: &[i64], appends: usize) -> Result<Vec<i64>> {
     Ok(all)
 }
 
-/// What came of it, as numbers; nothing if the stream was not as expected, or if others were in the
-/// way and the server undid it all.
+/// Sends the statement and returns the numbers; none if the stream was not as expected, or if the
+/// server rolled back because of a concurrent write.
 async fn send(
     session: &Session,
     statement: &'static Statement,
@@ -239,7 +237,7 @@ fn judged(append: &Append, before: u64, positions: &[i64], at: Timestamp) -> Res
     Ok(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics: vec![Topic::Log] })
 }
 
-/// An expectation as a number, for the statement that judges many.
+/// Encodes an expectation as a number, for the statement that judges many.
 fn code(expected: ExpectedVersion) -> i64 {
     match expected {
         ExpectedVersion::Any => -1,
@@ -249,12 +247,12 @@ fn code(expected: ExpectedVersion) -> i64 {
     }
 }
 
-/// What the appends of a batch came to, in the order in which they were sent.
+/// The results of a batch of appends, in the order in which they were sent.
 struct Placed<'a> {
     at: Timestamp,
     /// The version that each stream had; -1 if the append was refused.
     before: &'a [i64],
-    /// Of the next append's events, and of all that follow.
+    /// The positions of the next append's events, and of all that follow.
     positions: &'a [i64],
 }
 

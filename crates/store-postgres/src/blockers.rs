@@ -1,9 +1,9 @@
-//! Who holds commits or the feed up.
+//! Blocking sessions: which transaction holds up commits or the feed.
 //!
-//! An unrelated transaction holds up neither, however long it stays open. But whoever locks a row
-//! of the store and leaves the transaction open, by hand or because a program hangs between two
-//! statements, holds up the commits that need that row; and whoever has appended and leaves the
-//! transaction open holds up the feed, which nobody may read past it.
+//! An unrelated transaction holds up neither, however long it stays open. But a transaction that
+//! locks a row of the store and stays open, because it was left open by hand or because a program
+//! hangs between two statements, holds up the commits that need that row. A transaction that has
+//! appended and stays open holds up the feed, which cannot be read past it.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::error::failed;
 use crate::lazy_connection::LazyConnection;
 use crate::statement::{Statement, now};
 
-/// Of all who block somebody that waits for a row of this schema, the one that is not waiting
-/// itself and has been at it longest.
+/// Of all sessions that block one waiting for a row of this schema: the one that is not waiting
+/// itself and has been blocking longest.
 static COMMITS: Statement = Statement::new(
     "SELECT b.pid, b.usename::text, b.application_name, coalesce(host(b.client_addr), 'local'), b.state,
             (extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000)::bigint,
@@ -32,10 +32,9 @@ static COMMITS: Statement = Statement::new(
      ORDER BY b.xact_start NULLS LAST LIMIT 1",
     &[Type::TEXT],
 );
-/// The oldest ticket after which positions were drawn. When it was taken is not known; at the
-/// latest when its session was last told to do something, and before the first event that waits
-/// behind it. Only the second can be seen of a session of another role, and of a transaction that
-/// was prepared.
+/// The oldest ticket after which positions were drawn. When it was taken is not known: at the
+/// latest when its session last received a statement, and before the first event that waits behind
+/// it. For a session of another role, and for a prepared transaction, only the second is visible.
 static FEED: Statement = Statement::new(
     concat!(
         "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
@@ -52,14 +51,13 @@ static FEED: Statement = Statement::new(
     &[],
 );
 
-/// Who holds up what, if anybody does.
+/// What currently blocks commits and the feed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blockers {
-    /// Commits that wait for somebody's transaction.
+    /// Commits that wait for a transaction.
     pub commits: Option<BlockedCommits>,
-    /// A feed that waits for somebody's transaction. For a moment that is normal: while others
-    /// commit.
+    /// The feed waits for a transaction. Briefly, that is normal: while other processes commit.
     pub feed: Option<BlockedFeed>,
 }
 
@@ -67,75 +65,75 @@ pub struct Blockers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingSession {
-    /// The session, as `pg_stat_activity` and `pg_terminate_backend` know it; 0 for a transaction
-    /// that was prepared and belongs to none.
+    /// The session's process id, as for `pg_stat_activity` and `pg_terminate_backend`; 0 for a
+    /// prepared transaction, which belongs to no session.
     pub session: i32,
-    /// The role it has.
+    /// Its role.
     pub role: Option<String>,
-    /// What it calls itself.
+    /// Its application name.
     pub application: Option<String>,
-    /// Where it comes from: an address, or `local`.
+    /// Its client: an address, or `local`.
     pub client: String,
-    /// What it is doing; `idle in transaction`, mostly. Unknown to roles that may not see it.
+    /// Its state; mostly `idle in transaction`. Unknown to roles that may not see it.
     pub state: Option<String>,
-    /// For how long its transaction has been open.
+    /// How long its transaction has been open.
     pub open_for: Option<Duration>,
 }
 
-/// Somebody's transaction that commits wait for.
+/// A transaction that commits wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockedCommits {
-    /// Whose it is.
+    /// Its session.
     pub by: BlockingSession,
-    /// For how long the first of those who wait for it has waited.
+    /// How long the first waiting session has waited.
     pub waiting_for: Duration,
     /// How many sessions wait for it.
     pub sessions_waiting: u64,
-    /// How many commits of this process are not done yet.
+    /// How many commits of this process are in flight.
     pub commits_waiting: usize,
 }
 
-/// Somebody's transaction that has positions, or is about to have some, and has not ended: what
-/// comes after it is in the streams, and not in the feed yet.
+/// An open transaction that has positions, or is about to have some: later events are in the
+/// streams, and not in the feed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockedFeed {
-    /// Whose it is.
+    /// Its session.
     pub by: BlockingSession,
-    /// For how long, at least.
+    /// How long the feed has been held up, at least.
     pub standing_for: Duration,
-    /// How many positions have been drawn after the last one that can be read.
+    /// How many positions were drawn after the last one that can be read.
     pub behind: u64,
 }
 
 impl PostgresStore {
-    /// Tells which database session keeps commits waiting, and which the feed; since when, and how
-    /// many.
+    /// Reports which database session blocks commits, and which blocks the feed; since when, and
+    /// how many.
     ///
     /// # Errors
-    /// `Unavailable` if the server cannot be asked.
+    /// `Unavailable` if the server cannot be reached.
     pub async fn blockers(&self) -> Result<Blockers> {
-        look(&self.shared.readers.reader(), &self.shared.committer)
+        query(&self.shared.readers.reader(), &self.shared.committer)
             .await
             .map_err(|e| e.during(StoreOperation::Check))
     }
 }
 
-async fn look(link: &LazyConnection, committer: &Committer) -> Result<Blockers> {
-    Ok(Blockers { commits: commits(link, committer).await?, feed: feed(link).await? })
+async fn query(connection: &LazyConnection, committer: &Committer) -> Result<Blockers> {
+    Ok(Blockers { commits: commits(connection, committer).await?, feed: feed(connection).await? })
 }
 
 pub(crate) async fn commits(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     committer: &Committer,
 ) -> Result<Option<BlockedCommits>> {
-    let rows = link.read(&COMMITS, &[&&*link.place().schema]).await?;
+    let rows = connection.read(&COMMITS, &[&&*connection.connector().schema]).await?;
     rows.first().map(|row| held_commits(row, committer.waiting())).transpose().map_err(failed)
 }
 
-pub(crate) async fn feed(link: &LazyConnection) -> Result<Option<BlockedFeed>> {
-    let rows = link.read(&FEED, &[]).await?;
+pub(crate) async fn feed(connection: &LazyConnection) -> Result<Option<BlockedFeed>> {
+    let rows = connection.read(&FEED, &[]).await?;
     rows.first().map(held_feed).transpose().map_err(failed)
 }
 

@@ -1,10 +1,10 @@
-//! The store's clock: the database's calendar, made never to go back.
+//! The store clock: the database's wall clock, made never to go back.
 //!
-//! Every statement that compares times reads the clock in the database: what the calendar says,
-//! plus a shift. The shift grows when the calendar was set back (an administrator did it, or
-//! another machine took over), so that leases still run out after the time they were granted for.
-//! That it was set back shows when less time has passed in the database than on a stopwatch here.
-//! The stopwatch decides nothing else, and no calendar of a worker decides anything.
+//! Every statement that compares times reads the clock in the database: the wall clock plus a
+//! shift. The shift grows when the wall clock was set back (by an administrator, or because another
+//! machine took over), so that leases still expire after their duration. A step back is detected
+//! when less time has passed in the database than on a monotonic clock here. That clock decides
+//! nothing else, and no worker's wall clock decides anything.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,34 +17,33 @@ use crate::lazy_connection::LazyConnection;
 use crate::leases::micros;
 use crate::statement::Statement;
 
-/// Clocks that are only being disciplined differ by less than this between two looks.
+/// Clocks that are only being disciplined differ by less than this between two reads.
 const TOLERANCE: i64 = 100_000;
 
-static LOOK: Statement =
+static READ: Statement =
     Statement::new("SELECT tidelock.calendar() + shift, clock, shift FROM tidelock.meta", &[]);
-/// Of several processes that notice the same jump, the first mends it.
-static MEND: Statement = Statement::new(
+/// Of several processes that notice the same step, the first corrects it.
+static CORRECT: Statement = Statement::new(
     "UPDATE tidelock.meta SET shift = $2 WHERE shift = $1 RETURNING tidelock.calendar() + shift, clock, shift",
     &[Type::INT8, Type::INT8],
 );
-/// A moment is written down, so that whoever comes later does not begin before it. Not if somebody
-/// else has just done it: there is one row, and all processes would wait for each other to write
-/// it.
+/// Saves a moment, so that later processes do not begin before it. Skipped if another process has
+/// just saved it: there is one row, and all processes would wait for each other to write it.
 static SAVE: Statement = Statement::new(
     "UPDATE tidelock.meta SET clock = tidelock.calendar() + shift WHERE clock <= tidelock.calendar() + shift - $1",
     &[Type::INT8],
 );
 
-/// Watches the database's calendar.
+/// Observes the database's wall clock.
 #[derive(Debug)]
 pub(crate) struct StoreTime {
     stopwatch: Arc<dyn Clock>,
-    last: Mutex<Option<Look>>,
+    last: Mutex<Option<Reading>>,
 }
 
-/// What a look at the clock found, and between which two moments of the stopwatch it was.
+/// A reading of the clock, and the two monotonic moments between which it was taken.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Reading {
     time: i64,
     saved: i64,
     shift: i64,
@@ -57,70 +56,75 @@ impl StoreTime {
         Self { stopwatch, last: Mutex::new(None) }
     }
 
-    /// The moment it is; notices, and mends, a calendar that was set.
-    pub(crate) async fn now(&self, link: &LazyConnection) -> Result<Timestamp> {
-        let mut look = self.look(link, &LOOK, &[]).await?;
-        if let Some(shift) = self.mended_shift(&look) {
-            tracing::warn!(from = look.shift, to = shift, "the database's calendar was set");
-            look = self.mend(link, look, shift).await?;
+    /// The current time; detects and corrects a wall clock that was set.
+    pub(crate) async fn now(&self, connection: &LazyConnection) -> Result<Timestamp> {
+        let mut reading = self.read_clock(connection, &READ, &[]).await?;
+        if let Some(shift) = self.corrected_shift(&reading) {
+            tracing::warn!(from = reading.shift, to = shift, "the database's calendar was set");
+            reading = self.correct(connection, reading, shift).await?;
         }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
-        Timestamp::from_micros(look.time.max(look.saved))
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+        Timestamp::from_micros(reading.time.max(reading.saved))
     }
 
-    /// The same, and writes the moment down, so that it is done about once in every interval.
-    pub(crate) async fn tick(&self, link: &LazyConnection, interval: Duration) -> Result<()> {
-        self.now(link).await?;
-        link.read(&SAVE, &[&micros(interval / 2)]).await.map(|_| ())
+    /// Reads the time and saves it, about once per interval across processes.
+    pub(crate) async fn tick(&self, connection: &LazyConnection, interval: Duration) -> Result<()> {
+        self.now(connection).await?;
+        connection.read(&SAVE, &[&micros(interval / 2)]).await.map(|_| ())
     }
 
-    /// Changes the shift, unless somebody else was quicker. Whoever may only read leaves it to
-    /// those who write.
-    async fn mend(&self, link: &LazyConnection, look: Look, shift: i64) -> Result<Look> {
-        match self.try_look(link, &MEND, &[&look.shift, &shift]).await {
+    /// Changes the shift, unless another process was first. A read-only role leaves it to the
+    /// others.
+    async fn correct(
+        &self,
+        connection: &LazyConnection,
+        reading: Reading,
+        shift: i64,
+    ) -> Result<Reading> {
+        match self.try_read_clock(connection, &CORRECT, &[&reading.shift, &shift]).await {
             Ok(Some(mended)) => Ok(mended),
-            Ok(None) => self.look(link, &LOOK, &[]).await,
-            Err(error) if is_denied(&error) => Ok(look),
+            Ok(None) => self.read_clock(connection, &READ, &[]).await,
+            Err(error) if is_denied(&error) => Ok(reading),
             Err(error) => Err(error),
         }
     }
 
-    /// What the shift must be, if the calendar was set since the last look.
-    fn mended_shift(&self, look: &Look) -> Option<i64> {
+    /// The corrected shift, if the wall clock was set since the last reading.
+    fn corrected_shift(&self, reading: &Reading) -> Option<i64> {
         let last = (*self.last.lock().unwrap_or_else(PoisonError::into_inner))?;
-        let passed = look.time - last.time;
-        let least = micros(look.asked.saturating_sub(last.answered));
-        let most = micros(look.answered.saturating_sub(last.asked));
+        let passed = reading.time - last.time;
+        let least = micros(reading.asked.saturating_sub(last.answered));
+        let most = micros(reading.answered.saturating_sub(last.asked));
         if passed < least - TOLERANCE {
-            return Some(look.shift + (least - passed));
+            return Some(reading.shift + (least - passed));
         }
-        // Set forward: what an earlier shift made up for is no longer missing. Beyond that, time is
-        // what the calendar says.
-        let ahead = (passed - most).min(look.shift);
-        (ahead > TOLERANCE).then(|| look.shift - ahead)
+        // Set forward: an earlier shift is reduced by as much. Beyond that, the wall clock is taken
+        // as it is.
+        let ahead = (passed - most).min(reading.shift);
+        (ahead > TOLERANCE).then(|| reading.shift - ahead)
     }
 
-    async fn look(
+    async fn read_clock(
         &self,
-        link: &LazyConnection,
+        connection: &LazyConnection,
         statement: &'static Statement,
         with: crate::session::Parameters<'_>,
-    ) -> Result<Look> {
-        let look = self.try_look(link, statement, with).await?;
-        look.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))
+    ) -> Result<Reading> {
+        let reading = self.try_read_clock(connection, statement, with).await?;
+        reading.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))
     }
 
-    async fn try_look(
+    async fn try_read_clock(
         &self,
-        link: &LazyConnection,
+        connection: &LazyConnection,
         statement: &'static Statement,
         with: crate::session::Parameters<'_>,
-    ) -> Result<Option<Look>> {
+    ) -> Result<Option<Reading>> {
         let asked = self.stopwatch.elapsed();
-        let rows = link.read(statement, with).await?;
+        let rows = connection.read(statement, with).await?;
         let answered = self.stopwatch.elapsed();
         let Some(row) = rows.first() else { return Ok(None) };
         let get = |column| row.try_get::<_, i64>(column).map_err(failed);
-        Ok(Some(Look { time: get(0)?, saved: get(1)?, shift: get(2)?, asked, answered }))
+        Ok(Some(Reading { time: get(0)?, saved: get(1)?, shift: get(2)?, asked, answered }))
     }
 }

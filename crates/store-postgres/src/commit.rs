@@ -1,13 +1,14 @@
-//! Judging and writing a batch of commits in one transaction.
+//! The general path: judges and writes a batch of commits in one transaction.
 //!
-//! Two trips to the server. The first locks every row that the batch names, always in the same
-//! order (streams, records, items, each by name), and reads it. Then each commit is judged on its
-//! own, in turn, by the contract's own rule ([`plan::decide`]), against the rows as its
-//! predecessors will leave them. The second trip writes what came of it and commits. What a commit
-//! finds wrong is its own affair; its neighbours never notice.
+//! It takes two round trips. The first locks every row that the batch names, always in the same
+//! order (streams, records, items, each by name), and reads it. Then each commit is judged in turn
+//! by the contract's own rule ([`plan::decide`]), against the rows as the earlier commits of the
+//! batch will leave them. The second trip writes the result and commits. A refused commit does not
+//! affect the others of the batch.
 //!
-//! Nothing can lock a row that is not there yet. Whoever creates one inserts it; if somebody else
-//! was quicker, the server refuses the whole batch, and it is done again with that row in view.
+//! A row that does not exist yet cannot be locked. A commit that creates one inserts it. If another
+//! transaction was first, the server refuses the whole batch, and it is repeated with that row in
+//! view.
 
 mod columns;
 mod rows;
@@ -31,20 +32,20 @@ use crate::session::{BEGIN, Session};
 use rows::{Absent, Loaded, Wanted};
 use writes::Writes;
 
-/// How often a batch is done again because others wrote the same rows at the same time.
+/// How often a batch is retried because of concurrent writes to the same rows.
 const TRIES: u32 = 20;
 
 type PgResult<T> = std::result::Result<T, tokio_postgres::Error>;
 type Sent<'a> = Pin<Box<dyn Future<Output = PgResult<Vec<Row>>> + Send + 'a>>;
 
-/// What became of one commit of a batch, and whom to tell.
+/// The answer to one commit of a batch, and the topics to notify.
 #[derive(Debug)]
 pub(crate) struct Judged {
     pub(crate) outcome: Result<CommitOutcome>,
     pub(crate) topics: Vec<Topic>,
 }
 
-/// Does all of the batch, and answers for each of its commits. An error is about the whole batch.
+/// Commits the batch, and answers for each of its commits. An error concerns the whole batch.
 pub(crate) async fn commit(session: &Session, batch: &[&Commit]) -> Result<Vec<Judged>> {
     let (mut tries, mut absent) = (0, Absent::Leave);
     loop {
@@ -59,7 +60,7 @@ pub(crate) async fn commit(session: &Session, batch: &[&Commit]) -> Result<Vec<J
     }
 }
 
-/// Adjusts those of the items that still pass the filter once they are locked.
+/// Adjusts the items that still pass the filter once they are locked.
 pub(crate) async fn adjust(
     session: &Session,
     items: &[ItemRef],
@@ -78,11 +79,11 @@ pub(crate) async fn adjust(
     Ok((adjusted, topics))
 }
 
-/// Why a try came to nothing.
+/// Why an attempt failed.
 enum Failure {
-    /// Somebody else wrote the same rows; the same again may go through.
+    /// A concurrent transaction wrote the same rows; a retry may succeed.
     Race(tokio_postgres::Error),
-    /// It relies on rows not being there that others could create meanwhile.
+    /// The commit relies on the absence of rows that others could create in the meantime.
     Absent,
     Store(StoreError),
 }
@@ -103,9 +104,9 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Makes one commit in a transaction that was begun before, and ends that. What else was done in it
-/// lands with the commit. It is undone if the commit is refused; and if it was made before, because
-/// then the rest landed with it.
+/// Makes one commit in a transaction that was begun before, and ends it. Other statements of the
+/// transaction are committed with it. They are rolled back if the commit is refused, or if it was
+/// made before, because then they were committed with it the first time.
 pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Judged> {
     let wanted = Wanted::by(&[begun], Absent::Hold);
     let mut loaded = load(session, Begin::Before, &wanted).await.map_err(Failure::into_error)?;
@@ -127,7 +128,7 @@ pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Ju
     }
 }
 
-/// Whether a commit would be accepted because it, or something in it, is there already.
+/// Whether a commit would be accepted because it, or a part of it, was committed before.
 fn was_made_before(commit: &Commit, decided: &Result<Decision>, loaded: &Loaded) -> bool {
     match decided {
         Ok(Decision::Replay(_)) => true,
@@ -182,7 +183,7 @@ async fn try_commit(
     Ok(judged)
 }
 
-/// Notes what a commit does. What it did wrong itself is its answer; anything else undoes the
+/// Records the effect of a commit. Its own mistake is its answer; any other error rolls back the
 /// batch.
 fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) -> Result<Judged> {
     let (outcome, topics) = match decided {
@@ -206,7 +207,7 @@ fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) ->
     Ok(Judged { outcome, topics })
 }
 
-/// Where new events came to lie, in the order in which they were counted, and when.
+/// The positions of new events, in the order in which they were counted, and the moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) positions: Vec<Position>,
@@ -214,7 +215,7 @@ pub(crate) struct Placed {
 }
 
 impl Judged {
-    /// Puts real positions and the real moment in the place of provisional ones.
+    /// Replaces provisional positions and the provisional moment by the real ones.
     fn date(&mut self, placed: &Placed) -> Result<()> {
         match &mut self.outcome {
             Ok(CommitOutcome::Committed(committed)) => date(committed, placed),
@@ -223,15 +224,15 @@ impl Judged {
     }
 }
 
-/// New positions are not known before everything is written; until then they are counted, the first
-/// being 1 above this.
+/// New positions are not known before everything is written. Until then they are counted, starting
+/// at 1 above this.
 const PROVISIONAL: u64 = 1 << 62;
 
 pub(crate) fn provisional(nth: u64) -> Position {
     Position::START.plus(PROVISIONAL + nth)
 }
 
-/// Which of the new ones a provisional position is, counted from 1; nothing for a real one.
+/// The number of a provisional position, counted from 1; none for a real one.
 pub(crate) fn ordinal(position: Position) -> Option<u64> {
     position.get().checked_sub(PROVISIONAL)
 }
@@ -249,7 +250,7 @@ fn real(placed: &Placed, nth: u64) -> Result<Position> {
     position.copied().ok_or_else(|| StoreError::corrupt("a commit has more events than positions"))
 }
 
-/// Puts something else in the place of every provisional position; says whether there was any.
+/// Replaces every provisional position; returns whether there was any.
 pub(crate) fn replace_provisional(
     committed: &mut Committed,
     with: impl Fn(u64) -> Result<Position>,
@@ -267,14 +268,14 @@ pub(crate) fn replace_provisional(
     Ok(any)
 }
 
-/// A commit that was remembered, with real positions; dated as it was the first time.
+/// A remembered commit, with real positions; dated as it was the first time.
 pub(crate) fn recall(mut committed: Committed, placed: &Placed) -> Result<Committed> {
     replace_provisional(&mut committed, |nth| real(placed, nth))?;
     committed.at = placed.at;
     Ok(committed)
 }
 
-/// Begins a transaction, locks what is wanted and reads it: one trip.
+/// Begins a transaction, locks and reads the rows: one round trip.
 async fn load(
     session: &Session,
     begin: Begin,
@@ -304,7 +305,7 @@ async fn load(
     }
 }
 
-/// Writes everything and commits: one trip.
+/// Writes everything and commits: one round trip.
 async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed, Failure> {
     if writes.is_empty() {
         roll_back(session).await;
@@ -327,8 +328,7 @@ async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed
     Ok(writes.placed(&answers)?)
 }
 
-/// The server warned while it committed. What it warns of then is that it stopped waiting for a
-/// standby.
+/// The server warned during the COMMIT: it stopped waiting for a standby.
 pub(crate) fn not_replicated() -> StoreError {
     let context = "the server committed, but stopped waiting for its synchronous standby (its warning is in the log)";
     StoreError::new(
@@ -339,7 +339,7 @@ pub(crate) fn not_replicated() -> StoreError {
     )
 }
 
-/// Sends all, in order, without waiting in between; the first failure is what made the others fail.
+/// Pipelines all statements, in order; the first failure is the cause of the others.
 async fn answers(sent: Vec<Sent<'_>>) -> PgResult<Vec<Vec<Row>>> {
     let (mut answers, mut lost) = (Vec::with_capacity(sent.len()), None);
     for answer in join_all(sent).await {
@@ -357,11 +357,11 @@ fn execute<'a>(session: &'a Session, sql: &'a str) -> Sent<'a> {
 }
 
 async fn roll_back(session: &Session) {
-    // On a lost connection the server has done it already.
+    // On a lost connection the server rolls back by itself.
     let _ = session.execute("ROLLBACK").await;
 }
 
-/// Steps aside for a moment, longer each time, and not for as long as the others do.
+/// Backs off, longer each time, with jitter.
 async fn pause(tries: u32) {
     let most = 200_u64 << tries.min(6);
     let jitter = uuid::Uuid::now_v7().as_u128() as u64 % most;

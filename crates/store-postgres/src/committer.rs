@@ -1,13 +1,13 @@
-//! Commits from many callers travel together.
+//! Group commit: concurrent commits are coalesced into one batch per round trip.
 //!
-//! Whoever commits while others do joins a queue; when the way is free, what is queued goes to the
-//! server as one batch. Whoever commits while nobody else does goes at once and waits for nobody.
-//! No batch is ever held back for a time to make it larger; but those who were just answered have
-//! their turn to come back before the next one goes.
+//! A commit that arrives while others are in flight joins a queue. When the connection is free, the
+//! queue goes to the server as one batch. A single commit goes immediately. No batch is held back
+//! for a time to make it larger; but the callers that were just answered get a chance to return
+//! before the next batch is sent.
 //!
-//! There are two ways to the server, each a connection. The second is taken only when there is a
-//! good load left over: then one batch is packed and unpacked while the other is being written.
-//! Smaller loads gain more from travelling together.
+//! There are two lanes to the server, each with a connection. The second lane is used only when a
+//! large load is left over: then one batch is encoded and decoded while the other is being written.
+//! Smaller loads gain more from sharing a batch.
 
 mod queue;
 
@@ -31,22 +31,22 @@ use crate::wake::Wakes;
 use crate::write;
 use queue::{Job, Next, Queue};
 
-/// How much must be left over for the second way to be taken.
+/// The load left over from which on the second lane is used.
 const SECOND_LOAD: usize = 48;
 
-/// Those who could go the short way go with the rest if there are fewer of them than one in so
+/// Fast-path commits take the general path with the rest if there is fewer than one of them in this
 /// many.
 const FEW: usize = 8;
 
-/// How often other tasks have their turn before the next batch is taken, so that the last one's
-/// callers can join it.
-const TURNS: usize = 10;
+/// How often other tasks run before the next batch is taken, so that the last batch's callers can
+/// join it.
+const YIELDS: usize = 10;
 
-/// The queue and those who serve it.
+/// The queue and its lanes.
 #[derive(Debug)]
 pub(crate) struct Committer {
     shared: Arc<Shared>,
-    /// Those that have not ended yet.
+    /// The tasks that have not ended yet.
     tasks: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -56,25 +56,25 @@ struct Shared {
     second: CommitLane,
     wakes: Wakes,
     queue: Mutex<Queue>,
-    /// How many commits have been asked for and not answered.
+    /// Commits in flight.
     waiting: AtomicUsize,
 }
 
-/// A way to the server.
+/// A connection for commits.
 #[derive(Debug)]
 struct CommitLane {
-    link: LazyConnection,
-    /// Wakes the task that serves the queue by this way.
+    connection: LazyConnection,
+    /// Wakes the task that serves the queue on this lane.
     work: Notify,
-    /// Held by whoever uses the connection: the task, or a caller who is alone.
-    desk: tokio::sync::Mutex<()>,
-    /// How much must be queued for this way to be taken.
+    /// Held by the user of the connection: the task, or a caller that commits inline.
+    conn_lock: tokio::sync::Mutex<()>,
+    /// The least load for this lane to be used.
     least: usize,
-    /// Since when something has been under way on it.
+    /// Since when something has been in flight on it.
     busy: Mutex<Option<Instant>>,
 }
 
-/// Something is under way, until this is dropped.
+/// Marks the lane as busy until dropped.
 struct Busy<'a>(&'a CommitLane);
 
 impl Drop for Busy<'_> {
@@ -84,17 +84,17 @@ impl Drop for Busy<'_> {
 }
 
 impl CommitLane {
-    fn new(link: LazyConnection, least: usize) -> Self {
+    fn new(connection: LazyConnection, least: usize) -> Self {
         Self {
-            link,
+            connection,
             work: Notify::new(),
-            desk: tokio::sync::Mutex::default(),
+            conn_lock: tokio::sync::Mutex::default(),
             least,
             busy: Mutex::default(),
         }
     }
 
-    /// To be called by whoever has the desk.
+    /// The caller holds `conn_lock`.
     fn begin(&self) -> Busy<'_> {
         *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         Busy(self)
@@ -105,26 +105,26 @@ impl CommitLane {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Makes one commit; nothing if it must go the long way.
-    async fn make(&self, short: FastPath<'_>, commit: &Commit) -> Result<Option<Judged>> {
-        let session = self.link.session().await?;
-        let made = match short {
+    /// Makes one commit on the fast path; none if it must take the general path.
+    async fn make(&self, fast: FastPath<'_>, commit: &Commit) -> Result<Option<Judged>> {
+        let session = self.connection.session().await?;
+        let made = match fast {
             FastPath::Append(append) => append::append(&session, append).await,
             FastPath::Writes => {
                 write::write_together(&session, &[commit]).await.map(|mut one| one.pop().flatten())
             }
         };
-        made.map_err(|e| self.link.place().at(e))
+        made.map_err(|e| self.connection.connector().at(e))
     }
 }
 
-/// What became of a commit whose caller may be alone.
+/// The result of an inline commit.
 enum Inline {
     /// It has its answer.
     Done(Result<CommitOutcome>),
-    /// It must go the long way.
+    /// It must take the general path.
     Refused,
-    /// It has to queue.
+    /// It has to be queued.
     Not,
 }
 
@@ -145,7 +145,7 @@ impl Committer {
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let _waiting = Waiting::new(&self.shared.waiting);
-        let refused = match self.shared.commit_alone(&commit).await {
+        let refused = match self.shared.commit_inline(&commit).await {
             Inline::Done(outcome) => return outcome,
             Inline::Refused => true,
             Inline::Not => false,
@@ -155,33 +155,33 @@ impl Committer {
         answer.await.map_err(|_| cut_off())?
     }
 
-    /// How many commits have been asked for and not answered.
+    /// The number of commits in flight.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
-    /// For how long the commits that are under way have been.
+    /// How long the current commits have been in flight.
     pub(crate) fn busy_for(&self) -> Duration {
         self.shared.first.busy_for().max(self.shared.second.busy_for())
     }
 
-    /// Takes nothing more, and waits until what is queued has gone through.
+    /// Accepts no more commits, and waits until the queue is empty.
     pub(crate) async fn close(&self) {
         self.shared.close();
         let mut tasks = self.tasks.lock().await;
-        // One leaves the list when it has ended: whoever closes at the same time, or after one who
-        // gave up, waits for the rest.
+        // A task leaves the list when it has ended: a concurrent close, or one after a close that
+        // was dropped, waits for the rest.
         while let Some(task) = tasks.last_mut() {
-            // It can only have been cut off, and its callers know.
+            // It can only have been cancelled, and its callers know.
             let _ = task.await;
             tasks.pop();
         }
-        self.shared.first.link.drop_session();
-        self.shared.second.link.drop_session();
+        self.shared.first.connection.drop_session();
+        self.shared.second.connection.drop_session();
     }
 }
 
-/// One more who waits, until it is dropped.
+/// Counts a commit in flight until dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -223,37 +223,37 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes a commit that can go the short way for a caller who is alone, in its own task: every
-    /// hop to another costs a good part of the time that the commit takes. It is one statement, so
-    /// a caller that is dropped in the middle leaves nothing open.
-    async fn commit_alone(&self, commit: &Commit) -> Inline {
-        let Some(short) = FastPath::of(commit) else { return Inline::Not };
-        let Ok(_desk) = self.first.desk.try_lock() else { return Inline::Not };
-        // Behind what was given up, everybody had better wait where those who give up leave nothing
-        // behind.
-        if !self.queue().is_free() || self.first.link.is_behind() {
+    /// Commits inline, in the caller's own task, if the fast path allows it and the connection is
+    /// free: every hop to another task costs a good part of the time of a commit. It is one
+    /// statement, so a caller that is dropped in the middle leaves nothing open.
+    async fn commit_inline(&self, commit: &Commit) -> Inline {
+        let Some(fast) = FastPath::of(commit) else { return Inline::Not };
+        let Ok(_conn_lock) = self.first.conn_lock.try_lock() else { return Inline::Not };
+        // Behind abandoned requests it is better to wait in the queue, where a dropped caller
+        // leaves nothing behind.
+        if !self.queue().is_free() || self.first.connection.is_behind() {
             return Inline::Not;
         }
         let _busy = self.first.begin();
-        // In a box, because those who find somebody else there would carry room for it to no
-        // purpose.
-        match Box::pin(self.first.make(short, commit)).await {
-            Ok(Some(judged)) => Inline::Done(self.tell(judged)),
+        // Boxed, because callers that find the connection busy would otherwise carry its size for
+        // nothing.
+        match Box::pin(self.first.make(fast, commit)).await {
+            Ok(Some(judged)) => Inline::Done(self.notify(judged)),
             Ok(None) => Inline::Refused,
             Err(error) => Inline::Done(Err(error)),
         }
     }
 
-    /// Lets the callers of a batch that has just been answered have their turn, so that they share
-    /// the next one too, with those who queue already. Otherwise the first to come back would
-    /// travel alone, and the rest wait for its flush; or two halves would take turns for ever, each
-    /// waiting for the other's. No time passes on purpose.
-    async fn let_callers_come_back(&self, calls: usize) {
+    /// Lets the callers of the answered batch run, so that they share the next batch with those
+    /// already queued. Otherwise the first to return would be committed alone while the rest wait
+    /// for its flush; or two halves would alternate indefinitely, each waiting for the other's.
+    /// This waits for no time, only yields.
+    async fn yield_to_callers(&self, calls: usize) {
         let queued = self.queue().len();
         if calls + queued == 1 {
             return;
         }
-        for _ in 0..TURNS {
+        for _ in 0..YIELDS {
             if self.queue().len() >= queued + calls {
                 return;
             }
@@ -261,57 +261,56 @@ impl Shared {
         }
     }
 
-    /// Takes what is queued to the server: what can go the short way in one trip, then what is
-    /// left.
-    async fn write(&self, link: &LazyConnection, batch: Vec<Job>) {
-        let session = match link.session().await {
+    /// Sends a batch to the server: the fast-path commits in one round trip, then the rest.
+    async fn write(&self, connection: &LazyConnection, batch: Vec<Job>) {
+        let session = match connection.session().await {
             Ok(session) => session,
             Err(error) => return fail(batch, &error),
         };
-        let Sorted { appends, writes, mut long } = Sorted::of(batch);
+        let Sorted { appends, writes, mut general } = Sorted::of(batch);
         let (appended, written) =
             join(append_all(&session, &appends), write_all(&session, &writes)).await;
-        for (short, judged) in [(appends, appended), (writes, written)] {
+        for (fast, judged) in [(appends, appended), (writes, written)] {
             match judged {
-                Ok(judged) => self.answer_short(short, judged, &mut long),
-                Err(error) => fail(short, &link.place().at(error)),
+                Ok(judged) => self.answer_fast(fast, judged, &mut general),
+                Err(error) => fail(fast, &connection.connector().at(error)),
             }
         }
-        if long.is_empty() {
+        if general.is_empty() {
             return;
         }
-        let commits: Vec<&Commit> = long.iter().map(|job| &job.commit).collect();
+        let commits: Vec<&Commit> = general.iter().map(|job| &job.commit).collect();
         match commit::commit(&session, &commits).await {
             Ok(judged) => {
-                long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged));
+                general.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged));
             }
-            Err(error) => fail(long, &link.place().at(error)),
+            Err(error) => fail(general, &connection.connector().at(error)),
         }
     }
 
-    /// Answers what was judged on the short way, and leaves the rest to the long one.
-    fn answer_short(&self, short: Vec<Job>, judged: Vec<Option<Judged>>, long: &mut Vec<Job>) {
-        for (job, judged) in short.into_iter().zip(judged) {
+    /// Answers what was judged on the fast path, and leaves the rest to the general path.
+    fn answer_fast(&self, fast: Vec<Job>, judged: Vec<Option<Judged>>, general: &mut Vec<Job>) {
+        for (job, judged) in fast.into_iter().zip(judged) {
             match judged {
                 Some(judged) => self.answer(job, judged),
-                None => long.push(job),
+                None => general.push(job),
             }
         }
     }
 
     fn answer(&self, job: Job, judged: Judged) {
-        // A caller that does not wait any more need not be told.
-        let _ = job.reply.send(self.tell(judged));
+        // The caller may be gone.
+        let _ = job.reply.send(self.notify(judged));
     }
 
-    /// Tells those who wait for what was written.
-    fn tell(&self, judged: Judged) -> Result<CommitOutcome> {
+    /// Notifies the waiters of what was written.
+    fn notify(&self, judged: Judged) -> Result<CommitOutcome> {
         self.wakes.written(judged.topics);
         judged.outcome
     }
 }
 
-/// How a commit can go the short way.
+/// The fast path that a commit can take.
 enum FastPath<'a> {
     Append(append::Plain<'a>),
     Writes,
@@ -326,12 +325,12 @@ impl<'a> FastPath<'a> {
     }
 }
 
-/// A batch, by the ways that its commits can go. Those that go together name different rows.
+/// A batch, by path. Fast-path commits that share a statement name different rows.
 #[derive(Default)]
 struct Sorted {
     appends: Vec<Job>,
     writes: Vec<Job>,
-    long: Vec<Job>,
+    general: Vec<Job>,
 }
 
 impl Sorted {
@@ -343,23 +342,23 @@ impl Sorted {
             .collect();
         let mut sorted = Self::default();
         for (job, (appends, writes)) in batch.into_iter().zip(fits) {
-            let way = match (job.refused, appends, writes) {
+            let path = match (job.refused, appends, writes) {
                 (false, true, _) => &mut sorted.appends,
                 (false, _, true) => &mut sorted.writes,
-                _ => &mut sorted.long,
+                _ => &mut sorted.general,
             };
-            way.push(job);
+            path.push(job);
         }
         sorted.stay_together();
         sorted
     }
 
-    /// Where nearly all have to go the long way, a trip of their own for the few that need not is
-    /// the longer one for everybody.
+    /// When nearly all commits take the general path, a separate trip for the few that need not
+    /// would delay everything.
     fn stay_together(&mut self) {
-        if (self.appends.len() + self.writes.len()) * FEW < self.long.len() {
-            self.long.append(&mut self.appends);
-            self.long.append(&mut self.writes);
+        if (self.appends.len() + self.writes.len()) * FEW < self.general.len() {
+            self.general.append(&mut self.appends);
+            self.general.append(&mut self.writes);
         }
     }
 }
@@ -379,7 +378,7 @@ async fn append_all(session: &Session, jobs: &[Job]) -> Result<Vec<Option<Judged
     }
 }
 
-/// Tells every caller of the batch what became of it.
+/// Answers every caller of the batch with the error.
 fn fail(batch: Vec<Job>, error: &StoreError) {
     let calls = batch.len();
     if error.advice() != RetryAdvice::Never {
@@ -396,7 +395,7 @@ fn fail(batch: Vec<Job>, error: &StoreError) {
     }
 }
 
-/// Whoever served the commit went away in the middle of it: a panic, or the end of the runtime.
+/// The task that served the commit ended in the middle of it: a panic, or the end of the runtime.
 fn cut_off() -> StoreError {
     let context = "the task that made the commit was cut off in the middle of it";
     StoreError::new(
@@ -407,30 +406,30 @@ fn cut_off() -> StoreError {
     )
 }
 
-/// A panic takes the batch with it in which it happened, and not all that come later.
+/// A panic fails the batch in which it happened, and none that comes later.
 async fn keep_serving(shared: Arc<Shared>, by: fn(&Shared) -> &CommitLane) {
     while tokio::spawn(serve(shared.clone(), by)).await.is_err_and(|ended| ended.is_panic()) {
         // A transaction may be open on it.
-        by(&shared).link.drop_session();
+        by(&shared).connection.drop_session();
     }
 }
 
 async fn serve(shared: Arc<Shared>, by: fn(&Shared) -> &CommitLane) {
-    let way = by(&shared);
+    let lane = by(&shared);
     loop {
-        let desk = way.desk.lock().await;
-        let next = shared.queue().next(way.least);
+        let conn_lock = lane.conn_lock.lock().await;
+        let next = shared.queue().next(lane.least);
         match next {
             Next::Batch(batch) => {
                 let calls = batch.len();
-                let busy = way.begin();
-                shared.write(&way.link, batch).await;
+                let busy = lane.begin();
+                shared.write(&lane.connection, batch).await;
                 drop(busy);
-                shared.let_callers_come_back(calls).await;
+                shared.yield_to_callers(calls).await;
             }
             Next::Wait => {
-                drop(desk);
-                way.work.notified().await;
+                drop(conn_lock);
+                lane.work.notified().await;
             }
             Next::End => return,
         }

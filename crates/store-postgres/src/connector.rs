@@ -1,7 +1,7 @@
-//! Where the store is, and what it takes to get there.
+//! The connector: creates connections to the store.
 //!
-//! A connection is made here and kept elsewhere. What is known here of those that are in use serves
-//! one purpose: they are given up when the database has moved.
+//! A connection is created here and kept elsewhere. Connections in use are tracked for one purpose:
+//! they are closed when the database has moved.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +20,16 @@ use crate::open::{PostgresOptions, Prepare};
 use crate::session::Session;
 use crate::tls;
 
-/// Where the store is: everything that it takes to make a connection to it.
+/// Everything needed to connect to the store.
 #[derive(Debug)]
 pub(crate) struct Connector {
     pub(crate) address: Address,
     pub(crate) schema: Arc<str>,
     pub(crate) prepare: Prepare,
-    pub(crate) home: Identity,
+    pub(crate) identity: Identity,
     /// How long it may take until a connection is ready for use.
     pub(crate) connect_timeout: Duration,
-    /// Those that are in use, to be given up when the database has moved.
+    /// Connections in use, to be closed when the database has moved.
     sessions: Mutex<Vec<Weak<Session>>>,
     closed: AtomicBool,
 }
@@ -40,36 +40,38 @@ impl Connector {
             address,
             schema: options.schema.as_str().into(),
             prepare: options.prepare,
-            home: Identity::default(),
+            identity: Identity::default(),
             connect_timeout: options.connect_timeout,
             sessions: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// A connection about which nothing is known yet, not even whether there are tables.
+    /// Connects without any check, not even whether there are tables.
     pub(crate) async fn connect(&self) -> Result<Session> {
         let deadline = self.deadline();
         self.connect_by(deadline, None).await
     }
 
-    /// A connection to the store itself.
+    /// Connects to the store itself.
     pub(crate) async fn enter(
         &self,
         notifications: Option<mpsc::UnboundedSender<Notification>>,
     ) -> Result<Arc<Session>> {
         let deadline = self.deadline();
         let mut session = self.connect_by(deadline, notifications).await?;
-        let epoch =
-            self.in_time(deadline, self.home.enter(&session)).await.map_err(|e| self.refused(e))?;
+        let epoch = self
+            .in_time(deadline, self.identity.enter(&session))
+            .await
+            .map_err(|e| self.refused(e))?;
         session.belongs_to(epoch);
         let session = Arc::new(session);
         self.count_in(&session);
         Ok(session)
     }
 
-    /// Gives up all connections that cannot be used any more. A server that was replaced may not
-    /// have ended them, and never answer those who wait for it.
+    /// Registers a connection, and closes all that cannot be used any more. A server that was
+    /// replaced may not have closed them, and never answer.
     fn count_in(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|known| known.strong_count() > 0);
@@ -102,8 +104,8 @@ impl Connector {
         Instant::now() + self.connect_timeout
     }
 
-    /// What a connection is asked to see whether it is ready for use. A server that takes
-    /// connections and then says nothing is no better than one that takes none.
+    /// Limits the time of the first queries on a connection. A server that accepts connections and
+    /// never answers is no better than one that accepts none.
     pub(crate) async fn in_time<T>(
         &self,
         deadline: Instant,
@@ -125,7 +127,7 @@ impl Connector {
         }
     }
 
-    /// A server that was replaced does not keep us from the others that the URL names.
+    /// A server that was replaced must not keep us from the others that the URL names.
     fn refused(&self, error: StoreError) -> StoreError {
         if error.kind() == StoreErrorKind::Rewound {
             self.address.was_bad();
@@ -133,7 +135,7 @@ impl Connector {
         self.at(error)
     }
 
-    /// An error, with the server it is about, unless it says so already.
+    /// Adds the server to an error, unless it names one already.
     pub(crate) fn at(&self, error: StoreError) -> StoreError {
         if error.context().starts_with(self.address.label()) {
             error

@@ -1,36 +1,36 @@
-//! What PostgreSQL's errors mean to a caller.
+//! Error mapping: what PostgreSQL's errors mean to a caller.
 //!
-//! No type of tokio-postgres leaves this crate except as the source of an error, and through the
-//! door.
+//! No type of tokio-postgres leaves this crate except as the source of an error, and through
+//! [`PgTx`](crate::PgTx).
 
 use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 type PgError = tokio_postgres::Error;
 
-/// A statement failed, and with it everything in its transaction: nothing was written.
+/// A statement failed, and with it its transaction: nothing was written.
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
 pub(crate) fn failed(error: PgError) -> StoreError {
     translate(&error, RetryAdvice::Later)
 }
 
-/// A statement that commits by itself failed. If the server said so, nothing was written; if the
-/// connection was lost, it may have been.
+/// A statement that commits by itself failed. If the server reported the error, nothing was
+/// written; if the connection was lost, it may have been.
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
 pub(crate) fn commit_failed(error: PgError) -> StoreError {
     let advice = if is_refusal(&error) { RetryAdvice::Later } else { RetryAdvice::Unknown };
     translate(&error, advice)
 }
 
-/// Whether the server answered that it undid the statement and goes on. Any other error leaves it
-/// open what became of it: a server that shuts down says so also to those whose commit it has just
-/// made.
+/// Whether the server reported that it rolled the statement back and continues. Any other error
+/// leaves the outcome unknown: a server that shuts down reports that even to sessions whose commit
+/// it has just made.
 pub(crate) fn is_refusal(error: &PgError) -> bool {
     error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
 }
 
-/// Whether the same again, a moment later, is likely to go through: a deadlock, a serialization
-/// failure, or a row that somebody else has just created.
+/// Whether a retry is likely to succeed: a deadlock, a serialization failure, or a row that another
+/// transaction has just created.
 pub(crate) fn is_race(error: &PgError) -> bool {
     let races = [
         &SqlState::T_R_DEADLOCK_DETECTED,
@@ -40,12 +40,12 @@ pub(crate) fn is_race(error: &PgError) -> bool {
     is_refusal(error) && error.code().is_some_and(|code| races.contains(&code))
 }
 
-/// Whether the database role lacks a right.
+/// Whether the database role lacks a privilege.
 pub(crate) fn is_denied(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Storage && error.context().contains("(42501: ")
 }
 
-/// Whether the server undid this to end a circle of waits.
+/// Whether the server rolled this back to resolve a deadlock.
 pub(crate) fn is_deadlock(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Unavailable && error.context().contains("(40P01: ")
 }
@@ -61,7 +61,7 @@ fn translate(error: &PgError, advice: RetryAdvice) -> StoreError {
     StoreError::new(kind, advice, StoreOperation::Commit, what).caused_by(Told::of(error))
 }
 
-/// The kind, whether trying again is hopeless, and what to say.
+/// The kind, whether a retry is pointless, and the message.
 fn meaning(error: &DbError) -> (StoreErrorKind, bool, String) {
     let (kind, hopeless, what) = match error.code().code() {
         "53100" => (StoreErrorKind::Full, false, "no room is left on the server's disk, make some"),
@@ -114,7 +114,7 @@ fn meaning(error: &DbError) -> (StoreErrorKind, bool, String) {
     (kind, hopeless, format!("{what} ({}: {})", error.code().code(), error.message()))
 }
 
-/// What the server or the driver said, without the values of rows that the server puts into an
+/// The message of the server or the driver, without the row values that the server puts into an
 /// error's details.
 #[derive(Debug)]
 struct Told(String);
@@ -145,7 +145,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// What was read from the database should have been checked when it was written.
+/// Data read from the database should have been validated when it was written.
 pub(crate) fn corrupt(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded => {

@@ -1,13 +1,14 @@
-//! That a connection could not be made, for all who waited for it.
+//! Shared connection failures: one failed attempt answers every waiter.
 //!
-//! If each of a crowd tried in turn, the last would wait for as many timeouts as there are others.
-//! What fails while somebody waits has failed for him as well; whoever comes later tries again.
+//! If each of many waiters tried in turn, the last would wait for as many timeouts as there are
+//! others. An attempt that fails during a wait counts for that waiter too; a later caller tries
+//! again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::StoreError;
 
-/// What failed so far.
+/// The failures so far.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     known: Mutex<Known>,
@@ -19,19 +20,19 @@ struct Known {
     last: Option<StoreError>,
 }
 
-/// The moment at which somebody began to wait.
+/// The moment at which a wait began.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Came(u64);
+pub(crate) struct WaitStart(u64);
 
 impl Failures {
-    pub(crate) fn come(&self) -> Came {
-        Came(self.lock().count)
+    pub(crate) fn start_wait(&self) -> WaitStart {
+        WaitStart(self.lock().count)
     }
 
-    /// Why it failed, if it did since then.
-    pub(crate) fn since(&self, came: Came) -> Option<StoreError> {
+    /// The last failure since then, if there is one.
+    pub(crate) fn since(&self, wait_start: WaitStart) -> Option<StoreError> {
         let known = self.lock();
-        known.last.clone().filter(|_| known.count > came.0)
+        known.last.clone().filter(|_| known.count > wait_start.0)
     }
 
     pub(crate) fn note(&self, error: &StoreError) {
@@ -61,7 +62,7 @@ mod tests {
     use crate::open::PostgresOptions;
     use crate::pool::Pool;
 
-    /// A server that ends every connection at once, and counts them.
+    /// A server that closes every connection immediately, and counts them.
     fn refusing() -> (u16, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, visitors) =
@@ -76,31 +77,33 @@ mod tests {
         (port, visitors)
     }
 
-    fn place(port: u16) -> Arc<Connector> {
+    fn connector(port: u16) -> Arc<Connector> {
         let mut options = PostgresOptions::default();
         let address =
             Address::parse(&format!("postgres://u@127.0.0.1:{port}/d"), &mut options).unwrap();
         Arc::new(Connector::new(address, &options))
     }
 
-    fn all_failed<T>(crowd: &[Result<T>]) -> bool {
-        crowd.iter().all(|failed| failed.as_ref().is_err_and(|e| e.advice() == RetryAdvice::Later))
+    fn all_failed<T>(results: &[Result<T>]) -> bool {
+        results
+            .iter()
+            .all(|failed| failed.as_ref().is_err_and(|e| e.advice() == RetryAdvice::Later))
     }
 
     #[tokio::test]
-    async fn a_crowd_that_waits_for_a_connection_fails_together_and_the_next_one_tries_again() {
+    async fn concurrent_waiters_for_a_connection_fail_together_and_the_next_one_tries_again() {
         let (port, visitors) = refusing();
-        let link = LazyConnection::new(place(port));
-        assert!(all_failed(&join_all((0..50).map(|_| link.session())).await));
+        let connection = LazyConnection::new(connector(port));
+        assert!(all_failed(&join_all((0..50).map(|_| connection.session())).await));
         assert_eq!(visitors.load(Ordering::SeqCst), 1);
-        link.session().await.unwrap_err();
+        connection.session().await.unwrap_err();
         assert_eq!(visitors.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
-    async fn a_crowd_that_waits_for_one_of_a_few_connections_fails_with_those_who_tried() {
+    async fn concurrent_waiters_for_a_pooled_connection_fail_with_the_attempt() {
         let (port, visitors) = refusing();
-        let pool = Pool::new(place(port), 2);
+        let pool = Pool::new(connector(port), 2);
         assert!(all_failed(&join_all((0..50).map(|_| pool.borrow())).await));
         assert_eq!(visitors.load(Ordering::SeqCst), 2);
         pool.borrow().await.unwrap_err();

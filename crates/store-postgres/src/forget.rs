@@ -1,9 +1,8 @@
-//! Removing what is past its retention.
+//! Retention: removes rows whose time has passed.
 //!
-//! The functions in the database remove a few rows each, in a transaction of their own, and raise
-//! the floors that keep the rows' numbers from being used again. One session of all sweeps at a
-//! time. What is due is found by a look at the front of four indexes, so a store in which nothing
-//! is due is asked one question.
+//! The functions in the database remove a few rows each, in separate transactions, and raise the
+//! floors that keep the rows' numbers from being reused. Only one session sweeps at a time. Due
+//! rows are found at the front of four indexes, so a store in which nothing is due costs one query.
 
 use std::time::Duration;
 
@@ -17,10 +16,10 @@ use crate::error::failed;
 use crate::lazy_connection::LazyConnection;
 use crate::statement::{Statement, forget_at};
 
-/// How many rows go in one transaction.
+/// Rows per transaction.
 const AT_ONCE: i64 = 500;
 
-/// How long a caller that sweeps waits for another that does, and how long between two tries.
+/// How long an explicit sweep waits for another one, and how long between two attempts.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -60,30 +59,30 @@ static FORGET: [Statement; 5] = [
     forget!("date_tombstones"),
 ];
 
-/// How far a sweep came.
+/// The result of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Swept {
-    /// Nothing is due; the next is in so long, if there is a next.
+    /// Nothing is due; the time until the next row is, if there is one.
     All { next: Option<Duration> },
-    /// Time was up before everything was removed.
+    /// The time limit was reached before everything was removed.
     Cut,
-    /// What is left is locked, or is in use again.
+    /// The remaining rows are locked, or are in use again.
     Left,
     /// Another session sweeps.
     Busy,
 }
 
 impl PostgresStore {
-    /// Removes everything that is past its retention now, instead of a little at a time in the
-    /// background. Rows that are locked by others are left.
+    /// Removes everything past its retention now, instead of a little at a time in the background.
+    /// Rows locked by other transactions are left.
     ///
     /// # Errors
-    /// `Unavailable` if the server cannot be reached, or if another process has been sweeping all
-    /// the time.
+    /// `Unavailable` if the server cannot be reached, or if another process was sweeping all the
+    /// time.
     pub async fn sweep(&self) -> Result<()> {
         self.shared.check_open(StoreOperation::Commit)?;
         let given_up = Instant::now() + PATIENCE;
-        while let Swept::Busy = forget_all(&self.shared.housekeeping).await? {
+        while let Swept::Busy = forget_all(&self.shared.maintenance).await? {
             if Instant::now() >= given_up {
                 return Err(busy());
             }
@@ -103,25 +102,25 @@ fn busy() -> StoreError {
     )
 }
 
-/// Removes what is due until nothing is.
-async fn forget_all(link: &LazyConnection) -> Result<Swept> {
+/// Removes due rows until none is due.
+async fn forget_all(connection: &LazyConnection) -> Result<Swept> {
     loop {
-        match forget(link, Instant::now() + PATIENCE).await? {
+        match forget(connection, Instant::now() + PATIENCE).await? {
             Swept::Cut => {}
             swept => return Ok(swept),
         }
     }
 }
 
-/// Removes what is due, a few rows of each kind in turn, until nothing is due or time is up.
-pub(crate) async fn forget(link: &LazyConnection, until: Instant) -> Result<Swept> {
+/// Removes due rows, a few of each kind in turn, until none is due or the time limit is reached.
+pub(crate) async fn forget(connection: &LazyConnection, until: Instant) -> Result<Swept> {
     loop {
-        let due = due(link).await?;
+        let due = due(connection).await?;
         let mut removed = 0;
         for (_, statement) in
             due.iter().zip(&FORGET).filter(|(due, _)| due.is_some_and(|due| due <= 0))
         {
-            match forget_some(link, statement).await? {
+            match forget_some(connection, statement).await? {
                 Some(count) => removed += count,
                 None => return Ok(Swept::Busy),
             }
@@ -139,16 +138,19 @@ pub(crate) async fn forget(link: &LazyConnection, until: Instant) -> Result<Swep
     }
 }
 
-async fn due(link: &LazyConnection) -> Result<[Option<i64>; 5]> {
-    let rows = link.read(&DUE, &[]).await?;
+async fn due(connection: &LazyConnection) -> Result<[Option<i64>; 5]> {
+    let rows = connection.read(&DUE, &[]).await?;
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let get = |column| row.try_get(column).map_err(failed);
     Ok([get(0)?, get(1)?, get(2)?, get(3)?, get(4)?])
 }
 
-/// How many rows went; nothing if another session sweeps.
-async fn forget_some(link: &LazyConnection, statement: &'static Statement) -> Result<Option<i64>> {
-    let rows = link.read(statement, &[&AT_ONCE]).await?;
+/// How many rows were removed; none if another session sweeps.
+async fn forget_some(
+    connection: &LazyConnection,
+    statement: &'static Statement,
+) -> Result<Option<i64>> {
+    let rows = connection.read(statement, &[&AT_ONCE]).await?;
     rows.first().map_or(Ok(None), |row: &Row| row.try_get(0)).map_err(failed)
 }

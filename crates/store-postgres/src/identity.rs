@@ -1,14 +1,14 @@
-//! Whether this is still the database that was here before.
+//! Database identity and epochs: detects a database that was restored or promoted.
 //!
-//! A backup that is restored, or a standby that is promoted, may lack the last commits of the
-//! database it stands in for: positions and fences that were given out would be given out again,
-//! for other things. So every new connection asks where the database lives; when it has moved, a
-//! new *epoch* begins, in which positions and fences start above all that can have been given out
-//! before, by whichever copy. Positions of the part that was lost are then known to be lost.
+//! A restored backup or a promoted standby may lack the last commits of the database that it
+//! replaces: positions and fences that were given out would be given out again, for other things.
+//! So every new connection asks for the database's identity. When it has changed, a new *epoch*
+//! begins, in which positions and fences start above all that any copy can have given out before.
+//! Positions of the lost part are then known to be lost.
 //!
-//! Every epoch is written down, so a server can be asked whether it has been through the one that
-//! this process knows. If not, it is a primary that was replaced, or one of several that think they
-//! are in charge, and nothing is done there.
+//! Every epoch is recorded, so a server can be asked whether it knows this process's epoch. If not,
+//! it is a primary that was replaced, or one of several that believe to be primary, and nothing is
+//! done there.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,28 +21,28 @@ use crate::error::failed;
 use crate::session::Session;
 use crate::statement::Statement;
 
-static LOOK: Statement = Statement::new(
+static QUERY: Statement = Statement::new(
     "SELECT m.epoch, e.home, tidelock.home(), EXISTS (SELECT FROM tidelock.epochs WHERE epoch = $1 AND home = $2)
      FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch",
     &[Type::INT8, Type::TEXT],
 );
 static BEGIN_EPOCH: Statement = Statement::new("SELECT tidelock.begin_epoch($1)", &[Type::INT8]);
 
-/// What this process knows of the database's moves.
+/// This process's knowledge of the database's identity.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     known: Mutex<Option<Known>>,
     newest: Arc<AtomicI64>,
 }
 
-/// The newest epoch that this process has seen, and where it began.
+/// The newest epoch that this process has seen, and the identity where it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     epoch: i64,
     home: String,
 }
 
-/// The epoch in which a connection was made.
+/// The epoch of a connection.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     number: i64,
@@ -50,24 +50,24 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// Whether the database has moved since: what is at the other end was replaced.
+    /// Whether the database has moved since: the server at the other end was replaced.
     pub(crate) fn is_over(&self) -> bool {
         self.number < self.newest.load(Ordering::SeqCst)
     }
 }
 
 impl Identity {
-    /// Looks where a new connection leads; begins an epoch if the database has moved.
+    /// Checks the identity behind a new connection; begins an epoch if the database has moved.
     pub(crate) async fn enter(&self, session: &Session) -> Result<Epoch> {
         loop {
             let before = self.known();
-            let mut found = look(session, before.as_ref()).await?;
+            let mut found = query(session, before.as_ref()).await?;
             if found.home != found.known.home {
                 begin_epoch(session, &found).await?;
-                found = look(session, before.as_ref()).await?;
+                found = query(session, before.as_ref()).await?;
             }
-            // Another connection may have been quicker, and to another server: then this one is
-            // judged by what that found.
+            // A concurrent connection may have been faster, and to another server: then this one is
+            // judged by its result.
             if let Some(epoch) = self.learn(before.as_ref(), found.known) {
                 return Ok(epoch);
             }
@@ -95,10 +95,10 @@ struct Found {
     home: String,
 }
 
-/// Refuses a server that has not been through the epoch that is known.
-async fn look(session: &Session, known: Option<&Known>) -> Result<Found> {
+/// Refuses a server that does not know the known epoch.
+async fn query(session: &Session, known: Option<&Known>) -> Result<Found> {
     let (epoch, home) = known.map(|known| (known.epoch, &known.home)).unzip();
-    let rows = session.ask(&LOOK, &[&epoch, &home]).await.map_err(failed)?;
+    let rows = session.ask(&QUERY, &[&epoch, &home]).await.map_err(failed)?;
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let get = || -> std::result::Result<_, tokio_postgres::Error> {
@@ -126,7 +126,7 @@ async fn begin_epoch(session: &Session, found: &Found) -> Result<()> {
             tracing::warn!(home = found.home, "the database was restarted, restored or promoted");
             Ok(())
         }
-        // Whoever only reads leaves it to those who write.
+        // A read-only role leaves it to the others.
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(()),
         Err(error) => Err(failed(error)),
     }

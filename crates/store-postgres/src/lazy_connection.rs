@@ -1,4 +1,4 @@
-//! A connection that is there when it is needed: made on first use, and made anew when it was lost.
+//! Lazy connection: connects on first use, and reconnects after a loss.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,23 +12,23 @@ use crate::failures::Failures;
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 
-/// A statement, and what it is run with.
+/// A statement and its parameters.
 pub(crate) type Question<'a> = (&'static Statement, Parameters<'a>);
 
 /// A connection for one purpose.
 #[derive(Debug)]
 pub(crate) struct LazyConnection {
-    place: Arc<Connector>,
+    connector: Arc<Connector>,
     session: RwLock<Option<Arc<Session>>>,
-    /// Held by whoever connects, so that a crowd does not connect many times.
+    /// Held while connecting, so that concurrent callers connect only once.
     connecting: tokio::sync::Mutex<()>,
     failures: Failures,
 }
 
 impl LazyConnection {
-    pub(crate) fn new(place: Arc<Connector>) -> Self {
+    pub(crate) fn new(connector: Arc<Connector>) -> Self {
         Self {
-            place,
+            connector,
             session: RwLock::default(),
             connecting: tokio::sync::Mutex::default(),
             failures: Failures::default(),
@@ -37,65 +37,64 @@ impl LazyConnection {
 
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
         self.check_open()?;
-        match self.open_session().filter(|session| !session.is_silent()) {
+        match self.open_session().filter(|session| !session.is_backlogged()) {
             Some(session) => Ok(session),
-            // Apart, because what it takes to connect is large, and every call would carry room for
-            // it.
+            // Boxed, because the future that connects is large, and every call would carry its
+            // size.
             None => Box::pin(self.connect()).await,
         }
     }
 
     async fn connect(&self) -> Result<Arc<Session>> {
-        let came = self.failures.come();
+        let wait_start = self.failures.start_wait();
         let _turn = self.connecting.lock().await;
-        if let Some(session) = self.open_session().filter(|session| !session.is_silent()) {
+        if let Some(session) = self.open_session().filter(|session| !session.is_backlogged()) {
             return Ok(session);
         }
-        if let Some(error) = self.failures.since(came) {
+        if let Some(error) = self.failures.since(wait_start) {
             return Err(error);
         }
         self.make_session().await.inspect_err(|error| self.failures.note(error))
     }
 
-    /// Makes sure that there is a connection which answers.
+    /// Makes sure that there is a connection that answers.
     async fn make_session(&self) -> Result<Arc<Session>> {
         match self.open_session() {
             Some(silent) => {
                 let answer = async { silent.catch_up().await.map_err(failed) };
-                self.place
-                    .in_time(self.place.deadline(), answer)
+                self.connector
+                    .in_time(self.connector.deadline(), answer)
                     .await
-                    .map_err(|e| self.place.at(e))?;
+                    .map_err(|e| self.connector.at(e))?;
                 Ok(silent)
             }
-            None => self.keep(self.place.enter(None).await?),
+            None => self.keep(self.connector.enter(None).await?),
         }
     }
 
-    /// Whether the connection has yet to answer questions for which nobody waits any more.
+    /// Whether the connection has yet to answer abandoned requests.
     pub(crate) fn is_behind(&self) -> bool {
         let session = self.session.read().unwrap_or_else(PoisonError::into_inner);
         session.as_ref().is_some_and(|session| session.is_behind())
     }
 
-    /// Keeps a new connection, unless the store was closed while it was made.
+    /// Keeps a new connection, unless the store was closed in the meantime.
     fn keep(&self, session: Arc<Session>) -> Result<Arc<Session>> {
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         self.check_open()?;
         Ok(session)
     }
 
-    /// Lets go of the connection if the store was closed.
+    /// Drops the connection if the store was closed.
     fn check_open(&self) -> Result<()> {
-        if self.place.is_closed() {
+        if self.connector.is_closed() {
             self.drop_session();
             return Err(closed(StoreOperation::Open));
         }
         Ok(())
     }
 
-    /// Asks for something that can be asked again: if the connection is lost meanwhile, it is,
-    /// once.
+    /// Runs an idempotent query; retries it once if the connection is lost.
     pub(crate) async fn read(
         &self,
         statement: &'static Statement,
@@ -106,11 +105,11 @@ impl LazyConnection {
             Err(error) if !is_refusal(&error) => self.session().await?.query(statement, with).await,
             answered => answered,
         };
-        rows.map_err(|e| self.place.at(failed(e)))
+        rows.map_err(|e| self.connector.at(failed(e)))
     }
 
-    /// Asks two questions in one trip. The server begins with the second when it is done with the
-    /// first. If the connection is lost meanwhile, both are asked again, once.
+    /// Pipelines two queries in one round trip. The server begins with the second when it is done
+    /// with the first. If the connection is lost, both are retried once.
     pub(crate) async fn read_in_turn(
         &self,
         first: Question<'_>,
@@ -120,7 +119,7 @@ impl LazyConnection {
             Err(error) if !is_refusal(&error) => self.try_in_turn(&first, &second).await?,
             answered => answered,
         };
-        answers.map_err(|e| self.place.at(failed(e)))
+        answers.map_err(|e| self.connector.at(failed(e)))
     }
 
     async fn try_in_turn(
@@ -129,15 +128,15 @@ impl LazyConnection {
         second: &Question<'_>,
     ) -> Result<std::result::Result<(Vec<Row>, Vec<Row>), tokio_postgres::Error>> {
         let session = self.session().await?;
-        // What has to be prepared first would be sent after the other.
+        // A statement that has to be prepared first would be sent after the other.
         if let Err(error) = session.prepare_all(&[first.0, second.0]).await {
             return Ok(Err(error));
         }
         Ok(try_join(session.query(first.0, first.1), session.query(second.0, second.1)).await)
     }
 
-    pub(crate) fn place(&self) -> &Connector {
-        &self.place
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.connector
     }
 
     pub(crate) fn drop_session(&self) {
@@ -164,7 +163,7 @@ mod tests {
     use crate::address::Address;
     use crate::open::PostgresOptions;
 
-    /// A server that lets everybody in, and then says nothing.
+    /// A server that accepts connections and never answers.
     fn silent() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -180,7 +179,7 @@ mod tests {
         port
     }
 
-    fn link_to(port: u16) -> LazyConnection {
+    fn connection_to(port: u16) -> LazyConnection {
         let mut options = PostgresOptions::default();
         let url = format!(
             "postgres://u@127.0.0.1:{port}/d?target_session_attrs=any&connect_timeout_ms=500"
@@ -190,10 +189,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_lets_in_and_says_nothing_is_not_waited_for_for_ever() {
-        let link = link_to(silent());
-        let refused =
-            timeout(Duration::from_secs(60), link.session()).await.expect("an answer").unwrap_err();
+    async fn a_server_that_accepts_and_never_answers_is_given_up() {
+        let connection = connection_to(silent());
+        let refused = timeout(Duration::from_secs(60), connection.session())
+            .await
+            .expect("an answer")
+            .unwrap_err();
         assert_eq!(
             (refused.kind(), refused.advice()),
             (StoreErrorKind::Unavailable, RetryAdvice::Later),

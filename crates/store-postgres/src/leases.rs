@@ -1,10 +1,10 @@
-//! Leasing, renewing, listing and adjusting work items.
+//! Leases: granting, renewing, listing and adjusting work items.
 //!
-//! Leasing takes two statements. The first looks, without locks, at what is ready in each lane;
-//! which of it to take, and in what order, is the contract's rule and not SQL's. The second locks
-//! those it takes, skips what somebody else is taking at that moment, looks again whether each is
-//! still ready, and writes the leases. Both look at what is ready only, through an index that holds
-//! nothing else.
+//! Leasing takes two statements. The first reads, without locks, what is ready in each lane. Which
+//! items to take, and in what order, is decided by the contract's rule and not by SQL. The second
+//! locks the selected items, skips those that another session is taking, checks again that each is
+//! ready, and writes the leases. Both read only ready items, through an index that holds nothing
+//! else.
 
 mod grant;
 mod lease;
@@ -30,7 +30,7 @@ use crate::statement::{Statement, now};
 pub(crate) use lease::lease;
 pub(crate) use scan_hints::ScanHints;
 
-/// How long to wait before looking again at a row that was locked: first, and at most.
+/// The pause before a locked row is tried again: first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -43,9 +43,9 @@ macro_rules! item_columns {
 }
 pub(crate) use item_columns;
 
-/// For each token in turn: whether there is such an item, whether the lease stands and was
-/// extended, and the item as it is, unless its row is locked. It never waits: a row that is locked
-/// must not keep other renewals waiting.
+/// For each token in turn: whether the item exists, whether the lease is held and was extended, and
+/// the item as it is, unless its row is locked. It never waits: a locked row must not delay other
+/// renewals.
 static RENEW: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (SELECT ",
@@ -95,11 +95,10 @@ static LIST: Statement = list!("");
 static LIST_BLOCKED: Statement = list!("i.blocked AND ");
 static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
 
-/// Renews what it can at once, and looks again for those whose rows are locked until each is known.
-/// While it does, what was renewed is renewed again in time: a row that stays locked takes no other
-/// lease with it.
+/// Renews what it can immediately, and retries the locked rows until each is known. Meanwhile, what
+/// was renewed is renewed again in time: a row that stays locked costs no other lease.
 pub(crate) async fn renew(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     tokens: &[LeaseToken],
     duration: Duration,
 ) -> Result<Vec<Renewal>> {
@@ -116,8 +115,8 @@ pub(crate) async fn renew(
         };
         let wanted: Vec<usize> = (0..tokens.len()).filter(wanted).collect();
         let asked: Vec<&LeaseToken> = wanted.iter().map(|at| &tokens[*at]).collect();
-        for (at, found) in wanted.into_iter().zip(renew_free(link, &asked, duration).await?) {
-            // What was renewed before stands, though its row is locked now.
+        for (at, found) in wanted.into_iter().zip(renew_free(connection, &asked, duration).await?) {
+            // An earlier renewal counts, although its row is locked now.
             renewals[at] = found.or(renewals[at].take());
         }
         if renewals.iter().all(Option::is_some) {
@@ -128,23 +127,22 @@ pub(crate) async fn renew(
     }
 }
 
-/// Renews those whose rows nobody has locked; nothing for the others.
+/// Renews the items whose rows are not locked; none for the others.
 async fn renew_free(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     tokens: &[&LeaseToken],
     duration: Duration,
 ) -> Result<Vec<Option<Renewal>>> {
     let queues: Vec<&str> = tokens.iter().map(|token| token.item.queue.as_str()).collect();
     let keys: Vec<&str> = tokens.iter().map(|token| token.item.key.as_str()).collect();
     let fences: Vec<i64> = tokens.iter().map(|token| token.fence.get() as i64).collect();
-    // A renewal that is made twice is made once, so a lost connection is no reason to give the
-    // leases up.
-    let rows = link.read(&RENEW, &[&queues, &keys, &fences, &micros(duration)]).await?;
+    // A renewal is idempotent, so after a lost connection it is retried.
+    let rows = connection.read(&RENEW, &[&queues, &keys, &fences, &micros(duration)]).await?;
     rows.iter().map(renewal).collect()
 }
 
-/// An item is shown as it was before the call; if a token before this one has extended its lease,
-/// that shows too.
+/// An item is shown as it was before the call; if an earlier token of the call has extended its
+/// lease, that is shown too.
 fn in_turn(tokens: &[LeaseToken], mut renewals: Vec<Renewal>) -> Vec<Renewal> {
     let mut extended: HashMap<&ItemRef, Timestamp> = HashMap::new();
     for (token, renewal) in tokens.iter().zip(&mut renewals) {
@@ -165,7 +163,7 @@ fn in_turn(tokens: &[LeaseToken], mut renewals: Vec<Renewal>) -> Vec<Renewal> {
     renewals
 }
 
-/// Nothing if there is such an item, and its row is locked.
+/// None if the item exists and its row is locked.
 fn renewal(row: &Row) -> Result<Option<Renewal>> {
     if let Some(deadline) = moment(row, 1)? {
         return Ok(Some(Renewal::Renewed(deadline)));
@@ -179,12 +177,12 @@ fn renewal(row: &Row) -> Result<Option<Renewal>> {
     }
 }
 
-pub(crate) async fn list(link: &LazyConnection, query: &ItemQuery) -> Result<ItemPage> {
+pub(crate) async fn list(connection: &LazyConnection, query: &ItemQuery) -> Result<ItemPage> {
     if let Some((queue, key)) = query.filter.one() {
-        let rows = link.read(&FIND, &[&queue, &key]).await?;
+        let rows = connection.read(&FIND, &[&queue, &key]).await?;
         return Ok(query.answer(rows.first().map(|row| item(row, 0)).transpose()?));
     }
-    // Of what there are few, there is an index.
+    // For rare states there is an index.
     let listed = match (query.filter.blocked, query.filter.held) {
         (Some(true), _) => &LIST_BLOCKED,
         (_, Some(true)) => &LIST_HELD,
@@ -199,7 +197,7 @@ pub(crate) async fn list(link: &LazyConnection, query: &ItemQuery) -> Result<Ite
     let mut left = limits::FEED_SCAN;
     loop {
         let chunk = (query.limit + 1).min(left);
-        let rows = link.read(listed, &[&after.0, &after.1, &(chunk as i64)]).await?;
+        let rows = connection.read(listed, &[&after.0, &after.1, &(chunk as i64)]).await?;
         for (nth, row) in rows.iter().enumerate() {
             let queue = text(row, 0)?;
             if !queue.starts_with(prefix) {
@@ -225,7 +223,7 @@ pub(crate) async fn list(link: &LazyConnection, query: &ItemQuery) -> Result<Ite
     }
 }
 
-/// What those of the items become that the adjustment changes.
+/// The items that the adjustment changes, in their new state.
 pub(crate) fn adjusted(items: &[&Item], adjustment: &Adjustment, now: Timestamp) -> Vec<Item> {
     let adjust = |item: &&Item| {
         let mut item = (*item).clone();

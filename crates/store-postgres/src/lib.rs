@@ -1,11 +1,11 @@
 //! Tidelock's store for many processes on many machines: one PostgreSQL database.
 //!
 //! The commits of a process go through one connection, or two under load, and share transactions
-//! where they can (see `committer`); reads, leases, heartbeats and notifications have connections
-//! of their own, so that none of them waits for another. The meaning of a commit is
-//! [`tidelock_store::plan`]; the tables are described for people with a SQL prompt in
-//! `docs/internals/postgres.md`. The one way in which a commit and a user's own SQL share a
-//! transaction is [`PostgresStore::begin`].
+//! where possible (group commit, see `committer`). Reads, leases, heartbeats and notifications have
+//! their own connections, so that none of them waits for another. The meaning of a commit is
+//! [`tidelock_store::plan`]; `docs/internals/postgres.md` describes the tables for readers with an
+//! SQL prompt. A commit and a user's own SQL share a transaction only through
+//! [`PostgresStore::begin`].
 
 mod address;
 mod append;
@@ -66,10 +66,10 @@ pub use schema_name::SchemaName;
 pub use tokio_postgres;
 pub use transactions::PgTx;
 
-/// How many items an adjustment changes before others get their turn.
+/// Items that an adjustment changes per transaction, so that other writers get a turn.
 const ADJUSTED_AT_ONCE: usize = 500;
 
-/// A store in one schema of a PostgreSQL database. Clones are handles on the same connections.
+/// A store in one schema of a PostgreSQL database. Clones are handles to the same connections.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     shared: Arc<Shared>,
@@ -77,41 +77,39 @@ pub struct PostgresStore {
 
 #[derive(Debug)]
 struct Shared {
-    place: Arc<Connector>,
+    connector: Arc<Connector>,
     time: StoreTime,
-    turns: FairShare,
-    fronts: ScanHints,
+    fair_share: FairShare,
+    scan_hints: ScanHints,
     wakes: Wakes,
     committer: Committer,
     readers: Readers,
     leases: LazyConnection,
-    /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for
-    /// want of one.
+    /// Renewals have their own connection: no lease is lost because other work is held up.
     heartbeats: LazyConnection,
-    /// What the store does by itself may have to wait for a row, and nobody waits behind it.
-    housekeeping: LazyConnection,
-    /// Whoever adjusts items does it to mend something, and must not wait for transactions that
-    /// hang.
+    /// Maintenance may have to wait for a row, and nothing waits behind it.
+    maintenance: LazyConnection,
+    /// Adjustments repair things, and must not wait for transactions that hang.
     adjusters: Pool,
-    door: Pool,
-    /// Whether anything was written since the clock was last written down.
+    transactions: Pool,
+    /// Whether anything was written since the clock was last saved.
     used: AtomicBool,
 }
 
 impl PostgresStore {
-    /// Opens the store at a `postgres://` URL, and brings its tables up to date.
+    /// Opens the store at a `postgres://` URL, and migrates its tables.
     ///
     /// # Errors
-    /// - `Invalid`: the URL is not one, or names an option that is not known; the server refuses
-    ///   the name, the password or the database.
+    /// - `Invalid`: the URL is malformed or has an unknown option; the server refuses the user, the
+    ///   password or the database.
     /// - `Incompatible`: the tables are from a newer version of Tidelock, or the server could lose
-    ///   what it acknowledged.
+    ///   acknowledged commits.
     /// - `Unavailable`: the server cannot be reached, or is not ready.
     pub async fn open(url: &str) -> Result<Self> {
         Self::open_with(url, PostgresOptions::default()).await
     }
 
-    /// The same, with options that a URL cannot hold; those that it does hold count for more.
+    /// Opens the store with options that a URL cannot hold; options in the URL take precedence.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -122,24 +120,24 @@ impl PostgresStore {
     }
 
     async fn open_at(address: Address, options: &PostgresOptions) -> Result<Self> {
-        let place = Arc::new(Connector::new(address, options));
-        prepare_place(&place, options).await.map_err(|e| e.during(StoreOperation::Open))?;
-        let wakes = Wakes::start(place.clone(), options).await;
-        let link = || LazyConnection::new(place.clone());
+        let connector = Arc::new(Connector::new(address, options));
+        prepare_database(&connector, options).await.map_err(|e| e.during(StoreOperation::Open))?;
+        let wakes = Wakes::start(connector.clone(), options).await;
+        let connection = || LazyConnection::new(connector.clone());
         let shared = Arc::new(Shared {
             time: StoreTime::new(options.clock.clone()),
-            turns: FairShare::default(),
-            fronts: ScanHints::new(options.clock.clone()),
-            committer: Committer::start(link(), link(), wakes.clone()),
+            fair_share: FairShare::default(),
+            scan_hints: ScanHints::new(options.clock.clone()),
+            committer: Committer::start(connection(), connection(), wakes.clone()),
             wakes,
-            readers: Readers::new((0..options.readers).map(|_| link())),
-            leases: link(),
-            heartbeats: link(),
-            housekeeping: link(),
-            adjusters: Pool::new(place.clone(), 1),
-            door: Pool::new(place.clone(), options.door),
+            readers: Readers::new((0..options.readers).map(|_| connection())),
+            leases: connection(),
+            heartbeats: connection(),
+            maintenance: connection(),
+            adjusters: Pool::new(connector.clone(), 1),
+            transactions: Pool::new(connector.clone(), options.transactions),
             used: AtomicBool::new(false),
-            place,
+            connector,
         });
         shared
             .time
@@ -155,17 +153,17 @@ impl PostgresStore {
     }
 }
 
-/// Looks at the server, and makes or checks the tables.
-async fn prepare_place(place: &Connector, options: &PostgresOptions) -> Result<()> {
-    let session = place.connect().await?;
-    let check = place.in_time(place.deadline(), server::check(&session, options));
-    check.await.map_err(|e| place.at(e))?;
+/// Checks the server, and migrates or checks the tables.
+async fn prepare_database(connector: &Connector, options: &PostgresOptions) -> Result<()> {
+    let session = connector.connect().await?;
+    let check = connector.in_time(connector.deadline(), server::check(&session, options));
+    check.await.map_err(|e| connector.at(e))?;
     let migrated = if options.migrate {
-        migrate::migrate(&session, &place.schema).await
+        migrate::migrate(&session, &connector.schema).await
     } else {
-        migrate::check(&session, &place.schema).await
+        migrate::check(&session, &connector.schema).await
     };
-    migrated.map_err(|e| place.at(e))
+    migrated.map_err(|e| connector.at(e))
 }
 
 impl Shared {
@@ -174,7 +172,7 @@ impl Shared {
     }
 
     fn check_open(&self, operation: StoreOperation) -> Result<()> {
-        if self.place.is_closed() { Err(error::closed(operation)) } else { Ok(()) }
+        if self.connector.is_closed() { Err(error::closed(operation)) } else { Ok(()) }
     }
 
     async fn adjust(
@@ -194,7 +192,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.place.close();
+        self.connector.close();
         self.wakes.close();
     }
 }
@@ -264,11 +262,15 @@ impl Store for PostgresStore {
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         self.shared.check_open(StoreOperation::Lease)?;
         request.check().map_err(|e| e.during(StoreOperation::Lease))?;
-        let leased =
-            leases::lease(&self.shared.leases, &request, &self.shared.turns, &self.shared.fronts)
-                .await;
+        let leased = leases::lease(
+            &self.shared.leases,
+            &request,
+            &self.shared.fair_share,
+            &self.shared.scan_hints,
+        )
+        .await;
         self.shared.used();
-        leased.map_err(|e| self.shared.place.at(e).during(StoreOperation::Lease))
+        leased.map_err(|e| self.shared.connector.at(e).during(StoreOperation::Lease))
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
@@ -294,7 +296,7 @@ impl Store for PostgresStore {
         adjustment.check().map_err(|e| e.during(StoreOperation::Adjust))?;
         let mut total = Adjusted::default();
         let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
-        // A few at a time, so that nobody waits long for a row.
+        // A few items at a time, so that no other transaction waits long for a row.
         loop {
             let page = leases::list(&self.shared.readers.reader(), &query).await;
             let page = page.map_err(|e| half_done(e, total).during(StoreOperation::Adjust))?;
@@ -319,17 +321,17 @@ impl Store for PostgresStore {
 
     async fn close(&self) -> Result<()> {
         self.shared.committer.close().await;
-        self.shared.place.close();
+        self.shared.connector.close();
         self.shared.adjusters.close();
-        self.shared.door.close();
-        let others = [&self.shared.leases, &self.shared.heartbeats, &self.shared.housekeeping];
-        self.shared.readers.links().chain(others).for_each(LazyConnection::drop_session);
+        self.shared.transactions.close();
+        let others = [&self.shared.leases, &self.shared.heartbeats, &self.shared.maintenance];
+        self.shared.readers.connections().chain(others).for_each(LazyConnection::drop_session);
         self.shared.wakes.close();
         Ok(())
     }
 }
 
-/// An adjustment that failed, perhaps after some of its items were changed.
+/// An adjustment that failed, perhaps after some items were changed.
 fn half_done(error: StoreError, total: Adjusted) -> StoreError {
     if total.changed == 0 {
         return error;

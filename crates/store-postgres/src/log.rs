@@ -1,4 +1,4 @@
-//! Reading the log.
+//! Log reads: streams, the feed, heads.
 
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
@@ -23,8 +23,8 @@ macro_rules! event_columns {
 }
 pub(crate) use event_columns;
 
-/// The head of a stream and a page of its events, all at one moment; one row with no event if there
-/// is none.
+/// The head of a stream and a page of its events, read at one moment; one row without an event if
+/// there is none.
 macro_rules! stream_page {
     ($where:literal, $order:literal) => {
         concat!(
@@ -46,12 +46,12 @@ static BACKWARD: Statement = Statement::new(
     &[Type::TEXT, Type::INT8, Type::INT8],
 );
 
-/// Up to where the feed can be read. Asked for before a page, never with it: what is settled now is
-/// visible to what is asked later.
+/// The position up to which the feed can be read. Read before a page, never with it: what is
+/// settled now is visible to a later statement.
 static SETTLED: Statement = Statement::new("SELECT settled FROM tidelock.settled()", &[]);
-/// How far it looked, at how many events, and those that passed; and, if the database moved and the
-/// position was lost with what did not come along, the last one that is here. One statement,
-/// because a connection may be made, and an epoch begun, between two.
+/// How far the scan came, over how many events, and those that passed; and, if the database moved
+/// and the position was lost, the last valid one. One statement, because a connection may be made,
+/// and an epoch begun, between two.
 static FEED: Statement = Statement::new(
     concat!(
         "WITH seen AS MATERIALIZED (
@@ -68,15 +68,15 @@ static FEED: Statement = Statement::new(
     ),
     &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT_ARRAY, Type::INT8],
 );
-/// The last position given out, and the last that an event was given: an epoch begins with one that
-/// no event has.
+/// The last position given out, and the last that belongs to an event: an epoch begins with one
+/// that no event has.
 static LAST_POSITION: Statement = Statement::new(
     "SELECT base, coalesce((SELECT last_before FROM tidelock.epochs WHERE epoch = base), base) FROM tidelock.last()",
     &[],
 );
 
-/// The last position up to this one that stays valid: of an event, of one that was trimmed, or
-/// where an epoch ended. A settled position that no event has would be refused once an epoch has
+/// The last position up to this one that stays valid: of an event, of one that was trimmed, or of
+/// the end of an epoch. A settled position without an event would be refused once an epoch has
 /// begun.
 static END: Statement = Statement::new(
     "SELECT greatest(
@@ -86,8 +86,8 @@ static END: Statement = Statement::new(
          WHERE m.position_floor <= $1 AND NOT EXISTS (SELECT FROM tidelock.epochs e WHERE e.epoch = m.position_floor)))",
     &[Type::INT8],
 );
-/// After which position there are so many events up to another; and, if a third was lost when the
-/// database moved, the last one that is here.
+/// The position after which there are this many events up to another; and, if a third was lost when
+/// the database moved, the last valid one.
 static BACK: Statement = Statement::new(
     "SELECT coalesce(
                 (SELECT position FROM tidelock.events WHERE position <= $2 ORDER BY position DESC LIMIT 1 OFFSET $3), 0),
@@ -113,14 +113,18 @@ static PREFIXED: Statement = Statement::new(
     &[Type::TEXT, Type::TEXT, Type::INT8],
 );
 
-pub(crate) async fn read_stream(link: &LazyConnection, query: &StreamQuery) -> Result<StreamPage> {
+pub(crate) async fn read_stream(
+    connection: &LazyConnection,
+    query: &StreamQuery,
+) -> Result<StreamPage> {
     let (statement, from) = match query.direction {
         Direction::Forward => (&FORWARD, Some(query.from.map_or(1, Version::get) as i64)),
         Direction::Backward => (&BACKWARD, query.from.map(|version| version.get() as i64)),
     };
     // One more than the limit, to know whether there is more.
-    let rows =
-        link.read(statement, &[&query.stream.as_str(), &from, &(query.limit as i64 + 1)]).await?;
+    let rows = connection
+        .read(statement, &[&query.stream.as_str(), &from, &(query.limit as i64 + 1)])
+        .await?;
     let Some(first) = rows.first() else {
         return Ok(StreamPage {
             events: Vec::new(),
@@ -140,8 +144,8 @@ pub(crate) async fn read_stream(link: &LazyConnection, query: &StreamQuery) -> R
     Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
 }
 
-pub(crate) async fn read_feed(link: &LazyConnection, query: &FeedQuery) -> Result<FeedPage> {
-    let start = start(link, query.from).await?;
+pub(crate) async fn read_feed(connection: &LazyConnection, query: &FeedQuery) -> Result<FeedPage> {
+    let start = start(connection, query.from).await?;
     let mut page = FeedPage { events: Vec::new(), next: start, at_end: query.is_end() };
     if page.at_end {
         return Ok(page);
@@ -149,57 +153,56 @@ pub(crate) async fn read_feed(link: &LazyConnection, query: &FeedQuery) -> Resul
     let (mut left, mut settled) = (limits::FEED_SCAN, None);
     while left > 0 && !page.at_end && page.events.len() < query.limit {
         let scan = scan_of(query).min(left);
-        if !look_on(link, query, scan, &mut settled, &mut page).await? {
+        if !look_on(connection, query, scan, &mut settled, &mut page).await? {
             break;
         }
         left -= scan;
     }
     if page.next == start {
-        check_given_out(link, start).await?;
+        check_given_out(connection, start).await?;
     }
     Ok(page)
 }
 
-/// The position after which a page begins. What is behind a position is looked at by the page
-/// itself.
-async fn start(link: &LazyConnection, from: FeedStart) -> Result<Position> {
+/// The position after which a page begins. The page itself checks a position given by the caller.
+async fn start(connection: &LazyConnection, from: FeedStart) -> Result<Position> {
     match from {
         FeedStart::After(position) => Ok(position),
         FeedStart::Before(position, events) => {
-            check_given_out(link, position).await?;
-            back(link, position, end(link).await?, events).await
+            check_given_out(connection, position).await?;
+            back(connection, position, end(connection).await?, events).await
         }
         FeedStart::Last(events) => {
-            let end = end(link).await?;
-            if events == 0 { Ok(end) } else { back(link, end, end, events).await }
+            let end = end(connection).await?;
+            if events == 0 { Ok(end) } else { back(connection, end, end, events).await }
         }
     }
 }
 
-/// Where the feed ends. Asked for in two trips: what is settled at the first is visible at the
+/// The end of the feed. Takes two round trips: what is settled at the first is visible at the
 /// second.
-async fn end(link: &LazyConnection) -> Result<Position> {
-    let settled = settled_of(&link.read(&SETTLED, &[]).await?)?;
-    let rows = link.read(&END, &[&(settled.get() as i64)]).await?;
+async fn end(connection: &LazyConnection) -> Result<Position> {
+    let settled = settled_of(&connection.read(&SETTLED, &[]).await?)?;
+    let rows = connection.read(&END, &[&(settled.get() as i64)]).await?;
     Position::new(number(first(&rows)?, 0)?)
 }
 
-/// The position after which there are so many events up to this one, of a feed that ends there.
+/// The position after which there are this many events up to this one, of a feed that ends there.
 async fn back(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     position: Position,
     end: Position,
     events: usize,
 ) -> Result<Position> {
     let upto = position.min(end).get() as i64;
-    let rows = link.read(&BACK, &[&(position.get() as i64), &upto, &(events as i64)]).await?;
+    let rows = connection.read(&BACK, &[&(position.get() as i64), &upto, &(events as i64)]).await?;
     let row = first(&rows)?;
     check_not_lost(position, row.try_get(1).map_err(failed)?)?;
     if events == 0 { Ok(position) } else { Position::new(number(row, 0)?) }
 }
 
-/// How many events to look at in one go: all that may be, unless each has to be sent over to be
-/// judged.
+/// Events to scan per statement: the scan limit, unless each event has to be transferred to be
+/// filtered.
 fn scan_of(query: &FeedQuery) -> usize {
     let filter = &query.filter;
     match (filter.metadata.is_empty(), filter.stream_prefix.is_empty() && filter.types.is_empty()) {
@@ -209,10 +212,9 @@ fn scan_of(query: &FeedQuery) -> usize {
     }
 }
 
-/// Adds what passes among the next events, as far as they are settled; says whether to go on from
-/// there.
+/// Adds matching events, as far as they are settled; returns whether to continue.
 async fn look_on(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     query: &FeedQuery,
     scan: usize,
     settled: &mut Option<Position>,
@@ -220,12 +222,15 @@ async fn look_on(
 ) -> Result<bool> {
     let filter = &query.filter;
     let types: Vec<&str> = filter.types.iter().map(EventType::as_str).collect();
-    // With a filter on metadata more may be sent over than pass.
+    // With a metadata filter, more events may be transferred than match.
     let most = if filter.metadata.is_empty() { query.limit - page.events.len() + 1 } else { scan };
     let (after, scanned, most) = (page.next.get() as i64, scan as i64, most as i64);
-    let (settled, rows) =
-        read_settled(link, settled, &[&after, &scanned, &filter.stream_prefix, &types, &most])
-            .await?;
+    let (settled, rows) = read_settled(
+        connection,
+        settled,
+        &[&after, &scanned, &filter.stream_prefix, &types, &most],
+    )
+    .await?;
     let first = first(&rows)?;
     check_not_lost(page.next, first.try_get(10).map_err(failed)?)?;
     let seen = number(first, 1)? as usize;
@@ -245,7 +250,7 @@ async fn look_on(
     Ok(!full && !held)
 }
 
-/// Adds events that pass and are settled, until the page is full; says whether there are more.
+/// Adds events that match and are settled, until the page is full; returns whether there are more.
 fn add_passing(
     rows: &[Row],
     query: &FeedQuery,
@@ -269,9 +274,9 @@ fn add_passing(
     Ok(false)
 }
 
-/// Where to go on if what comes next is not settled yet: where the last event is, if all events
-/// were sent over. A settled position that no event has would do as well, but is taken for lost if
-/// the database should lose what comes after it.
+/// Where to continue if the next events are not settled yet: at the last event, if all events were
+/// transferred. A settled position without an event would do as well, but counts as lost if the
+/// database loses what comes after it.
 fn held_at(query: &FeedQuery, last: Option<&StoredEvent>, read: Position) -> Option<Position> {
     let filter = &query.filter;
     let all =
@@ -279,16 +284,16 @@ fn held_at(query: &FeedQuery, last: Option<&StoredEvent>, read: Position) -> Opt
     all.then(|| last.map_or(read, |event| event.position))
 }
 
-/// Reads on in the feed; and, before the first time, up to where it is settled.
+/// Reads on in the feed; before the first time, also the settled position.
 async fn read_settled(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     settled: &mut Option<Position>,
     with: Parameters<'_>,
 ) -> Result<(Position, Vec<Row>)> {
     if let Some(settled) = *settled {
-        return Ok((settled, link.read(&FEED, with).await?));
+        return Ok((settled, connection.read(&FEED, with).await?));
     }
-    let (looked, rows) = link.read_in_turn((&SETTLED, &[]), (&FEED, with)).await?;
+    let (looked, rows) = connection.read_in_turn((&SETTLED, &[]), (&FEED, with)).await?;
     let found = settled_of(&looked)?;
     *settled = Some(found);
     Ok((found, rows))
@@ -298,14 +303,13 @@ fn settled_of(rows: &[Row]) -> Result<Position> {
     Position::new(number(first(rows)?, 0)?)
 }
 
-/// The row of a question that is answered by one row at least.
+/// The first row of an answer that has at least one.
 fn first(rows: &[Row]) -> Result<&Row> {
     rows.first()
         .ok_or_else(|| StoreError::corrupt("the server gave no row where there is always one"))
 }
 
-/// Refuses a position that was given out before the database moved, by the part of it that did not
-/// come along.
+/// Refuses a position that was given out before the database moved, and was lost.
 fn check_not_lost(position: Position, last: Option<i64>) -> Result<()> {
     match last {
         Some(last) => Err(StoreError::rewound(position, Position::new(last as u64)?)),
@@ -313,27 +317,27 @@ fn check_not_lost(position: Position, last: Option<i64>) -> Result<()> {
     }
 }
 
-/// Refuses a position that is not there yet: whoever read on from it would miss what comes before
-/// it.
-async fn check_given_out(link: &LazyConnection, position: Position) -> Result<()> {
-    let rows = link.read(&LAST_POSITION, &[]).await?;
+/// Refuses a position that was not given out yet: a reader that continued from it would miss what
+/// comes before it.
+async fn check_given_out(connection: &LazyConnection, position: Position) -> Result<()> {
+    let rows = connection.read(&LAST_POSITION, &[]).await?;
     let row = first(&rows)?;
     let (given_out, last) = (Position::new(number(row, 0)?)?, Position::new(number(row, 1)?)?);
     if position > given_out { Err(StoreError::rewound(position, last)) } else { Ok(()) }
 }
 
-pub(crate) async fn heads(link: &LazyConnection, query: HeadQuery) -> Result<HeadPage> {
+pub(crate) async fn heads(connection: &LazyConnection, query: HeadQuery) -> Result<HeadPage> {
     match query {
-        HeadQuery::Named(names) => named_heads(link, names).await,
+        HeadQuery::Named(names) => named_heads(connection, names).await,
         HeadQuery::Prefix { prefix, after, limit } => {
-            prefixed_heads(link, &prefix, after.as_ref(), limit).await
+            prefixed_heads(connection, &prefix, after.as_ref(), limit).await
         }
     }
 }
 
-async fn named_heads(link: &LazyConnection, names: Vec<StreamName>) -> Result<HeadPage> {
+async fn named_heads(connection: &LazyConnection, names: Vec<StreamName>) -> Result<HeadPage> {
     let asked: Vec<&str> = names.iter().map(StreamName::as_str).collect();
-    let rows = link.read(&NAMED, &[&asked]).await?;
+    let rows = connection.read(&NAMED, &[&asked]).await?;
     let found = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
     let found: std::collections::HashMap<StreamName, Head> =
         found.into_iter().map(|head| (head.stream.clone(), head)).collect();
@@ -345,14 +349,14 @@ async fn named_heads(link: &LazyConnection, names: Vec<StreamName>) -> Result<He
 }
 
 async fn prefixed_heads(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     prefix: &str,
     after: Option<&StreamName>,
     limit: usize,
 ) -> Result<HeadPage> {
     let after = after.map_or("", StreamName::as_str);
     let from = prefix.max(after);
-    let rows = link.read(&PREFIXED, &[&from, &after, &(limit as i64 + 1)]).await?;
+    let rows = connection.read(&PREFIXED, &[&from, &after, &(limit as i64 + 1)]).await?;
     let mut heads = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
     heads.retain(|head| head.stream.as_str().starts_with(prefix));
     let more = heads.len() > limit;
@@ -383,7 +387,7 @@ fn has_event(row: &Row, from: usize) -> bool {
     row.try_get::<_, Option<i64>>(from).is_ok_and(|position| position.is_some())
 }
 
-/// Events that follow each other often have the same type and metadata; then they share them.
+/// Consecutive events often have the same type and metadata; then they share them.
 #[derive(Default)]
 pub(crate) struct Alike {
     last: Option<(EventType, RawJson)>,
@@ -430,19 +434,19 @@ impl Alike {
     }
 }
 
-/// A number that the store wrote and that is never negative.
+/// A number written by the store, never negative.
 pub(crate) fn number(row: &Row, column: usize) -> Result<u64> {
     let number: i64 = row.try_get(column).map_err(failed)?;
     u64::try_from(number)
         .map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
 }
 
-/// Text, where it lies.
+/// Borrowed text.
 pub(crate) fn text(row: &Row, column: usize) -> Result<&str> {
     row.try_get(column).map_err(failed)
 }
 
-/// A moment that may be missing.
+/// An optional moment.
 pub(crate) fn moment(row: &Row, column: usize) -> Result<Option<Timestamp>> {
     let micros: Option<i64> = row.try_get(column).map_err(failed)?;
     micros.map(Timestamp::from_micros).transpose()

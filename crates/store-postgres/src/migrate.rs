@@ -1,11 +1,11 @@
-//! Brings a schema's tables to the version that this code knows.
+//! Schema migrations.
 //!
-//! Each migration is one SQL script with a number and a checksum, applied in one transaction
-//! together with the row that says so: a step that was cut short has not happened, and the next
-//! process does it. Processes that start at once take turns by a lock on the table of migrations,
-//! and all but one find it done. A schema from a newer version, or one whose migrations are not
-//! ours, is refused untouched. Where all is done, nothing but a read is needed, so the
-//! application's role need not be able to change tables.
+//! Each migration is one SQL script with a number and a checksum. It is applied in one transaction
+//! together with the row that records it: an interrupted step has not happened, and the next
+//! process makes it. Processes that start at once take turns by a lock on the table of migrations,
+//! and all but one find it done. A schema from a newer version, or one with unknown migrations, is
+//! refused unchanged. When everything is applied, only a read is needed, so the application's role
+//! needs no right to change tables.
 
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::SqlState;
@@ -31,10 +31,10 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// How many migrations make a schema that this code knows.
+/// The number of migrations of a schema that this version uses.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// How often to try again when others create the same things at the same moment.
+/// How often to retry when other sessions create the same objects at the same moment.
 const TRIES: usize = 50;
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS tidelock.migrations (
@@ -56,7 +56,7 @@ static APPLY: Statement = Statement::new(
     &[Type::INT4, Type::TEXT, Type::TEXT],
 );
 
-/// Applies what is missing.
+/// Applies missing migrations.
 pub(crate) async fn migrate(session: &Session, schema: &str) -> Result<()> {
     if applied(session, schema).await? == MIGRATIONS.len() {
         return Ok(());
@@ -68,14 +68,14 @@ pub(crate) async fn migrate(session: &Session, schema: &str) -> Result<()> {
     Ok(())
 }
 
-/// Does one step, again if it got into a deadlock with a program that is at work on the tables.
+/// Applies one step; retries after a deadlock with a program that uses the tables.
 async fn apply_in_the_end(session: &Session, schema: &str, migration: &Migration) -> Result<()> {
     let mut tries = 0;
     loop {
         tries += 1;
         let outcome = apply(session, schema, migration).await;
         if outcome.is_err() {
-            // Best effort: a connection that is lost has no transaction left.
+            // Best effort: a lost connection has no transaction left.
             let _ = session.execute("ROLLBACK").await;
         }
         match outcome {
@@ -99,7 +99,7 @@ pub(crate) async fn check(session: &Session, schema: &str) -> Result<()> {
     }
 }
 
-/// How many migrations the schema has; refuses it if they are not ours.
+/// The number of applied migrations; refuses the schema if they are not ours.
 async fn applied(session: &Session, schema: &str) -> Result<usize> {
     let rows = session.ask(&HAS_TABLE, &[&schema]).await.map_err(failed)?;
     let has_table = rows.first().is_some_and(|row| row.try_get(1).unwrap_or(false));
@@ -115,8 +115,8 @@ async fn applied(session: &Session, schema: &str) -> Result<usize> {
     Ok(rows.len())
 }
 
-/// Creates the schema and the table of migrations. `IF NOT EXISTS` looks before it leaps: two
-/// processes can both see nothing, and then one of them fails on a catalog's index.
+/// Creates the schema and the table of migrations. `IF NOT EXISTS` is not atomic: two processes can
+/// both see nothing, and then one of them fails on a catalog's index.
 async fn create_table(session: &Session, schema: &str) -> Result<()> {
     let rows = session.ask(&HAS_TABLE, &[&schema]).await.map_err(failed)?;
     let has_schema = rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
@@ -144,7 +144,7 @@ fn is_there(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| there.contains(&code))
 }
 
-/// Does one step, unless somebody else has done it by the time the lock is ours.
+/// Applies one step, unless another process has done it before this one gets the lock.
 async fn apply(session: &Session, schema: &str, migration: &Migration) -> Result<()> {
     session
         .execute("BEGIN; LOCK TABLE tidelock.migrations IN SHARE ROW EXCLUSIVE MODE")
@@ -174,7 +174,7 @@ fn check_known(known: Option<&Migration>, number: i32, name: &str, sum: &str) ->
     }
 }
 
-/// Many programs have a table of migrations, and some of them have it where somebody put a store.
+/// Many programs have a table of migrations, possibly in the schema that was chosen for the store.
 fn not_ours(error: tokio_postgres::Error, schema: &str) -> StoreError {
     if error.code() != Some(&SqlState::UNDEFINED_COLUMN) {
         return failed(error);
@@ -210,7 +210,8 @@ mod tests {
 
     use super::*;
 
-    /// The functions that sweep count by themselves, so that no caller can make them forget sooner.
+    /// The functions that sweep know the retention themselves, so that no caller can make them
+    /// forget sooner.
     #[test]
     fn the_script_and_the_contract_agree_on_how_long_rows_are_kept() {
         let retention = MIGRATIONS[1].sql;

@@ -1,6 +1,6 @@
-//! How a database is used: the options that a program or a URL sets.
+//! Options of a database, set by a program or a URL.
 //!
-//! Where the server is and how to reach it is no option; that is the [address](crate::address).
+//! How to reach the server is not an option; that is the [address](crate::address).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,53 +13,50 @@ use crate::setting::Setting;
 /// Whether statements are prepared once and kept by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prepare {
-    /// Once for each connection: the quickest.
+    /// Once per connection: the fastest.
     Always,
-    /// Never: for a proxy that gives every transaction another connection and does not follow
-    /// prepared statements.
+    /// Never: for a proxy in transaction mode that does not track prepared statements.
     Never,
 }
 
-/// How waiters learn that something was written.
+/// How waiters learn of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notify {
-    /// By the database's notifications, over a connection of their own.
+    /// By LISTEN/NOTIFY, over a separate connection.
     Listen,
-    /// By polling only: for a proxy that does not pass notifications on.
+    /// By polling only: for a proxy that does not forward notifications.
     Never,
 }
 
-/// How a database is used.
+/// Options of a database.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// The schema that holds the store's tables. Stores in different schemas know nothing of each
-    /// other.
+    /// The schema that holds the store's tables. Stores in different schemas are independent.
     pub schema: SchemaName,
-    /// How many connections read at the same time.
+    /// The number of read connections.
     pub readers: usize,
-    /// How many transactions of users' own can be open at the same time. Each has a connection to
-    /// itself.
-    pub door: usize,
+    /// The most user transactions open at the same time. Each has its own connection.
+    pub transactions: usize,
     /// Whether statements are prepared once and kept by the server.
     pub prepare: Prepare,
-    /// How waiters learn that something was written.
+    /// How waiters learn of changes.
     pub notify: Notify,
-    /// How often waiters are woken to look for themselves, whatever the notifications say.
+    /// How often waiters are woken to poll, independent of notifications.
     pub poll_interval: Duration,
-    /// How often the store, while it is used, writes its clock down and throws away what has had
-    /// its time.
+    /// How often the store, while it is used, saves its clock and removes what is past its
+    /// retention.
     pub sweep_interval: Duration,
-    /// How long it may take until a connection is ready for use, all servers that the URL names
-    /// taken together.
+    /// How long it may take until a connection is ready for use, over all servers that the URL
+    /// names.
     pub connect_timeout: Duration,
-    /// Whether opening brings the tables up to date. Off, tables that are not are refused: for a
-    /// role that may not change them.
+    /// Whether opening migrates the tables. When off, tables that are not up to date are refused:
+    /// for a role that may not change them.
     pub migrate: bool,
-    /// Whether to work on a server that forgets what it acknowledged when it crashes (`fsync` or
+    /// Whether to accept a server that can lose acknowledged commits in a crash (`fsync` or
     /// `synchronous_commit` is off there).
     pub allow_lossy: bool,
-    /// What measures how long things take. Deadlines and due times are on the database's clock,
-    /// never on this one.
+    /// Measures how long things take. Deadlines and due times are on the database's clock, never on
+    /// this one.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -68,7 +65,7 @@ impl Default for PostgresOptions {
         Self {
             schema: SchemaName::default(),
             readers: 4,
-            door: 8,
+            transactions: 8,
             prepare: Prepare::Always,
             notify: Notify::Listen,
             poll_interval: Duration::from_secs(1),
@@ -82,15 +79,15 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Sets an option by the name it has in a URL.
+    /// Sets an option by its name in a URL.
     ///
     /// # Errors
-    /// `Invalid` if there is no such option, or the value is not one of its.
+    /// `Invalid` if there is no such option, or the value does not fit it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let setting = Setting { name, value };
         match name {
             "connect_timeout_ms" => self.connect_timeout = setting.millis(1, 600_000)?,
-            "door" => self.door = setting.number(1, 256)?,
+            "transactions" => self.transactions = setting.number(1, 256)?,
             "lossy" => self.allow_lossy = setting.choice(&[("refuse", false), ("allow", true)])?,
             "migrate" => self.migrate = setting.switch()?,
             "notify" => {
@@ -113,8 +110,8 @@ impl PostgresOptions {
 
 fn unknown(name: &str) -> StoreError {
     StoreError::invalid(format!(
-        "unknown option {name:?} for a PostgreSQL database: there are connect_timeout_ms, door, lossy, migrate, notify, \
-         poll_interval_ms, prepare, readers, schema and sweep_interval_ms; and in a URL, for the connection, application_name, \
+        "unknown option {name:?} for a PostgreSQL database: there are connect_timeout_ms, lossy, migrate, notify, \
+         poll_interval_ms, prepare, readers, schema, sweep_interval_ms and transactions; and in a URL, for the connection, application_name, \
          channel_binding, connect_timeout, dbname, host, hostaddr, keepalives, keepalives_count, keepalives_idle, \
          keepalives_interval, options, password, port, sslcert, sslkey, sslmode, sslrootcert, target_session_attrs, \
          tcp_user_timeout and user"
@@ -141,7 +138,7 @@ mod tests {
         let mut options = PostgresOptions::default();
         let settings = [
             ("connect_timeout_ms", "1500"),
-            ("door", "256"),
+            ("transactions", "256"),
             ("lossy", "allow"),
             ("migrate", "0"),
             ("notify", "never"),
@@ -155,7 +152,7 @@ mod tests {
             options.set(name, value).unwrap();
         }
         assert_eq!(options.connect_timeout, Duration::from_millis(1500));
-        assert_eq!((options.door, options.readers), (256, 64));
+        assert_eq!((options.transactions, options.readers), (256, 64));
         assert_eq!((options.allow_lossy, options.migrate), (true, false));
         assert_eq!((options.notify, options.prepare), (Notify::Never, Prepare::Never));
         assert_eq!(options.poll_interval, Duration::from_secs(60));

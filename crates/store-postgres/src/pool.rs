@@ -1,8 +1,8 @@
-//! Connections that one caller at a time has to itself, for transactions of several trips.
+//! Connection pool: exclusive connections for transactions of several round trips.
 //!
-//! A connection comes back to the pool only when its borrower says that it is clean. Dropped in any
-//! other way, by a cancelled future or a panic, it is closed, and the server undoes what was open
-//! on it.
+//! A connection returns to the pool only when its borrower reports that it is clean. Dropped in any
+//! other way, by a cancelled future or a panic, it is closed, and the server rolls back what was
+//! open on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,49 +14,49 @@ use crate::error::closed;
 use crate::failures::Failures;
 use crate::session::Session;
 
-/// Some connections, made when they are needed.
+/// A pool of connections, created on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    place: Arc<Connector>,
+    connector: Arc<Connector>,
     idle: Arc<Mutex<Vec<Arc<Session>>>>,
     places: Arc<Semaphore>,
     failures: Arc<Failures>,
 }
 
-/// A connection of one's own.
+/// An exclusive connection.
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     session: Arc<Session>,
     pool: Pool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Pool {
-    pub(crate) fn new(place: Arc<Connector>, size: usize) -> Self {
+    pub(crate) fn new(connector: Arc<Connector>, size: usize) -> Self {
         Self {
-            place,
+            connector,
             idle: Arc::default(),
             places: Arc::new(Semaphore::new(size)),
             failures: Arc::default(),
         }
     }
 
-    /// Waits for a connection that nobody else has.
+    /// Waits for a free connection.
     pub(crate) async fn borrow(&self) -> Result<Borrowed> {
-        let came = self.failures.come();
-        let place =
+        let wait_start = self.failures.start_wait();
+        let permit =
             self.places.clone().acquire_owned().await.map_err(|_| closed(StoreOperation::Open))?;
-        if self.place.is_closed() {
+        if self.connector.is_closed() {
             return Err(closed(StoreOperation::Open));
         }
-        let session = match (self.take_idle(), self.failures.since(came)) {
+        let session = match (self.take_idle(), self.failures.since(wait_start)) {
             (Some(session), _) => session,
             (None, Some(error)) => return Err(error),
             (None, None) => {
-                self.place.enter(None).await.inspect_err(|error| self.failures.note(error))?
+                self.connector.enter(None).await.inspect_err(|error| self.failures.note(error))?
             }
         };
-        Ok(Borrowed { session, pool: self.clone(), _place: place })
+        Ok(Borrowed { session, pool: self.clone(), _permit: permit })
     }
 
     pub(crate) fn close(&self) {
@@ -64,7 +64,7 @@ impl Pool {
         self.idle().clear();
     }
 
-    /// Keeps a connection for the next one, unless there will be none.
+    /// Keeps a connection for the next borrower, unless the pool is closed.
     fn keep(&self, session: Arc<Session>) {
         let mut idle = self.idle();
         if !self.places.is_closed() {
@@ -88,7 +88,7 @@ impl Borrowed {
         &self.session
     }
 
-    /// Gives the connection back. No transaction is open on it.
+    /// Returns the connection. No transaction is open on it.
     pub(crate) fn give_back(self) {
         self.pool.keep(self.session);
     }

@@ -1,8 +1,8 @@
-//! The connections that read.
+//! Read connections, balanced by load.
 //!
-//! Questions on one connection are answered in turn. So whoever asks gets one on which as few as
-//! possible are before it: a page that takes long, or a connection that does not answer, keeps
-//! others waiting only if there is no other.
+//! Queries on one connection are answered in turn. So each query goes to the connection with the
+//! fewest queries before it: a slow page, or a connection that does not answer, delays others only
+//! if there is no alternative.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,54 +11,56 @@ use crate::lazy_connection::LazyConnection;
 
 #[derive(Debug)]
 pub(crate) struct Readers {
-    desks: Vec<ReaderSlot>,
-    /// Where to begin to look, so that those who are equally good take turns.
+    slots: Vec<ReaderSlot>,
+    /// Where the search begins, so that equally loaded connections take turns.
     next: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct ReaderSlot {
-    link: LazyConnection,
-    /// How many are asking.
-    asking: AtomicUsize,
+    connection: LazyConnection,
+    /// Queries in flight.
+    in_flight: AtomicUsize,
 }
 
-/// A connection to ask; it counts as taken until this is dropped.
+/// A connection to query; it counts as used until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
-    desk: &'a ReaderSlot,
+    slot: &'a ReaderSlot,
 }
 
 impl Readers {
-    pub(crate) fn new(links: impl Iterator<Item = LazyConnection>) -> Self {
-        let desks = links.map(|link| ReaderSlot { link, asking: AtomicUsize::new(0) }).collect();
-        Self { desks, next: AtomicUsize::new(0) }
+    pub(crate) fn new(connections: impl Iterator<Item = LazyConnection>) -> Self {
+        let slots = connections
+            .map(|connection| ReaderSlot { connection, in_flight: AtomicUsize::new(0) })
+            .collect();
+        Self { slots, next: AtomicUsize::new(0) }
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {
-        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.desks.len();
-        let (before, from) = self.desks.split_at(first);
-        let quickest = from.iter().chain(before).min_by_key(|desk| desk.wait());
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
+        let (before, from) = self.slots.split_at(first);
+        let quickest = from.iter().chain(before).min_by_key(|slot| slot.wait());
         Reader::at(quickest.expect("there is at least one"))
     }
 
-    pub(crate) fn links(&self) -> impl Iterator<Item = &LazyConnection> {
-        self.desks.iter().map(|desk| &desk.link)
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &LazyConnection> {
+        self.slots.iter().map(|slot| &slot.connection)
     }
 }
 
 impl ReaderSlot {
-    /// The more, the longer it will take. Those who have given up are not counted, but what they
-    /// asked is still in the way.
+    /// The higher, the longer the wait. Abandoned queries are not counted, but the server still has
+    /// to answer them.
     fn wait(&self) -> (bool, usize) {
-        (self.link.is_behind(), self.asking.load(Ordering::Relaxed))
+        (self.connection.is_behind(), self.in_flight.load(Ordering::Relaxed))
     }
 }
 
 impl<'a> Reader<'a> {
-    fn at(desk: &'a ReaderSlot) -> Self {
-        desk.asking.fetch_add(1, Ordering::Relaxed);
-        Self { desk }
+    fn at(slot: &'a ReaderSlot) -> Self {
+        slot.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { slot }
     }
 }
 
@@ -66,12 +68,12 @@ impl Deref for Reader<'_> {
     type Target = LazyConnection;
 
     fn deref(&self) -> &LazyConnection {
-        &self.desk.link
+        &self.slot.connection
     }
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        self.desk.asking.fetch_sub(1, Ordering::Relaxed);
+        self.slot.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading records.
+//! Record reads.
 
 use tidelock_store::plan::{RecordRow, stored_json};
 use tidelock_store::{
@@ -41,9 +41,9 @@ static SCAN: Statement = Statement::new(
     &[Type::TEXT, Type::TEXT, Type::INT8],
 );
 
-pub(crate) async fn get(link: &LazyConnection, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+pub(crate) async fn get(connection: &LazyConnection, keys: &[RecordKey]) -> Result<Vec<Slot>> {
     let asked: Vec<&str> = keys.iter().map(RecordKey::as_str).collect();
-    let rows = link.read(&GET, &[&asked]).await?;
+    let rows = connection.read(&GET, &[&asked]).await?;
     let mut found = std::collections::HashMap::new();
     for row in rows.iter().filter(|row| has_record(row)) {
         let key = RecordKey::new(text(row, 1)?).map_err(corrupt)?;
@@ -53,13 +53,13 @@ pub(crate) async fn get(link: &LazyConnection, keys: &[RecordKey]) -> Result<Vec
     Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or(Slot::Absent)).collect())
 }
 
-pub(crate) async fn scan(link: &LazyConnection, query: &RecordQuery) -> Result<RecordPage> {
+pub(crate) async fn scan(connection: &LazyConnection, query: &RecordQuery) -> Result<RecordPage> {
     let mut page = RecordPage { records: Vec::new(), next: None };
     let mut after = query.after.clone();
     let mut left = limits::FEED_SCAN;
     loop {
         let chunk = (query.limit + 1).min(left);
-        let seen = scan_on(link, query, after.as_ref(), chunk, &mut page).await?;
+        let seen = scan_on(connection, query, after.as_ref(), chunk, &mut page).await?;
         left -= seen.rows;
         match seen.last {
             // The page is full, or there is no more.
@@ -73,15 +73,15 @@ pub(crate) async fn scan(link: &LazyConnection, query: &RecordQuery) -> Result<R
     }
 }
 
-/// What a look at some rows came to.
+/// The result of scanning some rows.
 struct Seen {
     rows: usize,
-    /// Where to go on, if there is reason to.
+    /// Where to continue, if there may be more.
     last: Option<RecordKey>,
 }
 
 async fn scan_on(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     query: &RecordQuery,
     after: Option<&RecordKey>,
     chunk: usize,
@@ -89,7 +89,7 @@ async fn scan_on(
 ) -> Result<Seen> {
     let name = after.map_or("", RecordKey::as_str);
     let from = query.prefix.as_str().max(name);
-    let rows = link.read(&SCAN, &[&from, &name, &(chunk as i64)]).await?;
+    let rows = connection.read(&SCAN, &[&from, &name, &(chunk as i64)]).await?;
     let mut seen = Seen { rows: 0, last: None };
     for row in rows.iter().filter(|row| has_record(row)) {
         let key = RecordKey::new(text(row, 1)?).map_err(corrupt)?;

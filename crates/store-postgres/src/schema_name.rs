@@ -1,7 +1,7 @@
-//! The name of the schema that holds a store's tables.
+//! Validated schema names.
 //!
-//! Statements are text with this name in them, so it is checked once, where it comes in, against
-//! letters that need no quoting and cannot end a statement.
+//! Statements are text that contains this name. So it is validated once, against characters that
+//! need no quoting and cannot end a statement.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 use tidelock_store::{Result, StoreError};
 
-/// The longest name; PostgreSQL has room for 63 bytes, and the rest is for what is named after the
+/// The longest name; PostgreSQL allows 63 bytes, and the rest is for objects named after the
 /// schema.
 const LONGEST: usize = 48;
 
-/// A schema's name: small letters, digits and underscores.
+/// A schema's name: lower-case letters, digits and underscores.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SchemaName(Arc<str>);
 
 impl SchemaName {
-    /// Checks and makes the name.
+    /// Validates the name.
     ///
     /// # Errors
-    /// `Invalid` unless it is of the form `[a-z_][a-z0-9_]*`, at most 48 bytes long, and not one of
-    /// PostgreSQL's own (`pg_…`).
+    /// `Invalid` unless it has the form `[a-z_][a-z0-9_]*`, is at most 48 bytes long, and is not
+    /// one of PostgreSQL's own (`pg_…`).
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self> {
         let name = name.into();
         if is_plain(&name) && name.len() <= LONGEST && !name.starts_with("pg_") {

@@ -1,4 +1,4 @@
-//! Whether a server can keep what this store promises.
+//! Server checks: whether a server can keep the store's promises.
 
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
@@ -7,17 +7,17 @@ use crate::open::PostgresOptions;
 use crate::session::Session;
 use crate::statement::Statement;
 
-/// The oldest PostgreSQL that has all that is used here.
+/// The oldest supported PostgreSQL.
 const OLDEST: i32 = 130_000;
 
-static LOOK: Statement = Statement::new(
+static QUERY: Statement = Statement::new(
     "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('fsync'),
             current_setting('synchronous_commit'), pg_is_in_recovery()",
     &[],
 );
 
 pub(crate) async fn check(session: &Session, options: &PostgresOptions) -> Result<()> {
-    let rows = session.ask(&LOOK, &[]).await.map_err(failed)?;
+    let rows = session.ask(&QUERY, &[]).await.map_err(failed)?;
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("the server told nothing about itself"))?;
     let text = |column| row.try_get::<_, &str>(column).map_err(failed);

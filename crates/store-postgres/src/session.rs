@@ -1,4 +1,4 @@
-//! One connection to the server, and what was prepared on it.
+//! A database session: one connection and its prepared statements.
 
 mod backlog;
 
@@ -21,21 +21,20 @@ use backlog::Backlog;
 
 type PgResult<T> = Result<T, tokio_postgres::Error>;
 
-/// What a statement is run with.
+/// The parameters of a statement.
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// How a plan is made for a connection of our own. All of it is about speed and nothing about
-/// correctness: behind a proxy it is left out. (Rows that are taken one by one, by an index, are
-/// also locked in the order of their names. Statements that are sent by a proxy, too, see to that
-/// themselves.)
+/// Planner settings for our own connections. They affect speed, not correctness, and are left out
+/// behind a proxy. (Rows that are taken one by one, by an index, are also locked in the order of
+/// their names. Statements that also run behind a proxy ensure that themselves.)
 ///
-/// Every statement of this crate looks rows up by an index. A plan that was made while a table was
-/// small would read through the whole of it, and be kept while the table grows.
+/// Every statement of this crate looks rows up by an index. A plan made while a table was small
+/// would scan the whole table, and be kept while the table grows.
 ///
-/// And what was changed meanwhile is looked at again, whatever the role's or the database's default
-/// is. With a stricter isolation it is an error (40001), which a commit is made again for; but
-/// leases and renewals would be refused without need.
-const MANNERS: [(&str, &str); 6] = [
+/// The isolation level is set too, whatever the role's or the database's default is: with READ
+/// COMMITTED, changed rows are read again. A stricter level raises an error (40001), for which a
+/// commit is retried; but leases and renewals would be refused without need.
+const SESSION_SETTINGS: [(&str, &str); 6] = [
     ("default_transaction_isolation", "'read committed'"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
@@ -45,8 +44,8 @@ const MANNERS: [(&str, &str); 6] = [
 ];
 
 /// Our own transactions never pause between two statements, unless this process is stopped or its
-/// machine is gone; and then the rows that they hold, and the feed, must not wait until somebody
-/// finds out. A limit that the server has for everybody stands.
+/// machine is down; then the rows that they lock, and the feed, must not wait until it is noticed.
+/// A limit that the server sets for every session stays.
 fn end_after(pause: Duration) -> String {
     format!(
         "SELECT set_config('{IDLE_LIMIT}', '{}ms', false) WHERE current_setting('{IDLE_LIMIT}') = '0'; ",
@@ -56,31 +55,29 @@ fn end_after(pause: Duration) -> String {
 
 const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
 
-/// Later statements see what others committed meanwhile, whatever the role's or the database's
-/// default is.
+/// Later statements see what others committed in the meantime, whatever the role's or the
+/// database's default is.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// A connection, shared by whoever has something to ask: questions are sent at once and answered in
-/// turn.
+/// A connection that callers share: requests are pipelined and answered in order.
 #[derive(Debug)]
 pub(crate) struct Session {
     client: Client,
     schema: Arc<str>,
     prepare: Prepare,
     prepared: Mutex<HashMap<&'static str, tokio_postgres::Statement>>,
-    /// How many warnings the server has sent.
+    /// The number of warnings from the server.
     warnings: Arc<AtomicU64>,
-    /// Nothing until it is known to lead to the store.
+    /// None until the connection is known to lead to the store.
     epoch: Option<Epoch>,
-    silence: Backlog,
+    backlog: Backlog,
     given_up: AtomicBool,
-    /// Rung when it is given up.
+    /// Notified when the session is closed.
     end: Arc<Notify>,
 }
 
 impl Session {
-    /// Makes a session of a new connection; what the server tells by itself goes to
-    /// `notifications`.
+    /// Starts a session on a new connection; the server's notifications go to `notifications`.
     pub(crate) async fn start(
         client: Client,
         connection: Connection,
@@ -108,60 +105,61 @@ impl Session {
             prepared: Mutex::default(),
             warnings,
             epoch: None,
-            silence: Backlog::default(),
+            backlog: Backlog::default(),
             given_up: AtomicBool::new(false),
             end,
         })
     }
 
-    /// From now on it can be used for as long as this epoch lasts.
+    /// Ties the session to this epoch: it can be used for as long as the epoch lasts.
     pub(crate) fn belongs_to(&mut self, epoch: Epoch) {
         self.epoch = Some(epoch);
     }
 
-    /// Whether it cannot be used any more: it was lost, or leads to a server that was replaced.
+    /// Whether it cannot be used any more: the connection was lost, or leads to a server that was
+    /// replaced.
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
             || self.given_up.load(Ordering::Relaxed)
             || self.epoch.as_ref().is_some_and(Epoch::is_over)
     }
 
-    /// Ends the connection at once. Whoever waits for an answer is told that it was lost.
+    /// Closes the connection immediately. Requests in flight fail as lost.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
         self.end.notify_one();
     }
 
-    /// Whether the server has yet to answer questions for which nobody waits any more.
+    /// Whether the server has yet to answer abandoned requests.
     pub(crate) fn is_behind(&self) -> bool {
-        self.silence.is_any()
+        self.backlog.is_any()
     }
 
-    /// Whether there are so many of them that nothing should be asked before it has answered.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silence.is_long()
+    /// Whether there are so many of them that nothing should be sent before it has answered.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.backlog.is_long()
     }
 
-    /// Waits until everything that was asked before has been answered.
+    /// Waits until all earlier requests are answered.
     pub(crate) async fn catch_up(&self) -> PgResult<()> {
-        let waiting = self.silence.ask();
+        let waiting = self.backlog.ask();
         let answer = self.client.batch_execute("").await;
         waiting.answered();
         answer
     }
 
-    /// How many warnings the server has sent so far. Those that belong to an answer are counted
-    /// before it is given.
+    /// The number of warnings so far. Those that belong to an answer are counted before it is
+    /// returned.
     pub(crate) fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::SeqCst)
     }
 
-    /// Whether what was planned once is kept.
+    /// Whether plans are kept.
     pub(crate) fn keeps_plans(&self) -> bool {
         self.prepare == Prepare::Always
     }
 
-    /// Prepares what is about to be sent in one go, so that nothing has to be waited for in
+    /// Prepares statements that are about to be pipelined, so that nothing has to be waited for in
     /// between.
     pub(crate) async fn prepare_all(&self, statements: &[&'static Statement]) -> PgResult<()> {
         if self.keeps_plans() {
@@ -179,7 +177,7 @@ impl Session {
     ) -> PgResult<Vec<Row>> {
         match self.prepare {
             Prepare::Always => {
-                let waiting = self.silence.ask();
+                let waiting = self.backlog.ask();
                 let answer = self.query_prepared(statement, with).await;
                 waiting.answered();
                 answer
@@ -197,7 +195,7 @@ impl Session {
         self.client.query(&prepared, with).await
     }
 
-    /// Runs a statement without preparing it: the quickest for what is asked once.
+    /// Runs a statement without preparing it: the fastest for one-time statements.
     pub(crate) async fn ask(
         &self,
         statement: &'static Statement,
@@ -206,32 +204,32 @@ impl Session {
         let typed: Vec<(&(dyn ToSql + Sync), Type)> =
             with.iter().copied().zip(statement.types.iter().cloned()).collect();
         let sql = in_schema(statement.sql, &self.schema);
-        let waiting = self.silence.ask();
+        let waiting = self.backlog.ask();
         let answer = self.client.query_typed(&sql, &typed).await;
         waiting.answered();
         answer
     }
 
-    /// Runs something that has no parameters and gives nothing: BEGIN, COMMIT and the like.
+    /// Runs a statement without parameters and result: BEGIN, COMMIT and the like.
     pub(crate) async fn execute(&self, sql: &str) -> PgResult<()> {
         self.client.batch_execute(&in_schema(sql, &self.schema)).await
     }
 
-    /// Begins a transaction for statements that are not ours. They are planned as the server, the
-    /// database and the role have it for everybody.
-    pub(crate) async fn lend(&self) -> PgResult<()> {
-        let manners = if self.keeps_plans() { theirs() } else { String::new() };
-        self.client.batch_execute(&format!("{BEGIN}; {manners}")).await
+    /// Begins a transaction for user statements. They are planned with the defaults of the server,
+    /// the database and the role.
+    pub(crate) async fn begin_for_user(&self) -> PgResult<()> {
+        let settings = if self.keeps_plans() { theirs() } else { String::new() };
+        self.client.batch_execute(&format!("{BEGIN}; {settings}")).await
     }
 
-    /// Goes on with our own statements in that transaction. Fails if it was ended meanwhile: only
-    /// inside of one can there be a savepoint.
-    pub(crate) async fn take_back(&self) -> PgResult<()> {
-        let manners = if self.keeps_plans() { ours("SET LOCAL") } else { String::new() };
-        self.client.batch_execute(&format!("SAVEPOINT ours; RELEASE ours; {manners}")).await
+    /// Continues with our own statements in that transaction. Fails if it was ended in the
+    /// meantime: a savepoint needs a transaction.
+    pub(crate) async fn resume_own(&self) -> PgResult<()> {
+        let settings = if self.keeps_plans() { ours("SET LOCAL") } else { String::new() };
+        self.client.batch_execute(&format!("SAVEPOINT ours; RELEASE ours; {settings}")).await
     }
 
-    /// The driver's own handle, for users' own statements.
+    /// The driver's client, for user statements.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -239,7 +237,7 @@ impl Session {
     async fn prepared(&self, statement: &'static Statement) -> PgResult<tokio_postgres::Statement> {
         match self.known(statement) {
             Some(known) => Ok(known),
-            // Apart, because it happens once, and every call would carry room for it.
+            // Boxed, because it happens once, and every call would carry its size.
             None => Box::pin(self.prepare(statement)).await,
         }
     }
@@ -258,15 +256,15 @@ impl Session {
 }
 
 fn ours(set: &str) -> String {
-    MANNERS.map(|(name, value)| format!("{set} {name} = {value}; ")).concat()
+    SESSION_SETTINGS.map(|(name, value)| format!("{set} {name} = {value}; ")).concat()
 }
 
 fn theirs() -> String {
-    let names = MANNERS.iter().map(|(name, _)| *name).chain([IDLE_LIMIT]);
+    let names = SESSION_SETTINGS.iter().map(|(name, _)| *name).chain([IDLE_LIMIT]);
     names.map(|name| format!("SET LOCAL {name} = DEFAULT; ")).collect()
 }
 
-/// Moves bytes until the session is dropped or the connection is lost.
+/// Drives the connection until the session is dropped or the connection is lost.
 async fn drive(
     mut connection: Connection,
     warnings: Arc<AtomicU64>,
@@ -286,12 +284,12 @@ async fn drive(
             }
             Ok(AsyncMessage::Notification(notification)) => {
                 if let Some(to) = &notifications {
-                    // Nobody listens any more: the session is about to go.
+                    // The receiver is gone: the session is about to end.
                     let _ = to.send(notification);
                 }
             }
             Ok(_) => {}
-            // Whoever waits for an answer is told.
+            // Requests in flight fail.
             Err(_) => return,
         }
     }

@@ -1,8 +1,7 @@
-//! One option as it stands in a URL: a name and a text, and the few ways there are to read the
-//! text.
+//! One URL option: a name and a text, and the few ways to parse the text.
 //!
-//! Here every option gets its error in the same words. The errors quote the text, so a secret is
-//! taken from [`Setting::value`] and never read in another way.
+//! Every option gets its error in the same words. The errors quote the text, so a secret is taken
+//! from [`Setting::value`] and never parsed in another way.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// A number within these bounds.
+    /// Parses a number within bounds.
     pub(crate) fn number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N> {
         let number =
             self.value.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
@@ -25,7 +24,7 @@ impl Setting<'_> {
             .ok_or_else(|| self.must_be(&format!("a number from {least} to {most}")))
     }
 
-    /// Whether it is on.
+    /// Parses a switch.
     pub(crate) fn switch(&self) -> Result<bool> {
         match self.value {
             "1" => Ok(true),
@@ -34,17 +33,17 @@ impl Setting<'_> {
         }
     }
 
-    /// A time in milliseconds.
+    /// Parses a duration in milliseconds.
     pub(crate) fn millis(&self, least: u64, most: u64) -> Result<Duration> {
         self.number(least, most).map(Duration::from_millis)
     }
 
-    /// A time in seconds.
+    /// Parses a duration in seconds.
     pub(crate) fn seconds(&self, least: u64, most: u64) -> Result<Duration> {
         self.number(least, most).map(Duration::from_secs)
     }
 
-    /// One of a few words, and what it stands for.
+    /// Parses one of a few words.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T> {
         let chosen = choices.iter().find(|(word, _)| *word == self.value);
         chosen.map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -53,7 +52,7 @@ impl Setting<'_> {
         })
     }
 
-    /// The error for a value that is not what it must be.
+    /// The error for an unsuitable value.
     pub(crate) fn must_be(&self, what: &str) -> StoreError {
         StoreError::invalid(format!("option {}={}: must be {what}", self.name, self.value))
     }

@@ -1,12 +1,11 @@
-//! A statement of SQL with the types of its parameters.
+//! SQL statements with the types of their parameters.
 //!
-//! The types are spelled out, so that a statement can be run with or without being prepared first:
-//! behind a proxy that gives every transaction another connection, nothing prepared would be found
-//! again.
+//! The types are given explicitly, so that a statement can run with or without being prepared:
+//! behind a proxy in transaction mode, a prepared statement would not be found again.
 
 use tokio_postgres::types::Type;
 
-/// One statement. Its text names the schema `tidelock`, in whose place each store puts its own.
+/// A statement. Its text names the schema `tidelock`, which each store replaces by its own.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) sql: &'static str,
@@ -19,7 +18,7 @@ impl Statement {
     }
 }
 
-/// Puts the store's schema where the text says `tidelock`.
+/// Replaces the schema `tidelock` by the store's.
 pub(crate) fn in_schema(sql: &str, schema: &str) -> String {
     sql.replace("tidelock.", &format!("\"{schema}\"."))
 }
@@ -32,7 +31,7 @@ macro_rules! now {
 }
 pub(crate) use now;
 
-/// When a commit `c` is forgotten. The index of what leaves is over this very expression.
+/// When a commit `c` is forgotten. The expiry index is over this same expression.
 macro_rules! forget_at {
     () => {
         "coalesce(c.forget_at, c.committed_at + 604800000000)"

@@ -1,9 +1,8 @@
-//! A connection to the server, encrypted or not.
+//! Connecting to the server, with or without TLS.
 //!
-//! All servers that the URL names are tried in turn, beginning with the one that was good the last
-//! time. Each gets an equal part of the time there is, so that one that swallows everything does
-//! not keep the others from being tried. Nothing is tried twice: when to come again is up to the
-//! caller.
+//! All servers that the URL names are tried in turn, beginning with the last good one. Each gets an
+//! equal part of the total time, so that one that never answers does not keep the others from being
+//! tried. Nothing is tried twice: retries are up to the caller.
 
 mod failure;
 mod trust;
@@ -21,17 +20,15 @@ use crate::address::{Address, Route};
 
 pub(crate) use trust::{Mode, Trust, is_server_name};
 
-/// The stream that an encrypted connection has. One that is not encrypted has the same type and
-/// never makes one.
+/// The stream of an encrypted connection. An unencrypted one has the same type and never creates
+/// one.
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// The half of a connection that moves the bytes. Nothing is sent or received unless somebody polls
-/// it.
+/// The half of a connection that moves the bytes. Nothing is sent or received unless it is polled.
 pub(crate) struct Connection(tokio_postgres::Connection<Socket, TlsStream>);
 
 impl Connection {
-    /// Moves bytes until the server says something that nobody asked for. `None` and errors are the
-    /// last.
+    /// Moves bytes until the server sends an unsolicited message. `None` and errors are the last.
     pub(crate) fn poll_message(
         &mut self,
         cx: &mut Context<'_>,
@@ -46,16 +43,16 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Connects to the first server of the address that can be used.
+/// Connects to the first usable server of the address.
 ///
 /// # Errors
-/// - `Unavailable`, to try again later: no server answers in time, or one is starting, full, or a
+/// - `Unavailable`, to retry later: no server answers in time, or one is starting, full, or a
 ///   standby.
-/// - `Invalid`: the server wants another user, password, database or certificate, or this side
+/// - `Invalid`: the server requires another user, password, database or certificate, or this side
 ///   another server.
 ///
 /// # Cancel safety
-/// What was begun is closed when the future is dropped.
+/// A connection in progress is closed when the future is dropped.
 pub(crate) async fn connect(address: &Address) -> Result<(Client, Connection)> {
     let mut failures = Vec::new();
     for route in address.routes() {
@@ -64,7 +61,7 @@ pub(crate) async fn connect(address: &Address) -> Result<(Client, Connection)> {
                 address.was_good(route);
                 return Ok((client, Connection(connection)));
             }
-            Err(failure) => failures.push((route.place(), failure)),
+            Err(failure) => failures.push((route.host_port(), failure)),
         }
     }
     Err(failure::of_all(failures).about(address.label()))
@@ -91,8 +88,8 @@ mod tests {
     use super::*;
     use crate::open::PostgresOptions;
 
-    /// What becomes of connecting to something that hears the first words, answers with these
-    /// bytes, and hangs up.
+    /// The result of connecting to a server that reads the first message, answers with these bytes,
+    /// and closes.
     async fn answered_with(bytes: &'static [u8]) -> StoreError {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://u:s3cret@{}/d", listener.local_addr().unwrap());
@@ -107,7 +104,7 @@ mod tests {
         refused
     }
 
-    /// To the end: the system takes an answer back if the socket is closed with something unread.
+    /// To the end: the system discards an answer if the socket is closed with unread data.
     fn hear_one_message(socket: &mut impl Read) {
         let mut length = [0; 4];
         socket.read_exact(&mut length).unwrap();

@@ -1,4 +1,4 @@
-//! The one door through which a commit and a user's own SQL land together.
+//! User transactions: user SQL and a commit in one database transaction.
 
 use tidelock_store::{Commit, CommitOutcome, Result, StoreError, StoreOperation};
 use tokio_postgres::Row;
@@ -11,15 +11,14 @@ use crate::pool::Borrowed;
 use crate::session::Parameters;
 use crate::wake::Wakes;
 
-/// A transaction in the store's database, for statements of one's own, that ends with a commit to
-/// the store.
+/// A transaction in the store's database for user statements, which ends with a commit to the
+/// store.
 ///
-/// Either both are there afterwards or neither is, whatever crashes in between: rows of a read
-/// model and the cursor that says how far it has read; an effect in a table and the record that
-/// says it was done.
+/// Both are committed atomically, or neither is: rows of a read model and the cursor that says how
+/// far it has read; an effect in a table and the record that says it was done.
 ///
-/// Statements run first, the commit comes last, so that the locks that others wait for are held for
-/// a moment only. Dropped without a commit, everything is undone.
+/// Statements run first and the commit comes last, so that contended locks are held only briefly.
+/// Dropped without a commit, everything is rolled back.
 #[derive(Debug)]
 pub struct PgTx {
     borrowed: Borrowed,
@@ -27,26 +26,29 @@ pub struct PgTx {
 }
 
 impl PostgresStore {
-    /// Begins a transaction for statements of one's own, on a connection that nobody else has
-    /// meanwhile.
+    /// Begins a transaction for user statements, on an exclusive connection.
     ///
     /// # Errors
-    /// `Unavailable` if there is no connection to be had.
+    /// `Unavailable` if there is no connection.
     pub async fn begin(&self) -> Result<PgTx> {
         self.shared.check_open(StoreOperation::Commit)?;
-        let borrowed =
-            self.shared.door.borrow().await.map_err(|e| e.during(StoreOperation::Commit))?;
-        let begun = borrowed.session().lend().await;
-        begun.map_err(|e| self.shared.place.at(failed(e)))?;
+        let borrowed = self
+            .shared
+            .transactions
+            .borrow()
+            .await
+            .map_err(|e| e.during(StoreOperation::Commit))?;
+        let begun = borrowed.session().begin_for_user().await;
+        begun.map_err(|e| self.shared.connector.at(failed(e)))?;
         Ok(PgTx { borrowed, wakes: self.shared.wakes.clone() })
     }
 }
 
 impl PgTx {
-    /// Runs a statement and gives its rows.
+    /// Runs a statement and returns its rows.
     ///
     /// # Errors
-    /// As the server has it. After an error nothing more can be done in this transaction: drop it.
+    /// The server's error. After an error the transaction is unusable: drop it.
     pub async fn query(
         &self,
         sql: &str,
@@ -55,10 +57,10 @@ impl PgTx {
         self.borrowed.session().client().query(sql, with).await
     }
 
-    /// Runs a statement and gives the number of rows it changed.
+    /// Runs a statement and returns the number of rows it changed.
     ///
     /// # Errors
-    /// As the server has it. After an error nothing more can be done in this transaction: drop it.
+    /// The server's error. After an error the transaction is unusable: drop it.
     pub async fn execute(
         &self,
         sql: &str,
@@ -67,23 +69,23 @@ impl PgTx {
         self.borrowed.session().client().execute(sql, with).await
     }
 
-    /// Makes the commit and ends the transaction: both are durable, or neither.
+    /// Commits to the store and ends the transaction: both are durable, or neither.
     ///
-    /// After a conflict the statements are undone as well; and so they are if this very commit was
-    /// made before (under the same id, with the same events, or ending the same lease in the same
-    /// way): then they landed with that one, and its result is given. So after an unknown outcome,
-    /// begin anew, run the same statements and make the same commit.
+    /// After a conflict the statements are rolled back as well. The same holds if this commit was
+    /// made before (under the same id, with the same events, or settling the same lease in the same
+    /// way): then the statements were committed with it the first time, and its result is returned.
+    /// So after an unknown outcome, begin again, run the same statements and make the same commit.
     ///
     /// # Errors
-    /// As [`Store::commit`](tidelock_store::Store::commit). A failure that may pass is not tried
-    /// again here, because the statements would have to be run again too: begin anew.
+    /// As [`Store::commit`](tidelock_store::Store::commit). A temporary failure is not retried
+    /// here, because the statements would have to run again too: begin again.
     pub async fn commit(self, commit: Commit) -> Result<CommitOutcome> {
         self.commit_checked(commit).await.map_err(|e: StoreError| e.during(StoreOperation::Commit))
     }
 
     async fn commit_checked(self, commit: Commit) -> Result<CommitOutcome> {
         commit.check()?;
-        self.borrowed.session().take_back().await.map_err(not_taken_back)?;
+        self.borrowed.session().resume_own().await.map_err(not_resumed)?;
         let judged = commit::commit_begun(self.borrowed.session(), &commit).await?;
         self.borrowed.give_back();
         self.wakes.written(judged.topics);
@@ -91,7 +93,7 @@ impl PgTx {
     }
 }
 
-fn not_taken_back(error: tokio_postgres::Error) -> StoreError {
+fn not_resumed(error: tokio_postgres::Error) -> StoreError {
     if error.code() == Some(&SqlState::NO_ACTIVE_SQL_TRANSACTION) {
         return StoreError::invalid(
             "the transaction was ended by one of its own statements, so nothing would land together: leave COMMIT and \

@@ -1,10 +1,10 @@
-//! Signals: to those who wait in this process at once, to other processes by notification.
+//! Change notification: waiters of this process are woken directly, other processes by NOTIFY.
 //!
 //! A notification is sent after the commit and never inside it, because a transaction that notifies
-//! takes a lock that the whole database shares. What many commits have to tell within a few
-//! milliseconds is told once. Whoever listens has a connection of its own, made anew whenever it is
-//! lost; after that, and from time to time anyway, everybody who waits is woken to look, since what
-//! was told meanwhile was missed. Without notifications that alone makes everything work.
+//! takes a lock shared by the whole database. Notifications of many commits within a few
+//! milliseconds are coalesced. The listener has its own connection, and reconnects after a loss.
+//! After that, and from time to time anyway, all waiters are woken to poll, since notifications in
+//! the meantime were missed. Without notifications, polling alone makes everything work.
 
 mod message;
 mod notify_queue;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{ChangeHint, ChangeHints, Topic};
-use tokio::sync::{Notify as Bell, mpsc};
+use tokio::sync::{Notify as TaskNotify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::Notification;
 use tokio_postgres::types::{ToSql, Type};
@@ -26,12 +26,12 @@ use crate::statement::Statement;
 use message::Changed;
 use notify_queue::NotifyQueue;
 
-/// How long to wait, on average, before a connection that could not be made is tried again.
+/// The average pause before another attempt to connect.
 const RETRY: Duration = Duration::from_secs(1);
 
 static NOTIFY: Statement = Statement::new("SELECT pg_notify($1, $2)", &[Type::TEXT, Type::TEXT]);
 
-/// Whom to wake, and how.
+/// The waiters, and the way to other processes.
 #[derive(Debug, Clone)]
 pub(crate) struct Wakes {
     shared: Arc<Shared>,
@@ -40,35 +40,34 @@ pub(crate) struct Wakes {
 #[derive(Debug)]
 struct Shared {
     signals: ChangeHints,
-    place: Arc<Connector>,
+    connector: Arc<Connector>,
     notify: Notify,
     poll_interval: Duration,
-    news: Mutex<NotifyQueue>,
-    /// Rung when there is news, and when all ends.
-    bell: Bell,
-    /// Rung when all ends.
-    closed: Bell,
+    queue: Mutex<NotifyQueue>,
+    /// Notified when the queue has something to send, and on close.
+    wakeup: TaskNotify,
+    /// Notified on close.
+    closed: TaskNotify,
 }
 
 impl Wakes {
-    /// Starts the task that listens and tells; it ends when the store is closed.
-    pub(crate) async fn start(place: Arc<Connector>, options: &PostgresOptions) -> Self {
+    /// Starts the task that listens and notifies; it ends when the store is closed.
+    pub(crate) async fn start(connector: Arc<Connector>, options: &PostgresOptions) -> Self {
         let shared = Arc::new(Shared {
             signals: ChangeHints::default(),
-            place,
-            // Behind a proxy that gives every transaction another connection, nobody would hear
-            // anything.
+            connector,
+            // Behind a proxy in transaction mode, no notification would arrive.
             notify: if options.prepare == Prepare::Never { Notify::Never } else { options.notify },
             poll_interval: options.poll_interval,
-            news: Mutex::new(NotifyQueue::new(Instant::now())),
-            bell: Bell::new(),
-            closed: Bell::new(),
+            queue: Mutex::new(NotifyQueue::new(Instant::now())),
+            wakeup: TaskNotify::new(),
+            closed: TaskNotify::new(),
         });
         tokio::spawn(poll(shared.clone()));
-        let mut teller = Notifier { shared: shared.clone(), name: own_name(), ear: None };
-        // Whoever waits from now on misses nothing for want of a connection.
-        teller.listen().await;
-        tokio::spawn(teller.serve());
+        let mut notifier = Notifier { shared: shared.clone(), name: own_name(), listener: None };
+        // From now on, no waiter misses a notification for lack of a connection.
+        notifier.listen().await;
+        tokio::spawn(notifier.serve());
         Self { shared }
     }
 
@@ -76,78 +75,78 @@ impl Wakes {
         self.shared.signals.signal(topic)
     }
 
-    /// These have changed, durably.
+    /// Reports topics that have changed durably.
     pub(crate) fn written(&self, topics: Vec<Topic>) {
         if topics.is_empty() {
             return;
         }
         self.shared.signals.notify(&topics);
         if self.shared.notify == Notify::Listen {
-            self.shared.news().add(topics, Instant::now());
-            self.shared.bell.notify_one();
+            self.shared.queue().add(topics, Instant::now());
+            self.shared.wakeup.notify_one();
         }
     }
 
-    /// Everything ends: nobody shall wait in vain.
+    /// Wakes all waiters and ends the tasks.
     pub(crate) fn close(&self) {
         self.shared.signals.notify_all();
-        self.shared.bell.notify_one();
+        self.shared.wakeup.notify_one();
         self.shared.closed.notify_one();
     }
 }
 
 impl Shared {
-    fn news(&self) -> MutexGuard<'_, NotifyQueue> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, NotifyQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there may be something to tell, or all has ended.
-    async fn time_to_tell(&self) {
-        while self.news().is_empty() && !self.place.is_closed() {
-            self.bell.notified().await;
+    /// Waits until there may be something to send, or until the close.
+    async fn until_due(&self) {
+        while self.queue().is_empty() && !self.connector.is_closed() {
+            self.wakeup.notified().await;
         }
-        let next_look = self.news().next_look();
-        sleep_until(next_look).await;
+        let next_check = self.queue().next_check();
+        sleep_until(next_check).await;
     }
 
-    /// Waits until all has ended.
+    /// Waits until the close.
     async fn end(&self) {
-        while !self.place.is_closed() {
-            self.bell.notified().await;
+        while !self.connector.is_closed() {
+            self.wakeup.notified().await;
         }
     }
 
     fn channel(&self) -> String {
-        format!("tidelock_{}", self.place.schema)
+        format!("tidelock_{}", self.connector.schema)
     }
 }
 
-/// Wakes everybody from time to time. A task of its own, because whatever is told or heard may take
-/// long, or come so often that nothing else would ever have its turn.
+/// Wakes all waiters from time to time. A separate task, because sending and receiving may take
+/// long, or happen so often that nothing else would run.
 async fn poll(shared: Arc<Shared>) {
-    while !shared.place.is_closed() {
+    while !shared.connector.is_closed() {
         if timeout(shared.poll_interval, shared.closed.notified()).await.is_err() {
             shared.signals.notify_all();
         }
     }
 }
 
-/// A connection that listens, and over which others are told.
+/// A connection that listens, and that also sends notifications.
 struct Listener {
     session: Arc<Session>,
-    heard: mpsc::UnboundedReceiver<Notification>,
+    notifications: mpsc::UnboundedReceiver<Notification>,
 }
 
-/// One process among those on this store.
+/// The notifier of this process.
 struct Notifier {
     shared: Arc<Shared>,
-    /// Tells what this process said from what others did.
+    /// Identifies this process's own notifications.
     name: String,
-    ear: Option<Listener>,
+    listener: Option<Listener>,
 }
 
-/// About so long, and not as long as the others: a server that was away shall not meet all
-/// processes at the same moment, again and again.
+/// Adds jitter, so that a server that was down does not meet all processes at the same moment again
+/// and again.
 fn apart(pause: Duration) -> Duration {
     pause / 2
         + pause.mul_f64(f64::from(uuid::Uuid::now_v7().as_u128() as u32) / f64::from(u32::MAX))
@@ -159,13 +158,13 @@ fn own_name() -> String {
 
 impl Notifier {
     async fn serve(mut self) {
-        while !self.shared.place.is_closed() {
+        while !self.shared.connector.is_closed() {
             self.listen().await;
-            match &mut self.ear {
-                Some(ear) => tokio::select! {
-                    heard = ear.heard.recv() => self.pass_on(heard),
-                    () = self.shared.time_to_tell() => self.tell().await,
-                    // The connection may have become one of an epoch that is over.
+            match &mut self.listener {
+                Some(listener) => tokio::select! {
+                    notification = listener.notifications.recv() => self.handle(notification),
+                    () = self.shared.until_due() => self.send().await,
+                    // The connection may belong to an epoch that is over.
                     () = sleep(self.shared.poll_interval) => {}
                 },
                 None => tokio::select! {
@@ -178,48 +177,49 @@ impl Notifier {
 
     /// Makes sure that there is a connection.
     async fn listen(&mut self) {
-        if self.ear.as_ref().is_some_and(|ear| ear.session.is_closed()) {
-            self.ear = None;
+        if self.listener.as_ref().is_some_and(|listener| listener.session.is_closed()) {
+            self.listener = None;
         }
-        if self.ear.is_some() || self.shared.notify == Notify::Never {
+        if self.listener.is_some() || self.shared.notify == Notify::Never {
             return;
         }
         match connect(&self.shared).await {
-            Ok(ear) => self.ear = Some(ear),
+            Ok(listener) => self.listener = Some(listener),
             Err(error) => {
                 tracing::debug!(%error, "no connection for notifications; polling goes on");
             }
         }
-        // Listen first, then look: what was written before could not be heard.
+        // Listen first, then poll: earlier writes could not be heard.
         self.shared.signals.notify_all();
     }
 
-    /// A hint that is lost is made up for by polling. But a connection that does not answer will
-    /// not tell what others say either, and nobody may be kept from closing by it.
-    async fn tell(&mut self) {
-        let Some(ear) = &self.ear else { return };
-        let Some(changed) = self.shared.news().take(Instant::now()) else { return };
+    /// Sends what is due. A lost hint is covered by polling. But a connection that does not answer
+    /// will not deliver notifications either, and it must not delay a close.
+    async fn send(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        let Some(changed) = self.shared.queue().take(Instant::now()) else { return };
         let (channel, message) = (self.shared.channel(), message::write(&self.name, &changed));
         let with: [&(dyn ToSql + Sync); 2] = [&channel, &message];
-        let told = timeout(self.shared.place.connect_timeout, ear.session.query(&NOTIFY, &with));
+        let sent =
+            timeout(self.shared.connector.connect_timeout, listener.session.query(&NOTIFY, &with));
         let answered = tokio::select! {
-            told = told => told.is_ok(),
+            sent = sent => sent.is_ok(),
             () = self.shared.end() => false,
         };
         if !answered {
-            ear.session.give_up();
-            self.ear = None;
+            listener.session.give_up();
+            self.listener = None;
         }
     }
 
-    /// Passes on what was heard; if that is nothing, the connection has ended.
-    fn pass_on(&mut self, heard: Option<Notification>) {
-        let Some(notification) = heard else {
-            self.ear = None;
+    /// Handles a notification; none means that the connection has ended.
+    fn handle(&mut self, notification: Option<Notification>) {
+        let Some(notification) = notification else {
+            self.listener = None;
             return;
         };
         let Some(changed) = message::read(&self.name, notification.payload()) else { return };
-        self.shared.news().told_by_another(&changed);
+        self.shared.queue().notified_by_other(&changed);
         match changed {
             Changed::Topics(topics) => self.shared.signals.notify(&topics),
             Changed::Everything => self.shared.signals.notify_all(),
@@ -228,16 +228,15 @@ impl Notifier {
 }
 
 async fn connect(shared: &Shared) -> tidelock_store::Result<Listener> {
-    let (to, heard) = mpsc::unbounded_channel();
-    let session = shared.place.enter(Some(to)).await?;
-    // A notification is a transaction like any other; nobody shall wait for the disk on account of
-    // a hint.
+    let (to, notifications) = mpsc::unbounded_channel();
+    let session = shared.connector.enter(Some(to)).await?;
+    // A notification is a transaction like any other; a hint need not wait for the disk.
     let listening = async {
         session.execute("SET synchronous_commit = off").await.map_err(failed)?;
         session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(failed)
     };
-    shared.place.in_time(shared.place.deadline(), listening).await?;
-    Ok(Listener { session, heard })
+    shared.connector.in_time(shared.connector.deadline(), listening).await?;
+    Ok(Listener { session, notifications })
 }
 
 #[cfg(test)]
@@ -247,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_lost_their_connections_together_do_not_come_back_together() {
+    fn processes_that_lost_their_connections_together_reconnect_at_different_times() {
         let pauses: HashSet<Duration> = (0..100).map(|_| apart(RETRY)).collect();
         assert!(pauses.len() > 50, "{pauses:?}");
         assert!(

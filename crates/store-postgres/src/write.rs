@@ -1,12 +1,11 @@
-//! The short way for commits that do nothing but write records.
+//! Record fast path: commits that only write records, as a single statement.
 //!
-//! Such commits are judged and written by the server in one statement, alone or together with
-//! others of their kind: one trip. The statement compares revisions and gives out the next; it
-//! never looks into a value. What it accepts is there. What it refuses is judged here by the rule
-//! that all stores share, from the rows that it found. Whatever else is to be told (a commit that
-//! was made before under its id, a record that ran out a moment ago, others who were in the way) is
-//! found out on [the long way](crate::commit). So the meaning of a commit is in one place all the
-//! same.
+//! The server judges and writes such commits in one statement, by themselves or in a batch with
+//! others of their kind: one round trip. The statement compares revisions and assigns the next; it
+//! never reads a value. What it accepts is written. What it refuses is judged here by the rule that
+//! all stores share, from the rows that it found. All other cases (a commit made before under its
+//! id, a record that expired a moment ago, concurrent writes) take the [general
+//! path](crate::commit). So the meaning of a commit stays in one place.
 
 mod probe;
 
@@ -49,13 +48,12 @@ static WRITE_MANY: Statement = Statement::new(
     ],
 );
 
-/// Whether a commit writes records, does nothing else, and nothing with them that takes more than a
-/// look at their revisions.
+/// Whether a commit only writes records, and needs no more than their revisions.
 pub(crate) fn only_writes(commit: &Commit) -> bool {
     commit.parts() == commit.writes.len() && commit.writes.iter().all(|write| code(write).is_some())
 }
 
-/// Those of the commits that can go together this way: each writes other records.
+/// The commits that can share a batch: each writes other records.
 pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     let (mut keys, mut ids): (HashSet<&RecordKey>, HashSet<CommitId>) = Default::default();
     let mut fits = |commit: &'a Commit| {
@@ -69,8 +67,7 @@ pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     commits.iter().map(|commit| fits(commit)).collect()
 }
 
-/// Makes commits that write different records; for each in turn, nothing if it must go the long
-/// way.
+/// Commits that write different records; for each in turn, none if it must take the general path.
 pub(crate) async fn write_together(
     session: &Session,
     commits: &[&Commit],
@@ -86,29 +83,29 @@ pub(crate) async fn write_together(
     }
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("a write of records was not answered"))?;
-    let looked = Probe::read(row, &batch.order)?;
-    (0..).zip(commits).map(|(nth, commit)| judge(nth, commit, &looked)).collect()
+    let probe = Probe::read(row, &batch.order)?;
+    (0..).zip(commits).map(|(nth, commit)| judge(nth, commit, &probe)).collect()
 }
 
-/// What became of a commit; nothing if that is found out on the long way.
-fn judge(nth: usize, commit: &Commit, looked: &Probe) -> Result<Option<Judged>> {
-    if !looked.is_refused(nth) {
+/// The answer to a commit; none if the general path must find it.
+fn judge(nth: usize, commit: &Commit, probe: &Probe) -> Result<Option<Judged>> {
+    if !probe.is_refused(nth) {
         let written = |(at, write): (usize, &RecordWrite)| Written {
             key: write.key.clone(),
-            revision: looked.after((nth, at)),
+            revision: probe.after((nth, at)),
             sum: None,
         };
         let writes = commit.writes.iter().enumerate().map(written).collect();
-        let committed = Committed { at: looked.moment, appends: Vec::new(), writes };
+        let committed = Committed { at: probe.moment, appends: Vec::new(), writes };
         let topics = commit.writes.iter().map(|write| Topic::Record(write.key.clone())).collect();
         return Ok(Some(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics }));
     }
-    // One with an id may have been made before, and what ran out before the look may have been
-    // renewed since.
-    if commit.id.is_some() || looked.is_in_doubt(nth, commit) {
+    // A commit with an id may have been made before, and a record that had expired when it was read
+    // may have been renewed since.
+    if commit.id.is_some() || probe.is_in_doubt(nth, commit) {
         return Ok(None);
     }
-    match plan::decide(commit, looked.moment, &mut looked.rows(nth, commit))? {
+    match plan::decide(commit, probe.moment, &mut probe.rows(nth, commit))? {
         Decision::Conflict(conflict) => {
             Ok(Some(Judged { outcome: Ok(CommitOutcome::Conflict(conflict)), topics: Vec::new() }))
         }
@@ -116,7 +113,7 @@ fn judge(nth: usize, commit: &Commit, looked: &Probe) -> Result<Option<Judged>> 
     }
 }
 
-/// What a write expects, as a number for the statement; nothing if it cannot go this way.
+/// Encodes the expectation of a write as a number; none if it cannot take the fast path.
 fn code(write: &RecordWrite) -> Option<i64> {
     match (&write.change, write.expected) {
         (Change::Put { .. } | Change::Delete, ExpectedRevision::Revision(revision)) => {
@@ -125,7 +122,7 @@ fn code(write: &RecordWrite) -> Option<i64> {
         (Change::Put { .. }, ExpectedRevision::Absent) => Some(ABSENT),
         (Change::Put { .. }, ExpectedRevision::Any) => Some(ANY),
         (Change::Put { .. } | Change::Delete, ExpectedRevision::Exists) => Some(EXISTS),
-        // If there is one. If not, nothing is to be done, and that in a way that takes two trips.
+        // If there is a record. If not, nothing is to be done, which takes the general path.
         (Change::Delete, ExpectedRevision::Any) => Some(EXISTS),
         _ => None,
     }
@@ -135,10 +132,10 @@ const ABSENT: i64 = 0;
 const ANY: i64 = -1;
 const EXISTS: i64 = -2;
 
-/// Writes of many commits, as columns, sorted by key.
+/// The writes of many commits, as columns, sorted by key.
 #[derive(Default)]
 struct Batch<'a> {
-    /// Which commit each belongs to, and which of its writes it is.
+    /// The commit of each write, and its index there.
     order: Vec<(usize, usize)>,
     keys: Vec<&'a str>,
     owners: Vec<i32>,
@@ -152,8 +149,7 @@ struct Batch<'a> {
     results: Vec<String>,
     /// How long each id is remembered.
     memories: Vec<i64>,
-    /// Which of the keys are written by commits with an id, counted from 1, one commit's writes
-    /// after the other's.
+    /// The keys written by commits with an id, counted from 1, one commit after the other.
     mentions: Vec<i32>,
     mentions_from: Vec<i32>,
     mentions_to: Vec<i32>,
@@ -193,8 +189,7 @@ impl<'a> Batch<'a> {
         self.lives.push(expires.and_then(life));
     }
 
-    /// The result, without the moment and the revisions: the server puts those in columns of their
-    /// own.
+    /// The result without the moment and the revisions: the server puts those in separate columns.
     fn remember(&mut self, nth: usize, commit: &Commit, places: &HashMap<(usize, usize), i32>) {
         let Some(id) = commit.id else { return };
         self.mentions_from.push(self.mentions.len() as i32 + 1);

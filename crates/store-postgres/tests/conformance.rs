@@ -1,4 +1,4 @@
-//! The PostgreSQL store against the whole suite, each case in a schema of its own.
+//! The PostgreSQL store against the whole conformance suite, each case in its own schema.
 
 mod subject;
 

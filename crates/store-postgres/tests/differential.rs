@@ -1,5 +1,5 @@
-//! The same random histories on PostgreSQL and on the other stores: every answer must be the same,
-//! not only the end.
+//! Differential test: the same random histories on PostgreSQL and on the other stores must give the
+//! same answers.
 
 #[path = "../../store-sqlite/tests/subject/mod.rs"]
 mod sqlite_subject;

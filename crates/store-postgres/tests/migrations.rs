@@ -1,4 +1,4 @@
-//! Tables are made once, whoever comes first and whoever dies over it; and what is not ours is left
+//! Migrations: tables are created once, under concurrency and crashes; and a foreign schema is left
 //! alone.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             "a_schema_with_another_migration_is_left_alone",
             a_schema_with_another_migration_is_left_alone,
         ),
-        trial("a_schema_of_somebody_else_is_left_alone", a_schema_of_somebody_else_is_left_alone),
+        trial("a_foreign_schema_is_left_alone", a_foreign_schema_is_left_alone),
         trial("without_migrate_nothing_is_made", without_migrate_nothing_is_made),
         trial(
             "a_store_of_the_first_schema_goes_on",
@@ -89,7 +89,7 @@ async fn append_one(store: &PostgresStore) -> u64 {
     committed(store, append("openings", "opened")).await.appends[0].version.get()
 }
 
-/// Opens the store with what is asked for, and closes it again.
+/// Opens the store with these options, and closes it again.
 async fn open(ground: &Ground, options: &str) -> Result<(), StoreError> {
     PostgresStore::open(&format!("{}{options}", url(ground))).await?.close().await
 }
@@ -119,8 +119,8 @@ async fn ten_processes_open_an_empty_schema_at_once() {
     }
 }
 
-/// A process in the middle of its migration: some tables are made, and for the next one it has to
-/// wait until whoever makes one of that name has decided.
+/// A process in the middle of its migration: some tables are created, and for the next one it waits
+/// for a session that creates one of that name.
 struct HalfWay {
     opener: Worker,
     obstacle: Plain,
@@ -144,7 +144,7 @@ impl HalfWay {
     }
 }
 
-/// Whether somebody has the lock by which migrations take turns, or waits for it.
+/// Whether a session has the lock by which migrations take turns, or waits for it.
 fn turns(how: &str) -> String {
     format!(
         "SELECT EXISTS (SELECT FROM pg_locks WHERE {how} AND mode = 'ShareRowExclusiveLock'
@@ -152,7 +152,7 @@ fn turns(how: &str) -> String {
     )
 }
 
-/// Schedule 80, with a crash: each step is whole, or has not happened.
+/// Schedule 80, with a crash: each step is complete, or has not happened.
 async fn a_migration_cut_short_is_done_by_the_next() {
     let ground = Ground::shared();
     let HalfWay { opener, obstacle } = HalfWay::through(&ground).await;
@@ -162,7 +162,7 @@ async fn a_migration_cut_short_is_done_by_the_next() {
     assert_eq!(migrations(&obstacle).await, 2);
 }
 
-/// Schedule 80: the server goes on for a while with what a dead process has asked for.
+/// Schedule 80: the server continues for a while with a dead process's statement.
 async fn a_dead_process_still_at_it_is_waited_for() {
     let ground = Ground::shared();
     let HalfWay { opener, obstacle } = HalfWay::through(&ground).await;
@@ -177,8 +177,8 @@ async fn a_dead_process_still_at_it_is_waited_for() {
     assert_eq!(migrations(&obstacle).await, 2);
 }
 
-/// Everything that the catalogs say about the schema; a row that is written anew has another
-/// transaction's number.
+/// Everything that the catalogs say about the schema; a rewritten row has another transaction's
+/// number.
 async fn catalog(plain: &Plain) -> String {
     let sql = "SELECT string_agg(concat_ws(' ', oid, xmin), ', ' ORDER BY oid) FROM (
         SELECT oid, xmin FROM pg_class WHERE relnamespace = '@'::regnamespace
@@ -187,8 +187,8 @@ async fn catalog(plain: &Plain) -> String {
     plain.one(sql).await
 }
 
-/// Spoils the list of migrations of a store that was in order: it must be refused in these words,
-/// and left as it is.
+/// Corrupts the list of migrations of a valid store: it must be refused with this message, and left
+/// unchanged.
 async fn check_left_alone(spoil: &str, said: &str) {
     let ground = Ground::shared();
     open(&ground, "").await.unwrap();
@@ -226,8 +226,8 @@ async fn a_schema_with_another_migration_is_left_alone() {
     .await;
 }
 
-/// What else is in a schema is not mixed with ours.
-async fn a_schema_of_somebody_else_is_left_alone() {
+/// A foreign schema is not mixed with ours.
+async fn a_foreign_schema_is_left_alone() {
     let ground = Ground::shared();
     let plain = ground.connect().await;
     plain.run("CREATE SCHEMA @; CREATE TABLE tidelock.events (mine int)").await;

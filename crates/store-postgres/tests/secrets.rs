@@ -1,7 +1,6 @@
-//! A password gets a program in, and is never seen again: not in errors, not in what is logged, not
-//! in `Debug`.
+//! Secrets: a password is never shown, not in errors, not in the log, not in `Debug`.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 use std::error::Error;
@@ -19,7 +18,7 @@ use tracing::{Event, Metadata, Subscriber};
 const RIGHT: &str = "open-sesame";
 const WRONG: &str = "barley-corn";
 
-/// A server that lets nobody in over TCP without a password.
+/// A server that requires a password over TCP.
 static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let server = Server::start().unwrap();
     server
@@ -37,7 +36,7 @@ async fn open(user: &str) -> Result<PostgresStore, StoreError> {
 }
 
 async fn refusal(user: &str) -> StoreError {
-    let refused = open(user).await.map(drop).expect_err("the server lets nobody in like that");
+    let refused = open(user).await.map(drop).expect_err("the server refuses this login");
     assert_eq!(
         (refused.kind(), refused.advice()),
         (StoreErrorKind::Invalid, RetryAdvice::Never),
@@ -46,7 +45,7 @@ async fn refusal(user: &str) -> StoreError {
     refused
 }
 
-/// Everything that an error can be made to say.
+/// The full text of an error and its sources.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let rest = error.source().map(chain).unwrap_or_default();
     format!("{error}\n{error:?}\n{error:#?}\n{rest}")
@@ -105,7 +104,7 @@ async fn what_is_logged_is_heard_here() {
     );
 }
 
-/// Hears whatever is logged in this process, by us and by the driver, down to the last detail.
+/// Captures everything that is logged in this process, by us and by the driver, at every level.
 struct Everything;
 
 static SAID: Mutex<String> = Mutex::new(String::new());

@@ -1,6 +1,6 @@
-//! Which of the servers that a URL names is used, and what is said when none can be.
+//! Server selection: which of the servers of a URL is used, and the error when none can be.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 use std::net::TcpListener;
@@ -18,8 +18,7 @@ async fn refusal(url: &str) -> StoreError {
     PostgresStore::open(url).await.map(drop).expect_err("no server can be used")
 }
 
-/// A port where nobody answers: connections are taken by the system, and nobody ever reads from
-/// them.
+/// A port that never answers: the system accepts connections, and no process reads from them.
 fn silence() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -88,7 +87,8 @@ async fn a_server_is_reached_through_its_socket() {
     );
 }
 
-/// As roles for reports often are. Such a program can open the store all the same, and is told how.
+/// As roles for reports often are. Such a program can open the store all the same, and the error
+/// says how.
 #[tokio::test]
 async fn a_role_that_never_writes_is_told_how_to_read() {
     let server = Server::start().unwrap();
@@ -130,7 +130,7 @@ async fn a_wrong_user_or_database_is_said_for_good_and_a_full_server_is_not() {
     server.run_sql("postgres", "CREATE ROLE crowd LOGIN CONNECTION LIMIT 0").unwrap();
     let cases = [
         ("postgres", "nowhere", "create the database", StoreErrorKind::Invalid, RetryAdvice::Never),
-        ("nobody", "postgres", "check the user", StoreErrorKind::Invalid, RetryAdvice::Never),
+        ("stranger", "postgres", "check the user", StoreErrorKind::Invalid, RetryAdvice::Never),
         ("crowd", "postgres", "max_connections", StoreErrorKind::Unavailable, RetryAdvice::Later),
     ];
     for (user, database, said, kind, advice) in cases {

@@ -1,7 +1,8 @@
-//! Waiting for another process to let go of the file.
+//! Busy backoff: waits for another process to release the file.
 //!
-//! SQLite's own waiting sleeps longer and longer in fixed steps, so that whoever came last waits
-//! least. These pauses stay short and differ, so that several writers share the file fairly.
+//! SQLite's own busy handler sleeps longer and longer in fixed steps, so that the last to arrive
+//! waits least. These pauses stay short and have jitter, so that several writers share the file
+//! fairly.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use rusqlite::ErrorCode;
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// Pauses that add up to at most a budget.
+/// Pauses within a total time budget.
 #[derive(Debug)]
 pub(crate) struct BusyBackoff {
     started: Instant,
@@ -24,13 +25,13 @@ impl BusyBackoff {
         Self { started: Instant::now(), budget, next: SHORTEST }
     }
 
-    /// Waits a little; says whether there was time left to.
+    /// Waits a little; returns whether there was time left.
     pub(crate) fn wait(&mut self) -> bool {
         let passed = self.started.elapsed();
         if passed >= self.budget {
             return false;
         }
-        // The clock's lowest digits are all the randomness that is needed to fall out of step.
+        // The clock's lowest digits are random enough to get out of step.
         let jitter = u64::from(passed.subsec_nanos()) % 1_000;
         thread::sleep(self.next.mul_f64(0.5 + jitter as f64 / 1_000.0));
         self.next = (self.next * 2).min(LONGEST);

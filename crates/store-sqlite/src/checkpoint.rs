@@ -1,10 +1,10 @@
-//! Moving what was committed from the log into the file proper.
+//! Checkpoints: move committed pages from the write-ahead log into the database file.
 //!
-//! Left alone, SQLite does this inside whichever commit makes the log long, and that caller waits.
-//! Here a thread with a connection of its own does the bulk of it while commits go on. Commits that
-//! came meanwhile keep the log from starting anew, so the writer then moves those few pages itself,
-//! between two transactions; after that the log begins again at its start instead of growing for
-//! ever.
+//! By default, SQLite does this inside the commit that makes the log long, and that caller waits.
+//! Here a thread with its own connection moves most pages while commits continue. Commits made in
+//! the meantime keep the log from restarting, so the writer then moves those few pages itself,
+//! between two transactions. After that the log restarts at its beginning instead of growing
+//! without bound.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -17,26 +17,26 @@ use tidelock_store::{Result, StoreError};
 
 use crate::busy_backoff::is_busy;
 
-/// Pages in the log from which on it is worth moving them: 8 MiB.
+/// Log pages from which a checkpoint is worthwhile: 8 MiB.
 const WORTH_MOVING: i32 = 2_000;
-/// Pages in the log at which commits, of every process, are held up for a moment so that it can
-/// begin anew: 32 MiB.
+/// Log pages at which the commits of every process are blocked briefly so that the log can restart:
+/// 32 MiB.
 const LONG: i32 = 4 * WORTH_MOVING;
-/// Pages in the log at which commits wait for the move: 512 MiB.
+/// Log pages at which commits wait for the checkpoint: 512 MiB.
 const TOO_LONG: i32 = 128_000;
 
-/// How far a checkpoint has come.
+/// The progress of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nobody has asked for one.
+    /// No checkpoint was requested.
     Rest,
-    /// The thread moves the bulk.
+    /// The thread moves most pages.
     Moving,
     /// The writer should move the rest.
     NearlyDone,
 }
 
-/// The writer's side.
+/// The writer's handle to the checkpoint thread.
 pub(crate) struct Checkpoints {
     wanted: Sender<()>,
     stage: Arc<Mutex<Stage>>,
@@ -44,7 +44,7 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts the thread; it ends when the writer does.
+    /// Starts the thread; it ends with the writer.
     pub(crate) fn start(connection: Connection) -> Result<Self> {
         let (wanted, requests) = crossbeam_channel::unbounded();
         let stage = Arc::new(Mutex::new(Stage::Rest));
@@ -58,14 +58,14 @@ impl Checkpoints {
         Ok(Self { wanted, stage, thread })
     }
 
-    /// Ends the thread and waits until it has let go of the file.
+    /// Ends the thread and waits until it has closed its connection.
     pub(crate) fn close(self) {
         drop(self.wanted);
-        // If it panicked, its connection is closed all the same.
+        // Its connection is closed even if it panicked.
         let _ = self.thread.join();
     }
 
-    /// Has the log moved if it is long; says whether the writer must help.
+    /// Requests a checkpoint if the log is long; returns whether the writer must help.
     pub(crate) fn ask(&self, log_pages: i32) -> bool {
         if log_pages < WORTH_MOVING {
             return false;
@@ -78,7 +78,7 @@ impl Checkpoints {
         *stage == Stage::NearlyDone || log_pages >= TOO_LONG
     }
 
-    /// Moves what is left, on the writer's connection, between two transactions.
+    /// Moves the rest on the writer's connection, between two transactions.
     pub(crate) fn finish(&self, connection: &Connection) {
         if checkpoint(connection, CheckpointMode::PASSIVE).is_some() {
             *lock(&self.stage) = Stage::Rest;
@@ -94,12 +94,12 @@ fn serve(mut connection: Connection, requests: &Receiver<()>, stage: &Mutex<Stag
     for () in requests {
         let moved = checkpoint(&connection, CheckpointMode::PASSIVE);
         *lock(stage) = match moved {
-            // With several processes there is always a commit that came meanwhile, so this one
-            // keeps them all out.
+            // With several processes there is always a commit in the meantime, so this mode blocks
+            // them all.
             Some((log, _)) if log >= long => {
                 let restarted = checkpoint(&connection, CheckpointMode::RESTART).is_some();
-                // A reader is in the way and may be for long. Each try holds up every commit, so
-                // they must be rare.
+                // A reader is in the way, possibly for a long time. Each attempt blocks every
+                // commit, so attempts must be rare.
                 long = if restarted { LONG } else { log.saturating_add(LONG) };
                 Stage::Rest
             }
@@ -116,14 +116,14 @@ fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
     stage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Moves what can be moved; gives the pages in the log and how many of them are moved, if it could
-/// be tried.
+/// Moves as many pages as possible; returns the pages in the log and how many of them were moved,
+/// if it could be tried.
 ///
-/// A checkpoint that fails loses nothing: the log stays, and the next one tries again.
+/// A checkpoint that fails loses nothing: the log stays, and the next attempt continues.
 fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Option<(i32, i32)> {
     match connection.wal_checkpoint_v2(Some(MAIN_DB), mode) {
         Ok(pages) => Some(pages),
-        // Somebody else is at it, or a reader is in the way.
+        // Another checkpoint is running, or a reader is in the way.
         Err(error) if is_busy(&error) => None,
         Err(error) => {
             tracing::warn!(%error, "a checkpoint failed; the log stays until the next one");
@@ -132,8 +132,8 @@ fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Option<(i32, i32
     }
 }
 
-/// Waits as shortly as the writers do; SQLite's own waiting would never be first. Gives up after a
-/// fifth of a second.
+/// Waits as briefly as the writers do; with SQLite's own busy handler it would never be first.
+/// Gives up after 200 ms.
 fn wait_shortly(times: i32) -> bool {
     thread::sleep(Duration::from_micros(100));
     times < 2_000

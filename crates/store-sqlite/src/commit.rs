@@ -1,7 +1,7 @@
-//! Judging and writing one commit inside a transaction that it shares with others.
+//! One commit inside a transaction that it shares with others (group commit).
 //!
-//! All of a commit's expectations are judged before its first row is written, so a commit that is
-//! refused leaves nothing to undo, and its neighbours in the same transaction never notice.
+//! All expectations of a commit are judged before its first row is written. So a refused commit
+//! leaves nothing to undo, and the other commits of the transaction are not affected.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ use crate::leases::{find_item, put_item};
 use crate::log::{event, event_columns, find_stream, last_position, no_meta, number};
 use crate::records::find_record;
 
-/// How many streams the writer remembers.
+/// Capacity of the writer's stream cache.
 const STREAMS: usize = 10_000;
 
-/// What the writer remembers from one transaction to the next. Good for as long as nobody else has
-/// written to the file, and no transaction was undone.
+/// The writer's cache across transactions. Valid as long as no other connection has written to the
+/// file, and no transaction was rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct WriterCache {
     streams: HashMap<StreamName, (i64, StreamRow)>,
@@ -57,12 +57,12 @@ impl WriterCache {
     }
 }
 
-/// A transaction that one commit after another writes to.
+/// A transaction that several commits write to in turn.
 pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
-    pub(crate) memo: &'a mut WriterCache,
+    pub(crate) cache: &'a mut WriterCache,
     pub(crate) now: Timestamp,
-    /// Whom to tell once the transaction is durable; nobody is told of what nobody waits for.
+    /// The topics to notify once the transaction is durable; none if there is no waiter.
     pub(crate) topics: Option<&'a mut Vec<Topic>>,
 }
 
@@ -93,12 +93,12 @@ impl Rows for Transaction<'_> {
     }
 
     fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>> {
-        if let Some((_, row)) = self.memo.streams.get(name) {
+        if let Some((_, row)) = self.cache.streams.get(name) {
             return Ok(Some(*row));
         }
         let found = find_stream(self.connection, name)?;
         if let Some((id, row)) = found {
-            self.memo.remember(name, id, row);
+            self.cache.remember(name, id, row);
         }
         Ok(found.map(|(_, row)| row))
     }
@@ -123,20 +123,20 @@ impl Rows for Transaction<'_> {
     }
 
     fn last_position(&mut self) -> Result<Position> {
-        if let Some(position) = self.memo.last_position {
+        if let Some(position) = self.cache.last_position {
             return Ok(position);
         }
         let position = last_position(self.connection)?;
-        self.memo.last_position = Some(position);
+        self.cache.last_position = Some(position);
         Ok(position)
     }
 
     fn floors(&mut self) -> Result<Floors> {
-        if let Some(floors) = self.memo.floors {
+        if let Some(floors) = self.cache.floors {
             return Ok(floors);
         }
         let floors = read_floors(self.connection)?;
-        self.memo.floors = Some(floors);
+        self.cache.floors = Some(floors);
         Ok(floors)
     }
 
@@ -149,7 +149,7 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Writes what was decided, and notes whom to tell.
+    /// Writes the plan, and records the topics to notify.
     pub(crate) fn write(&mut self, plan: Plan) -> Result<Committed> {
         self.apply(&plan)?;
         if let Some(topics) = &mut self.topics {
@@ -197,7 +197,7 @@ impl Transaction<'_> {
                 self.connection.last_insert_rowid()
             }
         };
-        self.memo.remember(name, id, row);
+        self.cache.remember(name, id, row);
         Ok(())
     }
 
@@ -219,12 +219,13 @@ impl Transaction<'_> {
             event.recorded_at.micros(),
         ];
         self.execute(sql, row)?;
-        self.memo.last_position = Some(event.position);
+        self.cache.last_position = Some(event.position);
         Ok(())
     }
 
     fn trim(&mut self, stream: &StreamName, through: Version) -> Result<()> {
-        // The newest positions may be among those that go; they must not be given out again.
+        // The newest positions may be among those that are removed; they must not be given out
+        // again.
         let last = self.last_position()?;
         self.execute("UPDATE tidelock_meta SET position_floor = ?1", params![last.get() as i64])?;
         let id = self.known_stream_id(stream)?;
@@ -257,7 +258,7 @@ impl Transaction<'_> {
     }
 
     fn stream_id(&mut self, name: &StreamName) -> Result<Option<i64>> {
-        match self.memo.streams.get(name) {
+        match self.cache.streams.get(name) {
             Some((id, _)) => Ok(Some(*id)),
             None => Ok(find_stream(self.connection, name)?.map(|(id, _)| id)),
         }
@@ -269,7 +270,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Runs a statement; gives how many rows it changed.
+    /// Executes a statement; returns how many rows it changed.
     pub(crate) fn execute(&self, sql: &str, row: impl rusqlite::Params) -> Result<usize> {
         self.connection.prepare_cached(sql).map_err(failed)?.execute(row).map_err(failed)
     }

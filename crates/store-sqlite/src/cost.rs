@@ -1,7 +1,7 @@
-//! Tests of how cost grows, counted in steps of SQLite's machine and not in time: what is idle, or
-//! due later, or on an earlier page, must not be walked through.
+//! Cost tests, counted in steps of SQLite's virtual machine and not in time: rows that are idle,
+//! due later, or on an earlier page must not be scanned.
 //!
-//! Such a walk does not show in a query plan: SQLite uses the right index and begins in the wrong
+//! Such a scan does not show in a query plan: SQLite uses the right index and begins in the wrong
 //! place.
 
 #![cfg(test)]
@@ -31,12 +31,12 @@ fn store() -> Connection {
 }
 
 fn write(connection: &Connection, write: &Commit) {
-    let mut memo = WriterCache::default();
-    let mut transaction = Transaction { connection, memo: &mut memo, now: now(), topics: None };
+    let mut cache = WriterCache::default();
+    let mut transaction = Transaction { connection, cache: &mut cache, now: now(), topics: None };
     commit(&mut transaction, write).unwrap().committed().unwrap();
 }
 
-/// Steps that this takes on a connection where it was done once before.
+/// Counts the steps of `act` on a connection where it ran once before.
 fn steps(connection: &mut Connection, sql: &[&str], act: impl Fn(&mut Connection)) -> i32 {
     act(connection);
     let count = |connection: &Connection| {
@@ -138,7 +138,7 @@ fn a_page_does_not_walk_through_the_pages_before_it() {
     assert_eq!(page_steps(10), page_steps(1_000));
 }
 
-/// Steps of a sweep that removes one row of each kind, beside so many that stay.
+/// Steps of a sweep that removes one row of each kind beside `staying` rows that stay.
 fn sweep_steps(staying: usize) -> i32 {
     let mut connection = store();
     for number in 0..staying + 3 {
@@ -164,9 +164,11 @@ fn sweep_steps(staying: usize) -> i32 {
     connection.execute_batch(due).unwrap();
     steps(&mut connection, sweep::STATEMENTS, |connection| {
         assert!(sweep::is_due(connection, now()).unwrap());
-        let mut memo = WriterCache::default();
+        let mut cache = WriterCache::default();
         assert!(
-            Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(1).unwrap()
+            Transaction { connection, cache: &mut cache, now: now(), topics: None }
+                .sweep(1)
+                .unwrap()
         );
     })
 }
@@ -177,7 +179,7 @@ fn sweeping_does_not_look_at_what_stays() {
     assert_eq!(sweep_steps(10), sweep_steps(2_000));
 }
 
-/// Steps of looking whether anything is due, when nothing is, and of the sweep that finds nothing.
+/// Steps of checking whether anything is due, when nothing is, and of the sweep that finds nothing.
 fn idle_steps(staying: usize) -> i32 {
     let mut connection = store();
     for number in 0..staying {
@@ -188,9 +190,9 @@ fn idle_steps(staying: usize) -> i32 {
     }
     steps(&mut connection, sweep::STATEMENTS, |connection| {
         assert!(!sweep::is_due(connection, now()).unwrap());
-        let mut memo = WriterCache::default();
+        let mut cache = WriterCache::default();
         assert!(
-            !Transaction { connection, memo: &mut memo, now: now(), topics: None }
+            !Transaction { connection, cache: &mut cache, now: now(), topics: None }
                 .sweep(100)
                 .unwrap()
         );
@@ -205,7 +207,7 @@ fn nothing_is_looked_through_when_nothing_is_due() {
 #[test]
 fn floors_are_read_once_and_not_with_every_commit() {
     let connection = store();
-    let mut memo = WriterCache::default();
+    let mut cache = WriterCache::default();
     let mut put = || {
         let (key, value) =
             (RecordKey::new("k").unwrap(), tidelock_store::RawJson::new(&1).unwrap());
@@ -215,7 +217,7 @@ fn floors_are_read_once_and_not_with_every_commit() {
             value,
         ));
         let mut transaction =
-            Transaction { connection: &connection, memo: &mut memo, now: now(), topics: None };
+            Transaction { connection: &connection, cache: &mut cache, now: now(), topics: None };
         commit(&mut transaction, &write).unwrap().committed().unwrap();
         connection.prepare_cached(FLOORS).unwrap().reset_status(StatementStatus::VmStep)
     };

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to a caller.
+//! Error mapping: what SQLite's errors mean to a caller.
 //!
 //! No type of rusqlite leaves this crate except as the source of an error.
 
@@ -10,8 +10,8 @@ pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     translate(error, RetryAdvice::Later)
 }
 
-/// The commit itself failed. What reached the disk is not known when the flush failed; when there
-/// was no room, the mark that makes a transaction valid was not written.
+/// The COMMIT itself failed. When the flush failed, it is unknown what reached the disk; when the
+/// disk was full, the mark that makes a transaction valid was not written.
 pub(crate) fn commit_failed(error: rusqlite::Error) -> StoreError {
     let advice = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => RetryAdvice::Later,
@@ -56,7 +56,7 @@ fn translate(error: rusqlite::Error, advice: RetryAdvice) -> StoreError {
     StoreError::new(kind, advice, StoreOperation::Commit, what).caused_by(error)
 }
 
-/// What was read from the file should have been checked when it was written.
+/// Data read from the file should have been validated when it was written.
 pub(crate) fn corrupt(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded => {
@@ -67,7 +67,7 @@ pub(crate) fn corrupt(error: StoreError) -> StoreError {
     }
 }
 
-/// The store's threads are gone.
+/// The store's threads have ended.
 pub(crate) fn closed(operation: StoreOperation) -> StoreError {
     StoreError::new(
         StoreErrorKind::Unavailable,
@@ -77,8 +77,7 @@ pub(crate) fn closed(operation: StoreOperation) -> StoreError {
     )
 }
 
-/// Whether what one caller met must undo its neighbours' work too. What a caller did wrong does
-/// not.
+/// Whether an error must roll back the whole group. A caller's own mistake does not.
 pub(crate) fn spoils_the_group(error: &StoreError) -> bool {
     !matches!(
         error.kind(),
@@ -88,15 +87,15 @@ pub(crate) fn spoils_the_group(error: &StoreError) -> bool {
     )
 }
 
-/// What undid a group of writes.
+/// The error that rolled back a group of writes.
 pub(crate) struct GroupFailure {
     pub(crate) failure: StoreError,
-    /// How many shared it.
+    /// How many calls shared it.
     pub(crate) calls: usize,
 }
 
 impl GroupFailure {
-    /// What each of the callers is told.
+    /// The error for each caller of the group.
     pub(crate) fn to_error(&self) -> StoreError {
         let failure = self.failure.clone();
         match self.calls {

@@ -1,9 +1,9 @@
-//! The file itself: where it lies, whether it is still the one that was opened, and whether we are
-//! still the process that opened it.
+//! File identity: where the file is, whether it is still the one that was opened, and whether this
+//! is still the process that opened it.
 //!
-//! SQLite keeps writing to a file that was deleted or replaced under it, and every such commit is
-//! lost. Its locks do not work on network file systems, and not across a fork. None of this gives
-//! an error by itself.
+//! SQLite keeps writing to a file that was deleted or replaced, and every such commit is lost. Its
+//! locks do not work on network file systems, and not across a fork. None of this raises an error
+//! by itself.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,13 @@ use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOpera
 /// The file that a store has open.
 #[derive(Debug)]
 pub(crate) struct StoreFile {
-    /// Without links, and good from every working directory: SQLite keeps the log beside the real
-    /// file.
+    /// Absolute and without links: SQLite keeps the log beside the real file.
     path: PathBuf,
-    /// The file, its log and the index of the log, each as it was when it was opened. None of them
-    /// is ever replaced while somebody has the file open, so another one in its place is somebody
-    /// else's doing.
+    /// The database file, its log and the log's index, each as it was when it was opened. SQLite
+    /// never replaces them while the file is open, so a different file was put there by something
+    /// else.
     parts: [Part; 3],
-    home: String,
+    lasting_identity: String,
     process: u32,
 }
 
@@ -30,7 +29,7 @@ struct Part {
 }
 
 impl StoreFile {
-    /// Takes note of the file that was just opened.
+    /// Records the identity of the file that was just opened.
     pub(crate) fn opened(path: &Path) -> Result<Self> {
         let vanished = || unavailable("the file vanished while it was opened".to_owned());
         let path = path.canonicalize().map_err(|e| vanished().caused_by(e))?;
@@ -41,11 +40,11 @@ impl StoreFile {
             Ok(Part { path: part.into(), identity })
         };
         let parts = [part("")?, part("-wal")?, part("-shm")?];
-        let home = home(&path).ok_or_else(vanished)?;
-        Ok(Self { path, parts, home, process: std::process::id() })
+        let lasting_identity = lasting_identity(&path).ok_or_else(vanished)?;
+        Ok(Self { path, parts, lasting_identity, process: std::process::id() })
     }
 
-    /// Refuses to go on when what is committed would be lost: called inside each transaction.
+    /// Refuses to continue when commits would be lost. Called inside each transaction.
     pub(crate) fn is_still_there(&self) -> Result<()> {
         for part in &self.parts {
             let lost = match identity(&part.path) {
@@ -61,7 +60,7 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Refuses to go on in a child process: the threads and locks of the store stayed with its
+    /// Refuses to continue in a child process: the threads and locks of the store stayed with its
     /// parent.
     pub(crate) fn is_not_forked(&self, operation: StoreOperation) -> Result<()> {
         if std::process::id() == self.process {
@@ -79,18 +78,18 @@ impl StoreFile {
         &self.path
     }
 
-    /// Which file this is, among all that ever were: a copy has another home, and so has a file
-    /// that was put in its place.
-    pub(crate) fn home(&self) -> &str {
-        &self.home
+    /// The identity of this file among all that ever existed. A copy has another one, and so has a
+    /// file that was put in its place.
+    pub(crate) fn lasting_identity(&self) -> &str {
+        &self.lasting_identity
     }
 }
 
-/// Which file this is, whatever its name.
+/// The file's identity, independent of its name.
 ///
-/// Asks for nothing but that: since Linux 6.13, whoever asks for a file's times has its next write
-/// recorded to the nanosecond, and then every flush of the log must write the file's entry too,
-/// which makes it a third slower.
+/// Requests no other attribute: since Linux 6.13, reading a file's times makes its next write
+/// record them to the nanosecond, and then every flush of the log must also write the inode, which
+/// makes it a third slower.
 #[cfg(target_os = "linux")]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -104,12 +103,12 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// The file's device, its number there, and when it was made: numbers of files that were deleted
-/// are used again.
+/// The file's device, its inode number, and when it was created: inode numbers are reused after a
+/// deletion.
 ///
-/// That time alone is asked for, and only when a file is opened; see [`identity`].
+/// Only that time is requested, and only when a file is opened; see [`identity`].
 #[cfg(target_os = "linux")]
-fn home(path: &Path) -> Option<String> {
+fn lasting_identity(path: &Path) -> Option<String> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::BTIME).ok()?;
     let (major, minor, number) = (found.stx_dev_major, found.stx_dev_minor, found.stx_ino);
@@ -121,7 +120,7 @@ fn home(path: &Path) -> Option<String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn home(path: &Path) -> Option<String> {
+fn lasting_identity(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     use std::time::UNIX_EPOCH;
     let found = std::fs::metadata(path).ok()?;
@@ -139,7 +138,7 @@ fn unavailable(context: String) -> StoreError {
     )
 }
 
-/// Refuses a place where a file cannot be used safely. The caller says which place.
+/// Refuses a location where a file cannot be used safely. The caller adds the path.
 pub(crate) fn check_place(path: &Path) -> Result<()> {
     let refuse = |context| Err(StoreError::invalid(context));
     let name = path.as_os_str().as_encoded_bytes();
@@ -152,7 +151,7 @@ pub(crate) fn check_place(path: &Path) -> Result<()> {
     if path.is_dir() || name.ends_with(b"/") {
         return refuse("this is a folder: name a file in it".to_owned());
     }
-    // What counts is where the file is, not where a link to it is.
+    // The location of the file counts, not that of a link to it.
     let real = path.canonicalize();
     let folder = match real.as_deref().unwrap_or(path).parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -169,7 +168,7 @@ pub(crate) fn check_place(path: &Path) -> Result<()> {
     }
 }
 
-/// The kind of file system, as the kernel numbers them.
+/// The kernel's number for the kind of file system.
 #[cfg(target_os = "linux")]
 fn file_system(folder: &Path) -> Option<i64> {
     Some(rustix::fs::statfs(folder).ok()?.f_type)
@@ -181,7 +180,7 @@ fn file_system(_: &Path) -> Option<i64> {
 }
 
 fn network_name(kind: i64) -> Option<&'static str> {
-    // The numbers of linux/magic.h; 32 bits of them count.
+    // The numbers of linux/magic.h; only 32 bits of them count.
     match kind & 0xffff_ffff {
         0x6969 => Some("NFS"),
         0x517b | 0xfe53_4d42 | 0xff53_4d42 => Some("SMB"),

@@ -1,20 +1,18 @@
-//! How writing goes lately: how many share a transaction, how long it takes, and what follows from
-//! it.
+//! Group-commit statistics: recent group sizes and commit times, and the decisions based on them.
 
 use std::time::Duration;
 
-/// While commits take no longer on average, callers may do theirs themselves. Waking a thread takes
-/// a good part of this.
-const QUICK: Duration = Duration::from_micros(500);
-/// How many commits the average looks back on, roughly.
-const MEMORY: u32 = 8;
-/// What fraction of the time that the last group took may be spent on waiting for the next one to
-/// gather.
-const PATIENCE: u32 = 4;
-/// And never more than this, however long the last group took.
-const MOST_PATIENCE: Duration = Duration::from_millis(5);
+/// While commits take no longer on average, callers may write on their own thread. Waking a thread
+/// takes a good part of this.
+const FAST: Duration = Duration::from_micros(500);
+/// The window of the moving average, in commits.
+const WINDOW: u32 = 8;
+/// The fraction of the last group's time that may be spent waiting for the next group to gather.
+const GATHER_FRACTION: u32 = 4;
+/// The longest wait, however long the last group took.
+const LONGEST_GATHER: Duration = Duration::from_millis(5);
 
-/// The last group, and how long groups take on average.
+/// The last group's size, and the average time per group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupStats {
     calls: usize,
@@ -25,18 +23,17 @@ pub(crate) struct GroupStats {
 impl GroupStats {
     pub(crate) fn note(&mut self, calls: usize, took: Duration) {
         (self.calls, self.took) = (calls, took);
-        self.average = (self.average * (MEMORY - 1) + took) / MEMORY;
+        self.average = (self.average * (WINDOW - 1) + took) / WINDOW;
     }
 
-    /// Whether the last caller was alone, and the disk has been quick: then the next one may well
-    /// be too.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.calls == 1 && self.average <= QUICK
+    /// Whether the last call was alone and the disk was fast, so that the next call may write by
+    /// itself.
+    pub(crate) fn is_uncontended(&self) -> bool {
+        self.calls == 1 && self.average <= FAST
     }
 
-    /// How many calls are worth waiting for, and for how long. A call that was alone waits for
-    /// nobody.
-    pub(crate) fn company(&self) -> Option<(usize, Duration)> {
-        (self.calls > 1).then_some((self.calls, (self.took / PATIENCE).min(MOST_PATIENCE)))
+    /// How many calls to wait for, and for how long. A call that was alone does not wait.
+    pub(crate) fn gather(&self) -> Option<(usize, Duration)> {
+        (self.calls > 1).then_some((self.calls, (self.took / GATHER_FRACTION).min(LONGEST_GATHER)))
     }
 }

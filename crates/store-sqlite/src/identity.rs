@@ -1,10 +1,11 @@
-//! Where the file is, and the epoch that begins when it is somewhere else.
+//! Epochs: detect a file that was restored from a backup, and continue above all numbers it gave
+//! out.
 //!
-//! A file that was restored from a backup has counters that stand where they stood: positions,
-//! fences and revisions that were handed out since would be handed out again. The file remembers
-//! which one it is (its device, its number there, and when it was made); a copy is another one.
-//! Before the first thing that a process writes, it compares. If the file is another one, an epoch
-//! begins, whose number is the moment: all that is handed out from then on is above.
+//! The counters of a restored file are behind: positions, fences and revisions handed out since the
+//! backup would be handed out again. The file records its own identity (device, inode, creation
+//! time), and a copy has a different one. Before its first write, a process compares the two. If
+//! they differ, an epoch begins whose number is the current time: everything handed out from then
+//! on is above.
 
 use rusqlite::params;
 use tidelock_store::plan::Rows;
@@ -17,13 +18,13 @@ use crate::log::{no_meta, number};
 /// The newest epoch.
 struct Epoch {
     number: u64,
-    /// Where it began, and the last position before; none if the file was not written since it
-    /// learned of epochs.
+    /// The file identity where it began, and the last position before; none if the file was not
+    /// written since epochs were introduced.
     began: Option<(String, Position)>,
 }
 
-/// Begins an epoch if the file is not where the newest one began, or if it is known to have been
-/// restored.
+/// Begins an epoch if the file is not the one where the newest epoch began, or if it is known to
+/// have been restored.
 pub(crate) fn enter(transaction: &mut Transaction<'_>, here: &str, restored: bool) -> Result<()> {
     let newest = newest(transaction)?;
     let last_before = match &newest.began {
@@ -50,11 +51,11 @@ fn begin(
     let moment = u64::try_from(transaction.now.micros()).unwrap_or_default();
     let given_out = last.get().max(floors.revision).max(floors.fence).max(ended);
     let next = moment.max(given_out + 1);
-    // An epoch without an event ends where the one before it did.
+    // An epoch without an event ends where the previous one did.
     let last_before = if last.get() == ended { last_before } else { last };
     let sql = "UPDATE tidelock_meta SET epoch = ?1, position_floor = ?1, revision_floor = ?1, fence_floor = ?1";
     transaction.execute(sql, [next as i64])?;
-    transaction.memo.forget();
+    transaction.cache.forget();
     tracing::info!(epoch = next, last = %last_before, "the file was restored, copied or moved: an epoch begins");
     insert(transaction, next, here, last_before)
 }

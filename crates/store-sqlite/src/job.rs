@@ -1,4 +1,4 @@
-//! One caller's write, from the call to the answer.
+//! A queued write: one caller's job, from the call to the answer.
 
 use tidelock_store::{Result, StoreOperation};
 use tokio::sync::oneshot;
@@ -6,18 +6,18 @@ use tokio::sync::oneshot;
 use crate::commit::Transaction;
 use crate::error::{GroupFailure, closed, spoils_the_group};
 
-/// A write, whatever it gives back.
+/// A write with any result type.
 pub(crate) trait Job: Send {
-    /// Whether its caller has gone away.
+    /// Whether its caller is gone.
     fn is_abandoned(&self) -> bool;
-    /// Does it, and keeps the answer until the transaction is durable. An error here undoes the
-    /// group.
+    /// Runs the job and keeps the answer until the transaction is durable. An error here rolls back
+    /// the group.
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<()>;
-    /// Answers: with what it did, or with what happened to the group.
+    /// Answers with the job's result, or with the group's failure.
     fn finish(self: Box<Self>, failure: Option<&GroupFailure>);
 }
 
-/// A job, and where its answer will come.
+/// Creates a job and the receiver of its answer.
 pub(crate) fn job<T: Send + 'static>(
     act: impl FnOnce(&mut Transaction<'_>) -> Result<T> + Send + 'static,
 ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
@@ -53,13 +53,13 @@ where
 
     fn finish(self: Box<Self>, failure: Option<&GroupFailure>) {
         let answer = match (failure, self.answer) {
-            // A refusal too: an id that was used before may have been used by a neighbour, whose
-            // write was undone.
+            // Even a refusal: an id used before may have been used by another job of the group,
+            // whose write was rolled back.
             (Some(failure), _) => Err(failure.to_error()),
             (None, Some(answer)) => answer,
             (None, None) => Err(closed(StoreOperation::Commit)),
         };
-        // A caller that does not wait any more need not be told.
+        // The caller may be gone.
         let _ = self.reply.send(answer);
     }
 }
@@ -71,15 +71,15 @@ mod tests {
     use super::*;
     use crate::commit::WriterCache;
 
-    /// LOG-5, COMMIT-6: the neighbour that had used the id was undone, so the id is free.
+    /// LOG-5, COMMIT-6: the other job that used the id was rolled back, so the id is free.
     #[test]
-    fn a_mismatch_with_a_write_that_was_undone_is_not_for_ever() {
+    fn an_id_is_free_again_after_the_write_that_used_it_was_rolled_back() {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         let now = tidelock_store::Timestamp::from_micros(0).unwrap();
         let (mut job, mut answer) =
             job(|_| Err::<(), _>(StoreError::mismatch("used by a neighbour")));
-        let mut memo = WriterCache::default();
-        job.run(&mut Transaction { connection: &connection, memo: &mut memo, now, topics: None })
+        let mut cache = WriterCache::default();
+        job.run(&mut Transaction { connection: &connection, cache: &mut cache, now, topics: None })
             .unwrap();
         let failure = StoreError::new(
             StoreErrorKind::Full,

@@ -1,4 +1,4 @@
-//! Leasing, renewing, listing and adjusting work items.
+//! Leases: granting, renewing, listing and adjusting work items.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::error::{corrupt, failed};
 use crate::log::{moment, number, text};
 use crate::reader::Reader;
 
-/// How many items an adjustment changes before others get their turn to write.
+/// Items that an adjustment changes per transaction, so that other writers get a turn.
 pub(crate) const ADJUSTED_AT_ONCE: usize = 500;
 
 /// The columns of an item, in the order in which [`item`] reads them.
@@ -42,7 +42,7 @@ const LIST: &str = concat!(
     item_columns!(),
     " FROM tidelock_items WHERE (queue, key) > (?1, ?2) ORDER BY queue, key LIMIT ?3"
 );
-// The index is named: left to itself SQLite prefers the table, and walks through what is idle.
+// The index is named: by default SQLite prefers the table, and scans idle rows.
 const LIST_BLOCKED: &str = concat!(
     "SELECT ",
     item_columns!(),
@@ -56,11 +56,10 @@ const LIST_HELD: &str = concat!(
         WHERE worker IS NOT NULL AND (queue, key) > (?1, ?2) ORDER BY queue, key LIMIT ?3"
 );
 
-/// The lane and priority that come next among those that have anything ready, now or later.
+/// The next lane and priority with anything ready, now or later.
 ///
-/// SQLite begins a comparison of rows at the first row that is equal, and would walk through all
-/// that is ready in the lane just seen; so the last moment there is stands for the end of that
-/// lane.
+/// SQLite begins a row comparison at the first equal row, and would scan everything that is ready
+/// in the previous lane. So the last possible moment stands for the end of that lane.
 const NEXT_LANE: &str = "SELECT lane, priority FROM tidelock_items
      WHERE queue = ?1 AND (lane, priority, ready) > (?2, ?3, 9223372036854775807) AND ready IS NOT NULL
      ORDER BY lane, priority LIMIT 1";
@@ -71,14 +70,14 @@ const FIRST_READY: &str = "SELECT ready FROM tidelock_items
      WHERE queue = ?1 AND lane = ?2 AND priority = ?3 AND ready IS NOT NULL
      ORDER BY ready LIMIT 1";
 
-/// The statements that find what can be leased.
+/// The statements that find items to lease.
 #[cfg(test)]
 pub(crate) const LOOKUPS: &[&str] = &[NEXT_LANE, READY, FIRST_READY];
 
 pub(crate) fn lease(
     connection: &Connection,
     request: &LeaseRequest,
-    turns: &FairShare,
+    fair_share: &FairShare,
     now: Timestamp,
     fence_floor: u64,
 ) -> Result<Leased> {
@@ -88,7 +87,7 @@ pub(crate) fn lease(
         lane.add_ready(connection, request, now, &mut candidates)?;
     }
     let mut leases = Vec::new();
-    for key in turns.choose(request, candidates) {
+    for key in fair_share.choose(request, candidates) {
         let name = ItemRef { queue: request.queue.clone(), key };
         let found = find_item(connection, &name)?;
         let mut item = found
@@ -125,7 +124,7 @@ pub(crate) fn list(reader: &Reader, query: &ItemQuery) -> Result<ItemPage> {
     page(&reader.connection, query)
 }
 
-/// Adjusts the items after that one, so many; gives the one to go on after, if there may be more.
+/// Adjusts the next items after that one; returns where to continue, if there may be more.
 pub(crate) fn adjust_some(
     connection: &Connection,
     filter: &ItemFilter,
@@ -187,14 +186,13 @@ pub(crate) fn put_item(connection: &Connection, item: &Item) -> Result<()> {
     Ok(())
 }
 
-/// A lane and a priority in which something is or will be ready.
+/// A lane and priority with something ready, now or later.
 struct Lane {
     lane: LaneName,
     priority: Priority,
 }
 
-/// The lanes that the request is about. Each is found by one look into the index, however many
-/// items are in it.
+/// The lanes of the request. Each is found by one index lookup, however many items it has.
 fn lanes(connection: &Connection, request: &LeaseRequest) -> Result<Vec<Lane>> {
     let mut statement = connection.prepare_cached(NEXT_LANE).map_err(failed)?;
     let mut lanes: Vec<Lane> = Vec::new();
@@ -253,7 +251,7 @@ fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp
     one.into_iter().chain(other).min()
 }
 
-/// How to find what passes: by an index of the few that are so, if there is one.
+/// The statement that lists the items of a filter: by a partial index if there is one.
 pub(crate) fn listing(filter: &ItemFilter) -> &'static str {
     match (filter.blocked, filter.held) {
         (Some(true), _) => LIST_BLOCKED,
@@ -270,7 +268,7 @@ pub(crate) fn page(connection: &Connection, query: &ItemQuery) -> Result<ItemPag
     let after = query.after.as_ref().filter(|item| item.queue.as_str() >= prefix);
     let (queue, key) = after.map_or((prefix, ""), |item| (item.queue.as_str(), item.key.as_str()));
     let mut statement = connection.prepare_cached(listing(&query.filter)).map_err(failed)?;
-    // One more than may be looked at, to know whether there may be more.
+    // One more than the scan limit, to know whether there may be more.
     let mut rows =
         statement.query(params![queue, key, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
     let mut page = ItemPage { items: Vec::new(), next: None };

@@ -1,11 +1,11 @@
 //! Tidelock's embedded store: one SQLite file, several processes on one machine.
 //!
-//! All writes go through one connection, the `pen`, and share transactions where they can (see
-//! `writer`); reads have connections of their own. The meaning of a commit is
-//! [`tidelock_store::plan`]: this crate is a place to keep its rows, described for people with a
-//! SQL prompt in `docs/internals/sqlite.md`. No type of rusqlite is public, so that a program may
-//! link another version of it. The one way in which a commit and a user's own SQL share a
-//! transaction is [`SqliteStore::commit_with`].
+//! All writes go through a single writer connection and share transactions where possible (group
+//! commit, see `writer`). Reads have their own connections. The meaning of a commit is
+//! [`tidelock_store::plan`]; this crate stores its rows, and `docs/internals/sqlite.md` describes
+//! them for readers with an SQL prompt. No type of rusqlite is public, so that a program may link
+//! another version of it. A commit and a user's own SQL share a transaction only through
+//! [`SqliteStore::commit_with`].
 
 mod busy_backoff;
 mod checkpoint;
@@ -22,9 +22,9 @@ mod migrate;
 mod open;
 mod reader;
 mod records;
-mod room;
 mod statements;
 mod sweep;
+mod vacuum;
 mod wake;
 mod write_connection;
 mod writer;
@@ -52,10 +52,10 @@ pub use migrate::SCHEMA_VERSION;
 pub use open::SqliteOptions;
 pub use statements::{SqlStatement, Value};
 
-/// How many rows of each kind leave in one transaction when they are swept at once.
+/// Rows of each kind that an explicit sweep removes per transaction.
 const SWEPT_AT_ONCE: usize = 500;
 
-/// A store in one SQLite file. Clones are handles on the same connections.
+/// A store in one SQLite file. Clones are handles to the same connections.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     shared: Arc<Shared>,
@@ -65,7 +65,7 @@ pub struct SqliteStore {
 struct Shared {
     file: Arc<StoreFile>,
     clock: Arc<StoreClock>,
-    turns: Arc<FairShare>,
+    fair_share: Arc<FairShare>,
     signals: ChangeHints,
     writer: Arc<Writer>,
     readers: Readers,
@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl SqliteStore {
-    /// Opens a file, or creates it, and brings it up to date. Blocks while it does.
+    /// Opens or creates a file, and migrates it. Blocks meanwhile.
     ///
     /// # Errors
     /// - `Invalid`: the path is a folder, or in a folder that does not exist, or on a network file
@@ -92,7 +92,7 @@ impl SqliteStore {
         open::check_library(rusqlite::version_number())?;
         file::check_place(path)?;
         if !options.migrate {
-            // Before anything is done to a file that may be somebody else's.
+            // Before any change to a file that may belong to another program.
             migrate::check_applied(&open::reader(path, options)?)?;
         }
         let clock = Arc::new(StoreClock::new(options.clock.clone()));
@@ -104,7 +104,7 @@ impl SqliteStore {
         let checkpoints = Checkpoints::start(open::writer(path, options)?)?;
         let readers =
             (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
-        let mut pen = WriteConnection::new(
+        let mut write_connection = WriteConnection::new(
             connection,
             file.clone(),
             clock.clone(),
@@ -113,24 +113,27 @@ impl SqliteStore {
             options,
         )?;
         if options.restored {
-            pen.begin_epoch()?;
+            write_connection.begin_epoch()?;
         }
-        let writer =
-            Arc::new(Writer::start(pen, options.callers_may_write, options.sweep_interval)?);
+        let writer = Arc::new(Writer::start(
+            write_connection,
+            options.callers_may_write,
+            options.sweep_interval,
+        )?);
         let watch = Watch::start(&writer, signals.clone(), options.watch_interval)?;
         let readers = Readers::start(readers)?;
-        let turns = Arc::default();
+        let fair_share = Arc::default();
         Ok(Self {
-            shared: Arc::new(Shared { file, clock, turns, signals, writer, readers, watch }),
+            shared: Arc::new(Shared { file, clock, fair_share, signals, writer, readers, watch }),
         })
     }
 
-    /// Removes everything that is past its retention now, and gives free pages of the file back
-    /// until no more than half of it is free, or 4 MiB. Without this, a little of it happens with
-    /// what is written, and every few seconds.
+    /// Removes everything past its retention now, and returns free pages of the file to the file
+    /// system until at most half of it, or 4 MiB, is free. Otherwise a little of this happens with
+    /// every write, and every few seconds.
     ///
-    /// Others can write in between. The file becomes shorter when its log is moved into it, at the
-    /// latest when the last process closes it.
+    /// Other writers get a turn in between. The file becomes shorter at a checkpoint, at the latest
+    /// when the last process closes it.
     ///
     /// # Errors
     /// As [`Store::commit`]; what was removed before stays removed.
@@ -138,8 +141,8 @@ impl SqliteStore {
         self.check_process(StoreOperation::Commit)?;
         let some = |tx: &mut commit::Transaction<'_>| tx.sweep(SWEPT_AT_ONCE);
         while self.shared.writer.write(StoreOperation::Commit, some).await? {}
-        let room = |tx: &mut commit::Transaction<'_>| room::give_back(tx.connection);
-        while self.shared.writer.write(StoreOperation::Commit, room).await? {}
+        let pages = |tx: &mut commit::Transaction<'_>| vacuum::release_pages(tx.connection);
+        while self.shared.writer.write(StoreOperation::Commit, pages).await? {}
         Ok(())
     }
 
@@ -218,10 +221,10 @@ impl Store for SqliteStore {
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         self.check_process(StoreOperation::Lease)?;
         request.check().map_err(|e| e.during(StoreOperation::Lease))?;
-        let turns = self.shared.turns.clone();
+        let fair_share = self.shared.fair_share.clone();
         let lease = move |tx: &mut commit::Transaction<'_>| {
             let floor = tx.floors()?.fence;
-            leases::lease(tx.connection, &request, &turns, tx.now, floor)
+            leases::lease(tx.connection, &request, &fair_share, tx.now, floor)
         };
         self.shared.writer.write(StoreOperation::Lease, lease).await
     }
@@ -254,7 +257,7 @@ impl Store for SqliteStore {
         adjustment.check().map_err(|e| e.during(StoreOperation::Adjust))?;
         let mut total = Adjusted::default();
         let mut after = None;
-        // A few at a time, so that others can write in between.
+        // A few rows at a time, so that other writers get a turn.
         loop {
             let (filter, adjustment) = (filter.clone(), adjustment.clone());
             let some = move |tx: &mut commit::Transaction<'_>| {
@@ -288,7 +291,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// An adjustment that failed after some of its items were changed.
+/// An adjustment that failed after some items were changed.
 fn half_done(error: StoreError) -> StoreError {
     error.about("some items were adjusted, then").advising(RetryAdvice::Unknown)
 }

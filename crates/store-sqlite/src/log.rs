@@ -1,4 +1,4 @@
-//! Reading the log.
+//! Log reads: streams, the feed, heads.
 
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{StreamRow, stored_json};
@@ -36,8 +36,8 @@ const FEED: &str = concat!(
 );
 const BACK: &str = "SELECT position FROM tidelock_events WHERE position <= ?1 ORDER BY position DESC LIMIT 1 OFFSET ?2";
 
-/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of
-/// prefix and last name.
+/// SQLite seeks by one lower bound only and scans from there, so it is given the higher of prefix
+/// and last name.
 pub(crate) const NAMES_AFTER: &str =
     "SELECT name FROM tidelock_streams WHERE name >= ?1 AND name <> ?2 ORDER BY name LIMIT ?3";
 
@@ -77,7 +77,7 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
     names.keep_up(check_kept(connection, start)?);
     let mut alike = Alike::default();
     let mut statement = connection.prepare_cached(FEED).map_err(failed)?;
-    // One more than may be looked at, to know whether the feed ends here.
+    // One more than the scan limit, to know whether the feed ends here.
     let mut rows = statement
         .query(params![start.get() as i64, limits::FEED_SCAN as i64 + 1])
         .map_err(failed)?;
@@ -105,8 +105,7 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
     Ok(page)
 }
 
-/// The position after which a page begins. What is behind a position is looked at by the page
-/// itself.
+/// The position after which a page begins. The page itself checks a position given by the caller.
 fn start(connection: &Connection, from: FeedStart) -> Result<Position> {
     match from {
         FeedStart::After(position) => Ok(position),
@@ -119,14 +118,14 @@ fn start(connection: &Connection, from: FeedStart) -> Result<Position> {
     }
 }
 
-/// Where the feed ends. The number of an epoch without an event would be refused once another one
+/// The end of the feed. The number of an epoch without an event would be refused once another epoch
 /// has begun.
 fn end(connection: &Connection) -> Result<Position> {
     let last = last_position(connection)?;
     Ok(last_before(connection, last)?.unwrap_or(last))
 }
 
-/// The last position that came along when the epoch with this number began, if there is one.
+/// The last position from before the epoch with this number, if there is such an epoch.
 fn last_before(connection: &Connection, epoch: Position) -> Result<Option<Position>> {
     let sql = "SELECT last_before FROM tidelock_epochs WHERE epoch = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
@@ -134,7 +133,7 @@ fn last_before(connection: &Connection, epoch: Position) -> Result<Option<Positi
     rows.next().map_err(failed)?.map(|row| Position::new(number(row, 0)?)).transpose()
 }
 
-/// The position so many events before this one.
+/// The position this many events before.
 fn back(connection: &Connection, position: Position, events: usize) -> Result<Position> {
     if events == 0 {
         return Ok(position);
@@ -148,8 +147,8 @@ fn back(connection: &Connection, position: Position, events: usize) -> Result<Po
     }
 }
 
-/// Refuses a position that was given out and did not come along when an epoch began: what has it
-/// now, or comes after it, is something else. Gives how many streams were forgotten so far.
+/// Refuses a position that was given out and was lost when an epoch began: it now belongs to
+/// another event. Returns how many streams were forgotten so far.
 fn check_kept(connection: &Connection, position: Position) -> Result<u64> {
     let sql = "SELECT streams_forgotten,
                       (SELECT min(last_before) FROM tidelock_epochs WHERE epoch > ?1 AND last_before < ?1)
@@ -163,8 +162,8 @@ fn check_kept(connection: &Connection, position: Position) -> Result<u64> {
     }
 }
 
-/// Refuses a position that is not there yet: whoever read on from it would miss what comes before
-/// it.
+/// Refuses a position that was not given out yet: a reader that continued from it would miss what
+/// comes before it.
 fn check_given_out(connection: &Connection, position: Position) -> Result<()> {
     let base = last_position(connection)?;
     if position <= base {
@@ -260,7 +259,7 @@ pub(crate) fn event(row: &Row<'_>, stream: StreamName) -> Result<StoredEvent> {
     Alike::default().event(row, stream)
 }
 
-/// Events that follow each other often have the same type and metadata; then they share them.
+/// Consecutive events often have the same type and metadata; then they share them.
 #[derive(Default)]
 struct Alike {
     last: Option<(EventType, RawJson)>,
@@ -300,20 +299,20 @@ impl Alike {
     }
 }
 
-/// A number that the store wrote and that is never negative.
+/// A number written by the store, never negative.
 pub(crate) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
     let number: i64 = row.get(column).map_err(failed)?;
     u64::try_from(number)
         .map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
 }
 
-/// A moment, if there is one.
+/// An optional moment.
 pub(crate) fn moment(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
     let micros: Option<i64> = row.get(column).map_err(failed)?;
     micros.map(Timestamp::from_micros).transpose()
 }
 
-/// Text, where it lies.
+/// Borrowed text.
 pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a str> {
     let value = row.get_ref(column).map_err(failed)?;
     value.as_str().map_err(|e| StoreError::corrupt("a stored text is not text").caused_by(e))

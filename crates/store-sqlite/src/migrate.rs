@@ -1,9 +1,9 @@
-//! Brings a file's tables to the version that this code knows.
+//! Schema migrations.
 //!
-//! Each migration is one SQL script with a number and a checksum, applied in one transaction
-//! together with the row that says so; two processes that open a new file at once take turns, and
-//! the second finds it done. A file from a newer version, or one whose migrations are not ours, is
-//! refused untouched.
+//! Each migration is one SQL script with a number and a checksum. It is applied in one transaction
+//! together with the row that records it. Two processes that open a new file at once take turns,
+//! and the second finds it done. A file from a newer version, or one with unknown migrations, is
+//! refused unchanged.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Timestamp};
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS tidelock_migrations (
     applied_at INTEGER NOT NULL
 ) STRICT";
 
-/// How many migrations make a file that this code knows.
+/// The number of migrations of a file that this version uses.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
 /// Refuses a file that is not up to date, without changing it.
@@ -52,7 +52,7 @@ pub(crate) fn check_applied(connection: &Connection) -> Result<()> {
 }
 
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()> {
-    // Most files are up to date; finding that out takes no lock.
+    // Most files are up to date; this check takes no lock.
     if applied(connection)? == MIGRATIONS.len() {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()>
     transaction.commit().map_err(failed)
 }
 
-/// How many migrations the file has; refuses the file if they are not ours.
+/// The number of applied migrations; refuses the file if they are not ours.
 fn applied(connection: &Connection) -> Result<usize> {
     let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'tidelock_migrations'";
     if connection.query_row(table, [], |_| Ok(())).optional().map_err(failed)?.is_none() {
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(refused.kind(), StoreErrorKind::Incompatible);
     }
 
-    /// A file that the first version made.
+    /// A file created by the first version.
     fn first_version() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         let first = &MIGRATIONS[0];
@@ -168,7 +168,7 @@ mod tests {
         connection
     }
 
-    /// KEEP-1, KEEP-4: what is in a file from before has its times too.
+    /// KEEP-1, KEEP-4: rows of an older file get their expiry times too.
     #[test]
     fn what_the_first_version_left_behind_leaves() {
         let hour = 3_600_000_000;
@@ -186,10 +186,10 @@ mod tests {
         migrate(&mut connection, now()).unwrap();
         let sweep = |micros| {
             let now = Timestamp::from_micros(micros).unwrap();
-            let mut memo = crate::commit::WriterCache::default();
+            let mut cache = crate::commit::WriterCache::default();
             let mut transaction = crate::commit::Transaction {
                 connection: &connection,
-                memo: &mut memo,
+                cache: &mut cache,
                 now,
                 topics: None,
             };

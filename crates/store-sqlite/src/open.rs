@@ -1,4 +1,4 @@
-//! Opening a file: its options, its connections, and the checks that come before the first write.
+//! Opening a file: options, connections, and the checks before the first write.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use crate::error::failed;
 /// of the log and damage the file.
 const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
 
-/// How a file is used.
+/// Options of a file.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// How long a write waits for another process's before it gives up.
+    /// How long a write waits for another process before it fails.
     pub busy_timeout: Duration,
-    /// How many connections read at the same time.
+    /// The number of read connections.
     pub readers: usize,
-    /// How often to look for changes made by other processes, while somebody waits for a signal.
+    /// How often to check for changes made by other processes, while there is a waiter.
     pub watch_interval: Duration,
-    /// How often to look for rows that are past their retention while nothing is written: from a
-    /// millisecond to a day. Whatever is written removes some of them too.
+    /// How often to check for rows past their retention while nothing is written: from a
+    /// millisecond to a day. Every write removes some of them too.
     pub sweep_interval: Duration,
-    /// Whether a caller who is alone may do its commit on its own thread, while the disk is quick
-    /// (half a millisecond). It saves waking another thread, which is a good part of a lone
-    /// commit's time; off, no caller's thread ever waits for the disk.
+    /// Whether a single caller may commit on its own thread while the disk is fast (half a
+    /// millisecond). This saves waking another thread, a good part of a single commit's time. When
+    /// off, no caller's thread ever waits for the disk.
     pub callers_may_write: bool,
-    /// Whether opening makes the file and brings its tables up to date. Off, a file that is not is
-    /// refused as it is: for those who only want to look, perhaps at somebody else's file.
+    /// Whether opening creates and migrates the file. When off, a file that is not up to date is
+    /// refused unchanged: for read-only use, perhaps of another program's file.
     pub migrate: bool,
-    /// Whether the file was restored from a backup. Positions, fences and revisions then go on
-    /// above all that were ever handed out. A copy in another place is noticed without this; one
-    /// that was written over the file is not.
+    /// Whether the file was restored from a backup. Positions, fences and revisions then continue
+    /// above all that were ever handed out. A copy in another place is detected without this
+    /// option; a backup written over the file is not.
     pub restored: bool,
-    /// Where the store's clock gets its time from; tests bring their own.
+    /// The time source of the store's clock; tests set their own.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -58,10 +58,10 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// Sets an option by the name it has in a URL.
+    /// Sets an option by its name in a URL.
     ///
     /// # Errors
-    /// `Invalid` if there is no such option, or the value is not one of its.
+    /// `Invalid` if there is no such option, or the value does not fit it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let number = |least: u64, most: u64| match value.parse::<u64>() {
             Ok(number) if (least..=most).contains(&number) => Ok(number),
@@ -90,7 +90,7 @@ impl SqliteOptions {
     }
 }
 
-/// Refuses to work on top of an SQLite that can damage files.
+/// Refuses a version of SQLite that can damage files.
 pub(crate) fn check_library(version: i32) -> Result<()> {
     if version >= OLDEST_SAFE_SQLITE {
         return Ok(());
@@ -110,26 +110,25 @@ pub(crate) fn check_library(version: i32) -> Result<()> {
     ))
 }
 
-/// A connection that writes, on a file that is in WAL mode from then on.
+/// Opens the write connection and turns WAL mode on.
 pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection> {
     let connection =
         Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_CREATE)).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
     check_writable(&connection)?;
-    crate::room::prepare(&connection).map_err(failed)?;
+    crate::vacuum::prepare(&connection).map_err(failed)?;
     turn_wal_on(&connection, options)?;
-    // FULL flushes the log with every commit: what was acknowledged survives a loss of power.
-    // Checkpoints are ours.
+    // FULL flushes the log with every commit, so acknowledged commits survive a power failure.
+    // Automatic checkpoints are off; this crate makes its own.
     connection
         .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0")
         .map_err(failed)?;
-    give_memory(&connection)?;
+    set_cache_sizes(&connection)?;
     Ok(connection)
 }
 
-/// SQLite opens a file that it cannot write, and says so only when somebody tries to. By then it
-/// may have made the log and its index beside the file, as this user's, and whoever may write the
-/// file could not write those.
+/// SQLite opens a file that it cannot write, and reports it only at the first write. By then it may
+/// have created the log and its index as this user's files, which the file's owner could not write.
 fn check_writable(connection: &Connection) -> Result<()> {
     if !connection.is_readonly(MAIN_DB).map_err(failed)? {
         return Ok(());
@@ -139,19 +138,19 @@ fn check_writable(connection: &Connection) -> Result<()> {
     Err(StoreError::new(StoreErrorKind::Storage, RetryAdvice::Never, StoreOperation::Open, context))
 }
 
-/// A connection that only reads.
+/// Opens a read connection.
 pub(crate) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
     let connection =
         Connection::open_with_flags(path, flags(OpenFlags::empty())).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
     check_writable(&connection)?;
     connection.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
-    give_memory(&connection)?;
+    set_cache_sizes(&connection)?;
     Ok(connection)
 }
 
-/// Up to 8 MiB of pages, and every statement that there is, once prepared.
-fn give_memory(connection: &Connection) -> Result<()> {
+/// Up to 8 MiB of pages, and every statement stays prepared.
+fn set_cache_sizes(connection: &Connection) -> Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
     connection
         .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192")
@@ -159,11 +158,11 @@ fn give_memory(connection: &Connection) -> Result<()> {
 }
 
 fn flags(more: OpenFlags) -> OpenFlags {
-    // No connection is ever used by two threads at once, so SQLite's own mutexes would only cost.
+    // No connection is used by two threads at once, so SQLite's own mutexes would only cost time.
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more
 }
 
-/// Turning the mode on needs the file for itself, and SQLite does not wait for that by itself.
+/// Turning the mode on needs exclusive access, for which SQLite does not wait by itself.
 fn turn_wal_on(connection: &Connection, options: &SqliteOptions) -> Result<()> {
     let mut pause = crate::busy_backoff::BusyBackoff::new(options.busy_timeout);
     loop {

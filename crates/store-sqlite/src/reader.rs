@@ -1,7 +1,7 @@
-//! The connections that read.
+//! Read connections.
 //!
-//! A few threads, each with a connection of its own, take reads in turn. Readers never wait for the
-//! writer: in WAL mode each sees the file as it was when its transaction began.
+//! A few threads, each with its own connection, take reads in turn. Readers never wait for the
+//! writer: in WAL mode each sees a snapshot as of the start of its transaction.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -14,26 +14,26 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::error::{closed, failed};
 
-/// How many streams' names a reader remembers.
+/// Capacity of a reader's cache of stream names.
 const NAMES: usize = 10_000;
 
-/// A connection, and what is worth remembering of the file.
+/// A connection with its cache.
 pub(crate) struct Reader {
     pub(crate) connection: Connection,
     pub(crate) names: Names,
 }
 
-/// The names of streams by row id. Streams are never renamed; the id of one that was forgotten may
-/// be used again.
+/// Stream names by row id. Streams are never renamed, but the id of a forgotten stream may be
+/// reused.
 #[derive(Default)]
 pub(crate) struct Names {
     known: HashMap<i64, StreamName>,
-    /// How many streams were forgotten when the names were read.
+    /// How many streams had been forgotten when the names were cached.
     forgotten: u64,
 }
 
 impl Names {
-    /// Takes note of how many streams were forgotten; what is known may be wrong if there are more.
+    /// Updates the count of forgotten streams; the cache is cleared if it grew.
     pub(crate) fn keep_up(&mut self, forgotten: u64) {
         if self.forgotten != forgotten {
             self.known.clear();
@@ -59,17 +59,17 @@ impl Names {
 
 type Read = Box<dyn FnOnce(&mut Reader) + Send>;
 
-/// The way to the reading threads.
+/// The queue of the reading threads.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// None once they were closed.
+    /// None once closed.
     queue: RwLock<Option<Sender<Read>>>,
-    /// Each thread holds the other end until it has let go of its connection.
+    /// Each thread holds the other end until it has closed its connection.
     ended: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Readers {
-    /// Starts a thread for each connection; they end when the last handle is gone.
+    /// Starts a thread for each connection; they end with the last handle.
     pub(crate) fn start(connections: Vec<Connection>) -> Result<Self> {
         let (queue, reads) = crossbeam_channel::unbounded();
         let (alive, ended) = mpsc::channel(1);
@@ -86,7 +86,7 @@ impl Readers {
         Ok(Self { queue: RwLock::new(Some(queue)), ended: Mutex::new(ended) })
     }
 
-    /// Reads at one moment of the file.
+    /// Reads from one snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         operation: StoreOperation,
@@ -109,7 +109,7 @@ impl Readers {
         queue.as_ref()?.send(read).ok()
     }
 
-    /// Refuses to go on once the readers were closed.
+    /// Fails once the readers are closed.
     pub(crate) fn check_open(&self, operation: StoreOperation) -> Result<()> {
         match *self.queue.read().unwrap_or_else(PoisonError::into_inner) {
             Some(_) => Ok(()),
@@ -134,7 +134,7 @@ fn at_one_moment<T>(reader: &mut Reader, read: impl FnOnce(&mut Reader) -> Resul
     let run = |reader: &Reader, sql| reader.connection.prepare_cached(sql)?.execute([]);
     run(reader, "BEGIN").map_err(failed)?;
     let result = read(reader);
-    // Nothing was written, so there is nothing that a failure to end the transaction could lose.
+    // Nothing was written, so a failed COMMIT loses nothing.
     let ended = run(reader, "COMMIT").map_err(failed);
     result.and_then(|value| ended.map(|_| value))
 }

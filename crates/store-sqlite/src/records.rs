@@ -1,4 +1,4 @@
-//! Reading records.
+//! Record reads.
 
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{RecordRow, stored_json};
@@ -10,8 +10,8 @@ use crate::error::{corrupt, failed};
 use crate::log::{number, text};
 use crate::reader::Reader;
 
-/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of
-/// prefix and last key.
+/// SQLite seeks by one lower bound only and scans from there, so it is given the higher of prefix
+/// and last key.
 pub(crate) const SCAN: &str = "SELECT revision, value, expires_at, key FROM tidelock_records
      WHERE key >= ?1 AND key <> ?2 ORDER BY key LIMIT ?3";
 
@@ -26,7 +26,7 @@ pub(crate) fn scan(reader: &Reader, query: &RecordQuery, now: Timestamp) -> Resu
     let mut statement = reader.connection.prepare_cached(SCAN).map_err(failed)?;
     let after = query.after.as_ref().map_or("", RecordKey::as_str);
     let from = query.prefix.as_str().max(after);
-    // One more than may be looked at, to know whether there may be more.
+    // One more than the scan limit, to know whether there may be more.
     let mut rows =
         statement.query(params![from, after, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
     let mut page = RecordPage { records: Vec::new(), next: None };

@@ -1,8 +1,7 @@
-//! The one door through which a commit and a user's own SQL land together.
+//! User SQL inside a commit's transaction.
 //!
-//! Statements are handed over as data and run in the writer's transaction, just before the commit's
-//! own rows are written: nobody else's code ever runs while the file is locked, and no type of
-//! rusqlite is public.
+//! Statements are passed as data and run in the writer's transaction, just before the commit's own
+//! rows are written. No user code runs while the file is locked, and no type of rusqlite is public.
 
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use rusqlite::{Connection, ToSql};
@@ -13,24 +12,24 @@ use crate::SqliteStore;
 use crate::commit::Transaction;
 use crate::error::failed;
 
-/// What the store's own tables are called.
+/// The prefix of the store's own tables.
 const RESERVED: &str = "tidelock_";
 
-/// A statement of one's own that changes something, in the same file as the store.
+/// A user's SQL statement that changes data in the store's file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SqlStatement {
     sql: String,
     values: Vec<Value>,
 }
 
-/// A value of a statement.
+/// A parameter of a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// NULL.
     Null,
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// Any other number.
+    /// A floating-point number.
     Real(f64),
     /// Text.
     Text(String),
@@ -39,12 +38,12 @@ pub enum Value {
 }
 
 impl SqlStatement {
-    /// This statement, with `?1`, `?2` and so on where values go.
+    /// Creates a statement, with `?1`, `?2` and so on as parameters.
     pub fn new(sql: impl Into<String>) -> Self {
         Self { sql: sql.into(), values: Vec::new() }
     }
 
-    /// The same, with the next value.
+    /// Adds the next parameter.
     #[must_use]
     pub fn with(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
@@ -64,26 +63,25 @@ impl SqlStatement {
         let refused = |error: rusqlite::Error| self.refused(&error.to_string());
         let mut statement = connection.prepare_cached(&self.sql).map_err(refused)?;
         if statement.readonly() {
-            // To SQLite, so is whatever begins or ends a transaction.
+            // In SQLite, this includes statements that begin or end a transaction.
             return Err(self.refused("it changes no row: only what does can land with a commit"));
         }
         statement.execute(rusqlite::params_from_iter(&self.values)).map(drop).map_err(refused)
     }
 
-    /// Values are not quoted: they may be secret.
+    /// Parameters are not quoted: they may be secret.
     fn refused(&self, why: &str) -> StoreError {
-        StoreError::invalid(format!("statement {:?} of one's own: {why}", self.sql))
+        StoreError::invalid(format!("user statement {:?}: {why}", self.sql))
     }
 }
 
 impl SqliteStore {
-    /// Makes a commit, and runs statements of one's own in the same transaction: all are durable,
-    /// or none is.
+    /// Commits, and runs user statements in the same transaction: all are durable, or none is.
     ///
-    /// The statements run in order, once it is known that the commit holds. They do not run if this
-    /// very commit was made before (under the same id, with the same events, or ending the same
-    /// lease in the same way): then they landed with that one. So after an unknown outcome, send
-    /// the same again.
+    /// The statements run in order, once the commit is known to hold. They do not run if the same
+    /// commit was made before (under the same id, with the same events, or settling the same lease
+    /// in the same way): then they ran with that one. So after an unknown outcome, send the same
+    /// again.
     ///
     /// # Errors
     /// As [`Store::commit`](tidelock_store::Store::commit); `Invalid` if a statement is refused,
@@ -117,7 +115,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Whether a part of a commit is accepted only because it is there already.
+    /// Whether a part of a commit is accepted only because it was committed before.
     fn was_made_before(&mut self, commit: &Commit, plan: &Plan) -> Result<bool> {
         for settlement in &commit.settlements {
             if self
@@ -130,7 +128,8 @@ impl Transaction<'_> {
         Ok(plan.committed.appends.iter().any(|appended| appended.replayed))
     }
 
-    /// If one of them is refused, none has run; the others who share this transaction never notice.
+    /// If one statement is refused, none has run; other commits of the transaction are not
+    /// affected.
     fn run(&self, own: &[SqlStatement]) -> Result<()> {
         self.connection.execute_batch("SAVEPOINT own").map_err(failed)?;
         let ran = own.iter().try_for_each(|statement| statement.run(self.connection));

@@ -1,9 +1,8 @@
-//! Removing what is past its retention.
+//! Retention: removes rows whose time has passed.
 //!
-//! Everything that leaves has a time at which it does, and an index by that time, so that a sweep
-//! never looks at what stays. A sweep takes a few rows of each kind; the pen decides how often it
-//! is called. Before a row goes, the number that must not come back goes into a floor, in the same
-//! transaction.
+//! Every row that expires has an expiry time and an index by it, so that a sweep never reads rows
+//! that stay. A sweep takes a few rows of each kind; the write connection decides how often. Before
+//! a row is removed, numbers that must not be reused go into a floor, in the same transaction.
 
 use std::collections::HashMap;
 
@@ -14,19 +13,19 @@ use crate::commit::Transaction;
 use crate::error::failed;
 use crate::log::{number, text};
 
-/// Expired records that still read as deleted for a while.
+/// Expired records, which read as deleted for a while.
 pub(crate) const EXPIRE: &str =
     "UPDATE tidelock_records SET value = NULL, expires_at = expires_at + ?2 WHERE rowid IN
          (SELECT rowid FROM tidelock_records WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?3)
      AND value IS NOT NULL AND expires_at + ?2 > ?1";
-/// Deleted records whose while is over, and records that expired so long ago.
+/// Tombstones whose retention has passed, and records that expired that long ago.
 pub(crate) const FORGET_RECORDS: &str = "DELETE FROM tidelock_records WHERE rowid IN
          (SELECT rowid FROM tidelock_records WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?3)
      AND (value IS NULL OR expires_at + ?2 <= ?1)
      RETURNING revision";
 
-/// An older program that has the file open does not know that what it wakes or appends to must
-/// stay.
+/// An older program that has the file open does not know that what it wakes or appends to must be
+/// kept.
 pub(crate) const KEEP_ITEMS: &str =
     "UPDATE tidelock_items SET forget_at = NULL WHERE (queue, key) IN
          (SELECT queue, key FROM tidelock_items WHERE forget_at <= ?1 ORDER BY forget_at LIMIT ?2)
@@ -58,7 +57,7 @@ const NEXT: &str = "SELECT min(moment) FROM (
      SELECT * FROM (SELECT coalesce(forget_at, committed_at + 604800000000) FROM tidelock_commits
                     ORDER BY coalesce(forget_at, committed_at + 604800000000) LIMIT 1))";
 
-/// The statements of a sweep, and the one that finds out whether there is anything to sweep.
+/// The statements of a sweep, and the one that checks whether anything is due.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     EXPIRE,
@@ -79,8 +78,8 @@ pub(crate) fn is_due(connection: &Connection, now: Timestamp) -> Result<bool> {
 }
 
 impl Transaction<'_> {
-    /// Removes up to so many rows of each kind that are past their retention; says whether there
-    /// may be more.
+    /// Removes up to `most` rows of each kind past their retention; returns whether there may be
+    /// more.
     pub(crate) fn sweep(&mut self, most: usize) -> Result<bool> {
         let swept = [
             self.sweep_records(most)?,
@@ -130,7 +129,7 @@ impl Transaction<'_> {
                        ON CONFLICT (category) DO UPDATE SET version = max(version, ?2)";
             self.execute(sql, params![category, version as i64])?;
         }
-        gone.iter().for_each(|(name, _)| self.memo.forget_stream(name));
+        gone.iter().for_each(|(name, _)| self.cache.forget_stream(name));
         Ok(kept + gone.len())
     }
 
@@ -138,11 +137,11 @@ impl Transaction<'_> {
         self.execute(FORGET_COMMITS, params![self.now.micros(), most as i64])
     }
 
-    /// Raises a floor to the highest number that was forgotten.
+    /// Raises a floor to the highest forgotten number.
     fn raise(&mut self, sql: &str, gone: &[u64]) -> Result<()> {
         let Some(highest) = gone.iter().max() else { return Ok(()) };
         self.execute(sql, [*highest as i64])?;
-        self.memo.forget_floors();
+        self.cache.forget_floors();
         Ok(())
     }
 
@@ -181,8 +180,8 @@ mod tests {
     use crate::commit::WriterCache;
     use crate::migrate;
 
-    /// Schedule 120. An older program that had the file open when it was migrated goes on, and
-    /// knows nothing of what leaves.
+    /// Schedule 120. An older program that had the file open during the migration continues, and
+    /// does not know of retention.
     #[test]
     fn what_an_older_program_wakes_appends_to_or_remembers_stays() {
         let now = Timestamp::from_micros(1_000_000_000_000_000).unwrap();
@@ -207,9 +206,9 @@ mod tests {
                 params![id.as_bytes(), [0_u8; 16], committed, now.micros()],
             )
             .unwrap();
-        let mut memo = WriterCache::default();
+        let mut cache = WriterCache::default();
         let mut transaction =
-            Transaction { connection: &connection, memo: &mut memo, now, topics: None };
+            Transaction { connection: &connection, cache: &mut cache, now, topics: None };
         while transaction.sweep(1).unwrap() {}
         let remembered = transaction.remembered(id).unwrap().unwrap();
         assert_eq!(remembered.forget_at, now.plus(limits::COMMIT_MEMORY));

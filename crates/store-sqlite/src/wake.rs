@@ -1,8 +1,8 @@
-//! Signals from other processes.
+//! Change detection across processes.
 //!
-//! What this process writes is signalled by the writer itself. What others write shows in the
-//! file's data version, which the writer's connection can see without reading anything; this thread
-//! has it look from time to time, and only while somebody waits.
+//! The writer itself signals what this process writes. Writes of other processes change the file's
+//! data version, which the write connection can see without reading anything. This thread makes it
+//! check from time to time, and only while there is a waiter.
 
 use std::sync::{Arc, Weak};
 use std::thread::{self, Thread};
@@ -12,14 +12,14 @@ use tidelock_store::{ChangeHints, Result, StoreError};
 
 use crate::writer::Writer;
 
-/// The thread that has the writer look.
+/// The thread that makes the writer check.
 #[derive(Debug)]
 pub(crate) struct Watch {
     thread: Thread,
 }
 
 impl Watch {
-    /// Starts the thread; it ends when the writer's last handle is gone.
+    /// Starts the thread; it ends with the writer's last handle.
     pub(crate) fn start(
         writer: &Arc<Writer>,
         signals: ChangeHints,
@@ -35,7 +35,7 @@ impl Watch {
         Ok(Self { thread: handle.thread().clone() })
     }
 
-    /// Somebody waits now.
+    /// Called when there is a new waiter.
     pub(crate) fn wake(&self) {
         self.thread.unpark();
     }

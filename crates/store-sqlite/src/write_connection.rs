@@ -1,8 +1,8 @@
-//! The right to write to the file, and all that it takes to use it: whoever holds the pen writes.
+//! The single writer connection and its state between transactions.
 //!
-//! The pen does a group of calls in one transaction. Each call is judged on its own: a refusal
-//! concerns its caller only. A failure of the file undoes the whole group, and each of its callers
-//! is told so.
+//! It runs a group of calls in one transaction. Each call is judged separately: a refusal concerns
+//! only its caller. A failure of the file rolls back the whole group, and each of its callers gets
+//! the error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -19,21 +19,19 @@ use crate::file::StoreFile;
 use crate::group_stats::GroupStats;
 use crate::job::Job;
 use crate::open::SqliteOptions;
-use crate::{identity, room, sweep};
+use crate::{identity, sweep, vacuum};
 
-/// How often the clock is written down, for processes that come later, and what is past its
-/// retention swept up.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
-/// How many rows of each kind are swept up before the time is looked at.
+/// How often the clock is saved for later processes, and retention is enforced.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// Rows of each kind per sweep, between two checks of the time.
 const SWEPT_AT_ONCE: usize = 64;
-/// How long a group of calls may be held up by sweeping, or as long as the calls themselves take,
-/// if that is longer: so sweeping keeps up with what is written, and takes half of the pen's time
-/// at most.
+/// How long sweeping may delay a group of calls, or as long as the calls themselves take, if that
+/// is longer. So sweeping keeps up with writing, and takes at most half of the connection's time.
 const SWEEPING: Duration = Duration::from_millis(1);
-/// The same, when nothing else is to be written.
-const SWEEPING_ALONE: Duration = Duration::from_millis(5);
+/// How long to sweep while nothing else is to be written.
+const IDLE_SWEEPING: Duration = Duration::from_millis(5);
 
-/// What writing needs.
+/// The single writer connection and its caches.
 pub(crate) struct WriteConnection {
     connection: Connection,
     file: Arc<StoreFile>,
@@ -41,22 +39,22 @@ pub(crate) struct WriteConnection {
     signals: ChangeHints,
     checkpoints: Checkpoints,
     busy_timeout: Duration,
-    memo: WriterCache,
+    cache: WriterCache,
     /// Changes when another connection has written; as of the last transaction.
     data_version: i64,
-    /// The same, as of when others' writes were last signalled.
+    /// The data version as of the last signal about other processes' writes.
     signalled_version: i64,
-    /// When the clock was last written down.
-    kept_house: Option<Timestamp>,
-    /// Whether there was more to sweep than was swept.
+    /// When the clock was last saved.
+    maintained_at: Option<Timestamp>,
+    /// Whether the last sweep left rows behind.
     more_to_sweep: bool,
-    /// Whether the file was seen to be where its epoch began.
-    is_home: bool,
-    /// Whether to sweep also when nothing is written: not for those who only look.
-    sweeps_alone: bool,
-    /// How long the log is, as of the last commit.
+    /// Whether the file was checked to be the one where its epoch began.
+    epoch_checked: bool,
+    /// Whether to sweep also when nothing is written: not for read-only use.
+    sweeps_while_idle: bool,
+    /// The length of the log, as of the last commit.
     log_pages: Arc<AtomicI32>,
-    pub(crate) pace: GroupStats,
+    pub(crate) stats: GroupStats,
 }
 
 impl WriteConnection {
@@ -68,7 +66,7 @@ impl WriteConnection {
         checkpoints: Checkpoints,
         options: &SqliteOptions,
     ) -> Result<Self> {
-        // The pen waits for the file in its own way.
+        // Waiting is done by [`BusyBackoff`].
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
         let log_pages = Arc::new(AtomicI32::new(0));
         let pages = log_pages.clone();
@@ -85,20 +83,20 @@ impl WriteConnection {
             signals,
             checkpoints,
             busy_timeout: options.busy_timeout,
-            memo: WriterCache::default(),
+            cache: WriterCache::default(),
             data_version,
             signalled_version: data_version,
-            kept_house: None,
+            maintained_at: None,
             more_to_sweep: false,
-            is_home: false,
-            sweeps_alone: options.migrate,
+            epoch_checked: false,
+            sweeps_while_idle: options.migrate,
             log_pages,
-            pace: GroupStats::default(),
+            stats: GroupStats::default(),
         })
     }
 
-    /// Takes the right to write before reading anything, so that no read is stale and no upgrade
-    /// can fail; waits for other processes to let go of it.
+    /// Takes the write lock before reading anything, so that no read is stale and no lock upgrade
+    /// can fail; waits for other processes to release it.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let mut pause = BusyBackoff::new(self.busy_timeout);
         loop {
@@ -109,43 +107,43 @@ impl WriteConnection {
         }
     }
 
-    /// The same, if no other process has it now.
+    /// Takes the write lock if no other process has it now; does not wait.
     pub(crate) fn begin_at_once(&mut self) -> bool {
         self.begin_once().is_ok()
     }
 
     fn begin_once(&mut self) -> rusqlite::Result<()> {
         if !self.connection.is_autocommit() {
-            // Whoever held the pen before panicked in the middle of something.
+            // The previous user panicked in the middle of a transaction.
             self.undo();
         }
         self.execute("BEGIN IMMEDIATE")
     }
 
-    /// Does all of the group in the transaction that was begun, and answers its callers.
+    /// Runs the group in the transaction that was begun, and answers its callers.
     pub(crate) fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
         let started = Instant::now();
         let waited_for = self.signals.any_waiter();
         let mut topics = Vec::new();
         let written = self.run(&mut group, waited_for.then_some(&mut topics));
         let done = written.and_then(|()| self.execute("COMMIT").map_err(commit_failed));
-        self.pace.note(group.len(), started.elapsed());
+        self.stats.note(group.len(), started.elapsed());
         let written = done.is_ok();
-        self.sweeps_alone |= written;
+        self.sweeps_while_idle |= written;
         if !written {
             self.undo();
         }
         self.answer(group, done.err());
         match (written, waited_for) {
             (true, true) => self.signals.notify(&topics),
-            // Whoever came meanwhile may have looked before this was there; for whom it is was not
-            // noted.
+            // A waiter that arrived in the meantime may have read before this was there; its topic
+            // was not recorded.
             (true, false) if self.signals.any_waiter() => self.signals.notify_all(),
             _ => {}
         }
     }
 
-    /// Tells every caller of the group what became of it.
+    /// Answers every caller of the group.
     pub(crate) fn answer(&self, group: Vec<Box<dyn Job>>, failure: Option<StoreError>) {
         let failure = failure.map(|failure| GroupFailure {
             failure: failure.about(self.file.path().display()),
@@ -171,12 +169,12 @@ impl WriteConnection {
             let now = self.clock.now();
             job.run(&mut Transaction {
                 connection: &self.connection,
-                memo: &mut self.memo,
+                cache: &mut self.cache,
                 now,
                 topics,
             })?;
         }
-        self.keep_house(started.elapsed().max(SWEEPING))
+        self.maintain(started.elapsed().max(SWEEPING))
     }
 
     /// Begins an epoch: the file is known to have been restored.
@@ -189,38 +187,37 @@ impl WriteConnection {
         begun
     }
 
-    /// Sees to it that what is written in this transaction is written to the right file, and in the
-    /// right epoch.
+    /// Makes sure that this transaction writes to the right file, in the right epoch.
     fn enter(&mut self, restored: bool) -> Result<()> {
         self.file.is_still_there()?;
         self.notice_others()?;
-        if !self.is_home || restored {
+        if !self.epoch_checked || restored {
             let now = self.clock.now();
             let mut transaction = Transaction {
                 connection: &self.connection,
-                memo: &mut self.memo,
+                cache: &mut self.cache,
                 now,
                 topics: None,
             };
-            identity::enter(&mut transaction, self.file.home(), restored)?;
-            self.is_home = true;
+            identity::enter(&mut transaction, self.file.lasting_identity(), restored)?;
+            self.epoch_checked = true;
         }
         Ok(())
     }
 
     fn undo(&mut self) {
-        (self.is_home, self.more_to_sweep) = (false, false);
-        self.memo.forget();
-        self.kept_house = None;
+        (self.epoch_checked, self.more_to_sweep) = (false, false);
+        self.cache.forget();
+        self.maintained_at = None;
         // SQLite may have rolled back by itself; then there is nothing left to do.
         let _ = self.execute("ROLLBACK");
     }
 
-    /// Forgets what was remembered if another process has written.
+    /// Clears the cache if another process has written.
     fn notice_others(&mut self) -> Result<()> {
         let version = data_version(&self.connection)?;
         if version != self.data_version {
-            self.memo.forget();
+            self.cache.forget();
             self.clock.at_least(saved_clock(&self.connection)?);
             self.data_version = version;
             self.signal_others(version);
@@ -228,9 +225,9 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// Looks whether another process has written, and says so to those who wait.
+    /// Checks whether another process has written, and notifies the waiters.
     pub(crate) fn look(&mut self) {
-        // The next write will notice whatever this cannot.
+        // The next write will notice what this cannot.
         if let Ok(version) = data_version(&self.connection) {
             self.signal_others(version);
         }
@@ -243,11 +240,11 @@ impl WriteConnection {
         }
     }
 
-    /// Does what is to be done about once a second. Sweeps for about as long as that; the next
-    /// transaction goes on.
-    fn keep_house(&mut self, patience: Duration) -> Result<()> {
+    /// Periodic maintenance, about once a second: saves the clock, and sweeps for about `patience`;
+    /// the next transaction continues the sweep.
+    fn maintain(&mut self, patience: Duration) -> Result<()> {
         let now = self.clock.now();
-        if self.has_kept_house(now) {
+        if self.is_maintained(now) {
             return Ok(());
         }
         self.save_clock(now)?;
@@ -256,52 +253,52 @@ impl WriteConnection {
         while more && started.elapsed() < patience {
             let mut transaction = Transaction {
                 connection: &self.connection,
-                memo: &mut self.memo,
+                cache: &mut self.cache,
                 now,
                 topics: None,
             };
-            more = transaction.sweep(SWEPT_AT_ONCE)? || room::give_back(&self.connection)?;
+            more = transaction.sweep(SWEPT_AT_ONCE)? || vacuum::release_pages(&self.connection)?;
         }
-        self.kept_house = (!more).then_some(now);
+        self.maintained_at = (!more).then_some(now);
         self.more_to_sweep = more;
         Ok(())
     }
 
-    /// Whether to go on sweeping as soon as nothing is to be written.
+    /// Whether to continue sweeping as soon as nothing is to be written.
     pub(crate) fn has_more_to_sweep(&self) -> bool {
         self.more_to_sweep
     }
 
-    fn has_kept_house(&self, now: Timestamp) -> bool {
-        self.kept_house.is_some_and(|last| now.since(last) < HOUSEKEEPING)
+    fn is_maintained(&self, now: Timestamp) -> bool {
+        self.maintained_at.is_some_and(|last| now.since(last) < MAINTENANCE_INTERVAL)
     }
 
-    /// Sweeps although nothing is to be written, if anything is due.
-    pub(crate) fn keep_house_alone(&mut self) {
+    /// Sweeps while idle, if anything is due.
+    pub(crate) fn maintain_while_idle(&mut self) {
         let now = self.clock.now();
         self.more_to_sweep = false;
-        if !self.sweeps_alone || self.has_kept_house(now) || !self.is_sweeping_due(now) {
+        if !self.sweeps_while_idle || self.is_maintained(now) || !self.is_sweeping_due(now) {
             return;
         }
         // Another process that writes sweeps too.
         if !self.begin_at_once() {
             return;
         }
-        if let Err(error) = self.keep_house_in_transaction() {
+        if let Err(error) = self.maintain_in_transaction() {
             tracing::warn!(%error, "what is past its retention could not be removed");
             self.undo();
         }
     }
 
     fn is_sweeping_due(&self, now: Timestamp) -> bool {
-        // What fails to be looked at is looked at again later.
+        // A failed check is repeated later.
         sweep::is_due(&self.connection, now).unwrap_or(false)
-            || room::is_to_spare(&self.connection).unwrap_or(false)
+            || vacuum::has_free_pages(&self.connection).unwrap_or(false)
     }
 
-    fn keep_house_in_transaction(&mut self) -> Result<()> {
+    fn maintain_in_transaction(&mut self) -> Result<()> {
         self.enter(false)?;
-        self.keep_house(SWEEPING_ALONE)?;
+        self.maintain(IDLE_SWEEPING)?;
         self.execute("COMMIT").map_err(commit_failed)
     }
 
@@ -314,19 +311,19 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// Has the log moved into the file when it is long. Says whether this pen should help, which
-    /// takes a while.
+    /// Requests a checkpoint when the log is long. Returns whether this connection should help,
+    /// which takes a while.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.checkpoints.ask(self.log_pages.load(Ordering::Relaxed))
     }
 
-    /// Moves the rest of the log, which the other thread cannot move while this one writes.
+    /// Moves the rest of the log, which the checkpoint thread cannot move while this connection
+    /// writes.
     pub(crate) fn checkpoint(&self) {
         self.checkpoints.finish(&self.connection);
     }
 
-    /// Lets go of the file, the last of all, so that SQLite moves the log into it and removes the
-    /// log.
+    /// Closes the file as the last connection, so that SQLite checkpoints and removes the log.
     pub(crate) fn close(mut self) -> Result<()> {
         self.save_clock_at_last();
         self.checkpoints.close();
@@ -334,8 +331,8 @@ impl WriteConnection {
         self.connection.close().map_err(|(_, error)| failed(error))
     }
 
-    /// Whoever opens the file next goes on from here, whatever the calendar says then. If this
-    /// fails, they go on from when the clock was last written down.
+    /// The next process that opens the file continues from here, whatever its wall clock says. If
+    /// this fails, it continues from the last saved clock.
     fn save_clock_at_last(&mut self) {
         if !self.begin_at_once() {
             return;
@@ -357,7 +354,7 @@ fn data_version(connection: &Connection) -> Result<i64> {
     statement.query_row([], |row| row.get(0)).map_err(failed)
 }
 
-/// A moment that every clock on this file is past.
+/// A moment that every clock on this file has passed.
 pub(crate) fn saved_clock(connection: &Connection) -> Result<Timestamp> {
     let sql = "SELECT clock FROM tidelock_meta";
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
@@ -371,8 +368,8 @@ mod tests {
     use super::*;
     use crate::{migrate, open};
 
-    /// A pen on a file in which a record has expired long ago, and the folder of the file.
-    fn pen(migrating: bool) -> (WriteConnection, TempDir) {
+    /// A write connection on a file with a record that expired long ago, and the file's folder.
+    fn writer(migrating: bool) -> (WriteConnection, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let options = SqliteOptions { migrate: migrating, ..SqliteOptions::default() };
@@ -396,30 +393,31 @@ mod tests {
         )
     }
 
-    fn records(pen: &WriteConnection) -> i64 {
-        pen.connection
+    fn records(writer: &WriteConnection) -> i64 {
+        writer
+            .connection
             .query_row("SELECT count(*) FROM tidelock_records", [], |row| row.get(0))
             .unwrap()
     }
 
     #[test]
     fn a_pen_that_was_opened_to_look_sweeps_only_once_it_has_written() {
-        let (mut pen, _folder) = pen(false);
-        pen.keep_house_alone();
-        assert_eq!(records(&pen), 1);
+        let (mut writer, _folder) = writer(false);
+        writer.maintain_while_idle();
+        assert_eq!(records(&writer), 1);
         let (job, _answer) = crate::job::job(|_| Ok(()));
-        pen.begin().unwrap();
-        pen.write(vec![job]);
-        assert_eq!(records(&pen), 0);
+        writer.begin().unwrap();
+        writer.write(vec![job]);
+        assert_eq!(records(&writer), 0);
     }
 
     #[test]
     fn a_pen_that_has_nothing_to_write_sweeps_what_is_due_and_then_rests() {
-        let (mut pen, _folder) = pen(true);
-        assert!(pen.is_sweeping_due(pen.clock.now()));
-        pen.keep_house_alone();
-        assert_eq!(records(&pen), 0);
-        assert!(!pen.has_more_to_sweep());
-        assert!(!pen.is_sweeping_due(pen.clock.now()));
+        let (mut writer, _folder) = writer(true);
+        assert!(writer.is_sweeping_due(writer.clock.now()));
+        writer.maintain_while_idle();
+        assert_eq!(records(&writer), 0);
+        assert!(!writer.has_more_to_sweep());
+        assert!(!writer.is_sweeping_due(writer.clock.now()));
     }
 }

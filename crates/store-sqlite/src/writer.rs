@@ -1,12 +1,11 @@
-//! How callers get to write: together, or at once.
+//! Group commit: concurrent writes share one transaction and one flush of the log.
 //!
-//! Calls are queued to one thread, which takes whatever is queued into one transaction, so that all
-//! of them share one flush of the log (group commit). A caller that is alone need not wait for a
-//! thread to wake up: it takes the pen itself, as long as the disk has been quick and no other
-//! process is writing.
+//! Calls are queued to one thread, which takes everything queued into one transaction. A single
+//! caller does not wait for a thread to wake up: it uses the write connection on its own thread, as
+//! long as the disk is fast and no other process is writing.
 //!
-//! A caller that went away before its turn costs nothing; one that goes away later finds its commit
-//! whole or not at all.
+//! A call that is dropped before its turn costs nothing; one that is dropped later is committed
+//! completely or not at all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -23,72 +22,72 @@ use crate::error::closed;
 use crate::job::{Job, job};
 use crate::write_connection::WriteConnection;
 
-/// How many calls share a transaction at most.
+/// The most calls per transaction.
 const GROUP: usize = 512;
-/// Between which bounds the interval of sweeping lies, whatever is asked for.
+/// The bounds of the sweep interval.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// What the writing thread is told.
+/// A message to the writer thread.
 enum Message {
-    /// Something to write.
+    /// A write.
     Write(Box<dyn Job>),
-    /// Look whether another process has written, and say so to those who wait.
+    /// Check whether another process has written, and notify the waiters.
     Look,
     /// Move the rest of the log into the file.
     Checkpoint,
-    /// End, and answer when the file is let go.
+    /// End, and answer when the file is closed.
     Close(oneshot::Sender<Result<()>>),
 }
 
-/// The way to write.
+/// The handle to the writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Sender<Message>,
-    desk: Arc<WriteSlot>,
+    slot: Arc<WriteSlot>,
 }
 
-/// Where the pen lies.
+/// The write connection, shared by the thread and callers that write by themselves.
 struct WriteSlot {
-    /// None once the store was closed.
-    pen: Mutex<Option<WriteConnection>>,
-    /// Whoever comes may take the pen: the last one was alone, and quick.
-    calm: AtomicBool,
-    /// Whether callers may ever write themselves.
+    /// None once the store is closed.
+    connection: Mutex<Option<WriteConnection>>,
+    /// Callers may write by themselves: the last call was alone and fast.
+    uncontended: AtomicBool,
+    /// Whether callers may ever write by themselves.
     callers_may_write: bool,
 }
 
 impl std::fmt::Debug for WriteSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("calm", &self.calm).finish_non_exhaustive()
+        f.debug_struct("WriteSlot").field("uncontended", &self.uncontended).finish_non_exhaustive()
     }
 }
 
 impl Writer {
-    /// Starts the thread; it ends when the last handle is gone, or when it is closed.
+    /// Starts the thread; it ends with the last handle, or when it is closed.
     pub(crate) fn start(
-        pen: WriteConnection,
+        connection: WriteConnection,
         callers_may_write: bool,
         sweep_interval: Duration,
     ) -> Result<Self> {
         let (queue, messages) = crossbeam_channel::unbounded();
-        let desk = Arc::new(WriteSlot {
-            pen: Mutex::new(Some(pen)),
-            calm: AtomicBool::new(false),
+        let slot = Arc::new(WriteSlot {
+            connection: Mutex::new(Some(connection)),
+            uncontended: AtomicBool::new(false),
             callers_may_write,
         });
         let sweep_interval = sweep_interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
-        let thread = WriterThread { desk: desk.clone(), sweep_interval };
+        let thread = WriterThread { slot: slot.clone(), sweep_interval };
         thread::Builder::new()
             .name("tidelock-write".into())
             .spawn(move || thread.serve(&messages))
             .map_err(|e| {
                 StoreError::invalid("a thread for writing cannot be started").caused_by(e)
             })?;
-        Ok(Self { queue, desk })
+        Ok(Self { queue, slot })
     }
 
-    /// Writes, together with whoever else is writing now.
+    /// Writes, together with concurrent callers.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         operation: StoreOperation,
@@ -96,38 +95,38 @@ impl Writer {
     ) -> Result<T> {
         let (job, answer) = job(act);
         match self.write_here(job) {
-            // Others have waited meanwhile.
+            // Other tasks have waited in the meantime.
             None => YieldOnce::default().await,
             Some(job) => self.send(Message::Write(job)).ok_or_else(|| closed(operation))?,
         }
         answer.await.map_err(|_| closed(operation))?.map_err(|e| e.during(operation))
     }
 
-    /// Does the job on the caller's thread; gives it back if that might take long.
+    /// Runs the job on the caller's thread; gives it back if that might take long.
     fn write_here(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        if !self.desk.calm.load(Ordering::Relaxed) || !self.queue.is_empty() {
+        if !self.slot.uncontended.load(Ordering::Relaxed) || !self.queue.is_empty() {
             return Some(job);
         }
-        let mut pen = match self.desk.pen.try_lock() {
-            Ok(pen) => pen,
+        let mut connection = match self.slot.connection.try_lock() {
+            Ok(connection) => connection,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Some(job),
         };
-        let Some(pen) = pen.as_mut() else { return Some(job) };
-        if !pen.begin_at_once() {
+        let Some(connection) = connection.as_mut() else { return Some(job) };
+        if !connection.begin_at_once() {
             return Some(job);
         }
-        pen.write(vec![job]);
-        self.desk.note(pen);
-        if pen.wants_checkpoint() {
+        connection.write(vec![job]);
+        self.slot.note(connection);
+        if connection.wants_checkpoint() {
             self.send(Message::Checkpoint);
         }
         None
     }
 
-    /// Has the thread look for other processes' writes.
+    /// Makes the thread check for other processes' writes.
     pub(crate) fn look(&self) {
-        // If the thread has ended there is nobody left to tell.
+        // If the thread has ended there is no receiver.
         self.send(Message::Look);
     }
 
@@ -145,13 +144,13 @@ impl Writer {
     }
 }
 
-/// The thread that writes for all who are not alone.
+/// The thread that writes for concurrent callers.
 struct WriterThread {
-    desk: Arc<WriteSlot>,
+    slot: Arc<WriteSlot>,
     sweep_interval: Duration,
 }
 
-/// What the queue held.
+/// The messages taken from the queue at once.
 #[derive(Default)]
 struct Batch {
     group: Vec<Box<dyn Job>>,
@@ -170,54 +169,55 @@ impl WriterThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let mut pen = self.desk.lock();
-            let Some(pen) = pen.as_mut() else { break };
+            let mut connection = self.slot.lock();
+            let Some(connection) = connection.as_mut() else { break };
             if matches!(first, Some(Message::Write(_))) {
-                wait_for_company(pen, messages);
+                gather(connection, messages);
             }
-            let round = Batch::take(first, messages);
-            if round.look {
-                pen.look();
+            let batch = Batch::take(first, messages);
+            if batch.look {
+                connection.look();
             }
-            if !round.group.is_empty() {
-                // This sweeps too.
-                self.write(pen, round.group);
-                sweep_at = self.next_sweep(pen);
+            if !batch.group.is_empty() {
+                // Writing sweeps too.
+                self.write(connection, batch.group);
+                sweep_at = self.next_sweep(connection);
             } else if Instant::now() >= sweep_at {
-                pen.keep_house_alone();
-                sweep_at = self.next_sweep(pen);
+                connection.maintain_while_idle();
+                sweep_at = self.next_sweep(connection);
             }
-            if round.checkpoint || pen.wants_checkpoint() {
-                pen.checkpoint();
+            if batch.checkpoint || connection.wants_checkpoint() {
+                connection.checkpoint();
             }
-            closing = round.closing;
+            closing = batch.closing;
         }
-        let closed = self.desk.lock().take().map_or(Ok(()), WriteConnection::close);
+        let closed = self.slot.lock().take().map_or(Ok(()), WriteConnection::close);
         if let Some(reply) = closing {
             let _ = reply.send(closed);
         }
     }
 
-    /// When to sweep, if nothing is to be written until then.
-    fn next_sweep(&self, pen: &WriteConnection) -> Instant {
-        Instant::now() + if pen.has_more_to_sweep() { Duration::ZERO } else { self.sweep_interval }
+    /// When to sweep, if nothing is written before.
+    fn next_sweep(&self, connection: &WriteConnection) -> Instant {
+        Instant::now()
+            + if connection.has_more_to_sweep() { Duration::ZERO } else { self.sweep_interval }
     }
 
-    fn write(&self, pen: &mut WriteConnection, group: Vec<Box<dyn Job>>) {
-        match pen.begin() {
-            Ok(()) => pen.write(group),
-            Err(failure) => pen.answer(group, Some(failure)),
+    fn write(&self, connection: &mut WriteConnection, group: Vec<Box<dyn Job>>) {
+        match connection.begin() {
+            Ok(()) => connection.write(group),
+            Err(failure) => connection.answer(group, Some(failure)),
         }
-        self.desk.note(pen);
+        self.slot.note(connection);
     }
 }
 
-/// Gives the callers of the last group the time to come back, so that they share the next one too.
+/// Gives the callers of the last group time to return, so that they share the next one too.
 ///
-/// Without this, the first to come back would be written alone while the rest queue up behind its
-/// flush. Nobody waits longer than a fraction of what a group takes.
-fn wait_for_company(pen: &WriteConnection, messages: &Receiver<Message>) {
-    let Some((calls, patience)) = pen.pace.company() else { return };
+/// Without this, the first to return would be written alone while the rest queue up behind its
+/// flush. No call waits longer than a fraction of the time that a group takes.
+fn gather(connection: &WriteConnection, messages: &Receiver<Message>) {
+    let Some((calls, patience)) = connection.stats.gather() else { return };
     let started = Instant::now();
     while messages.len() + 1 < calls && started.elapsed() < patience {
         thread::yield_now();
@@ -226,30 +226,31 @@ fn wait_for_company(pen: &WriteConnection, messages: &Receiver<Message>) {
 
 impl Batch {
     fn take(first: Option<Message>, messages: &Receiver<Message>) -> Self {
-        let mut round = Self::default();
+        let mut batch = Self::default();
         for message in first.into_iter().chain(messages.try_iter().take(GROUP - 1)) {
             match message {
-                Message::Write(job) if !job.is_abandoned() => round.group.push(job),
+                Message::Write(job) if !job.is_abandoned() => batch.group.push(job),
                 Message::Write(_) => {}
-                Message::Look => round.look = true,
-                Message::Checkpoint => round.checkpoint = true,
+                Message::Look => batch.look = true,
+                Message::Checkpoint => batch.checkpoint = true,
                 Message::Close(reply) => {
-                    round.closing = Some(reply);
+                    batch.closing = Some(reply);
                     break;
                 }
             }
         }
-        round
+        batch
     }
 }
 
 impl WriteSlot {
-    fn note(&self, pen: &WriteConnection) {
-        self.calm.store(self.callers_may_write && pen.pace.is_calm(), Ordering::Relaxed);
+    fn note(&self, connection: &WriteConnection) {
+        self.uncontended
+            .store(self.callers_may_write && connection.stats.is_uncontended(), Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<WriteConnection>> {
-        // Whoever panicked with the pen in hand left a transaction open; the next one undoes it.
-        self.pen.lock().unwrap_or_else(PoisonError::into_inner)
+        // A panic during a write left a transaction open; the next write rolls it back.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

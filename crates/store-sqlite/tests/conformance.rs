@@ -1,4 +1,4 @@
-//! The SQLite store against the whole suite, each case on a file of its own.
+//! The SQLite store against the whole conformance suite, each case on its own file.
 
 mod subject;
 

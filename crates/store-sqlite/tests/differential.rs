@@ -1,5 +1,4 @@
-//! The same random histories on memory and on SQLite: every answer must be the same, not only the
-//! end.
+//! Differential test: the same random histories in memory and on SQLite must give the same answers.
 
 mod subject;
 

@@ -1,11 +1,10 @@
-//! One process, one file: what is there after it was let go, and what becomes of calls that nobody
-//! waits for.
+//! Durability in one process: what is there after a reopen, and what happens to dropped calls.
 //!
-//! Schedules 11 and 12 in spirit: dropping a future at any moment leaves a commit that is there
-//! whole or not at all, and a store that goes on. Kills, failing disks and losses of power are the
-//! matter of the `processes` and `faults` tests.
+//! Schedules 11 and 12 in spirit: a future that is dropped at any moment leaves a commit that is
+//! there completely or not at all, and a store that continues. Kills, failing disks and power
+//! failures are covered by the `processes` and `faults` tests.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 #[path = "dice/mod.rs"]
@@ -81,7 +80,7 @@ fn worker() -> WorkerName {
     WorkerName::new("worker").unwrap()
 }
 
-/// A commit with parts in two streams and a record, all of which say the same number.
+/// A commit with parts in two streams and a record, all with the same number.
 fn deed(name: &str, number: u64) -> Commit {
     let event = || NewEvent::of("done", &number).unwrap();
     Commit::new()
@@ -91,7 +90,7 @@ fn deed(name: &str, number: u64) -> Commit {
         .write(RecordWrite::put(&key(name), ExpectedRevision::Any, RawJson::new(&number).unwrap()))
 }
 
-/// How many deeds of this name are there, each of them whole.
+/// How many deeds of this name are there, each of them complete.
 async fn deeds(store: &SqliteStore, name: &str) -> u64 {
     let left = store.read_whole_stream(&stream(format!("{name}-left"))).await.unwrap().len();
     let right = store.read_whole_stream(&stream(format!("{name}-right"))).await.unwrap().len();
@@ -142,7 +141,7 @@ async fn closing_lets_go_of_the_file() {
         store.close().await.unwrap();
         assert!(!place.log().exists(), "everything was moved from the log into the file");
         assert!(!place.path().with_extension("db-shm").exists());
-        // A file that nobody has open can be taken away and brought back.
+        // A file that is not open can be moved away and back.
         let moved = place.folder.path().join("moved.db");
         fs::rename(place.path(), &moved).unwrap();
         let store = SqliteStore::open(&moved, &SqliteOptions::default()).unwrap();
@@ -186,7 +185,7 @@ async fn every_call_after_closing_is_unavailable() {
     assert_eq!(deeds(&place.open(), "deed").await, 1);
 }
 
-/// What was queued before the close is written; what comes after it is refused; nothing is in
+/// What was queued before the close is written; later calls are refused; there is nothing in
 /// between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_under_load_answers_every_caller_truly() {
@@ -205,7 +204,7 @@ async fn closing_under_load_answers_every_caller_truly() {
                 (name, acknowledged)
             });
         }
-        // Once somebody's commit is there, everybody is at it.
+        // Once the first commit is there, every caller is running.
         while store.get_one(&key("caller-0")).await.unwrap().live().is_none() {}
         store.close().await.unwrap();
         let store = place.open();
@@ -219,9 +218,9 @@ async fn closing_under_load_answers_every_caller_truly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_nobody_waits_for_is_there_whole_or_not_at_all() {
+async fn a_dropped_commit_is_there_whole_or_not_at_all() {
     const ROUNDS: u64 = 300;
-    let mut dice = Dice::for_test("a_commit_that_nobody_waits_for_is_there_whole_or_not_at_all");
+    let mut dice = Dice::for_test("a_dropped_commit_is_there_whole_or_not_at_all");
     let place = Place::new();
     let store = place.open();
     let background = load(&store, 8);
@@ -247,11 +246,11 @@ async fn a_commit_that_nobody_waits_for_is_there_whole_or_not_at_all() {
                 finished += u64::from(task.await.is_ok());
             }
         }
-        // Whatever is queued before this is done when this is done.
+        // Everything queued before this is done when this is done.
         assert!(is_committed(&store.commit(deed("marker", round)).await));
         let found = deeds(&store, &name).await;
         there += found;
-        // The id tells what became of it, and makes up for it if nothing did.
+        // The id tells its outcome, and makes up for it if nothing happened.
         assert!(is_committed(&store.commit(commit).await));
         assert_eq!(deeds(&store, &name).await, 1, "it was {found} before it was sent again");
     }
@@ -266,7 +265,7 @@ async fn a_commit_that_nobody_waits_for_is_there_whole_or_not_at_all() {
     place.check_integrity();
 }
 
-/// Tasks that commit until they are told to stop.
+/// Tasks that commit until they are stopped.
 struct Load {
     stop: tokio::sync::watch::Sender<bool>,
     tasks: JoinSet<u64>,
@@ -309,8 +308,7 @@ async fn one_conflict_fails_none_of_its_neighbours() {
             let (store, barrier) = (store.clone(), barrier.clone());
             callers.spawn(async move {
                 let commit = match n {
-                    // A conflict, and a call that is wrong in itself: an event id that was used
-                    // elsewhere.
+                    // A conflict, and an invalid call: an event id that was used elsewhere.
                     13 => deed("neighbour-13", round)
                         .guard_stream(&stream("taken-left"), ExpectedVersion::NoStream),
                     14 => stolen_id(&store).await,
@@ -340,9 +338,9 @@ async fn stolen_id(store: &SqliteStore) -> Commit {
     deed("neighbour-14", 0).append(&stream("elsewhere"), ExpectedVersion::Any, [event])
 }
 
-/// Readers come and go all the while: a log begins anew only when nobody reads from it.
+/// Readers come and go all the time: a log restarts only when no reader uses it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_does_not_grow_for_ever() {
+async fn the_log_does_not_grow_without_bound() {
     const TASKS: u64 = 16;
     const COMMITS: u64 = 80;
     const BYTES: usize = 50_000;

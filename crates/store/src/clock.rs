@@ -1,10 +1,10 @@
-//! Time, as a store sees it.
+//! The store clock: time that never goes back.
 //!
 //! Deadlines, expiries and due times are compared on the store's clock and on no other.
-//! [`StoreClock`] is that clock for stores that run inside this process: it follows the machine's
-//! wall clock forward, and when somebody sets that clock back it goes on at the pace of the
-//! monotonic one, so that no lease lives for ever and none is granted twice. This is the only file
-//! that reads the calendar.
+//! [`StoreClock`] is that clock for stores inside this process. It follows the machine's wall clock
+//! forward. When the wall clock is set back, it continues at the pace of the monotonic clock, so
+//! that leases still expire and none is granted twice. This is the only file that reads the
+//! calendar.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Result, StoreError};
 use crate::limits;
 
-/// A moment, to the microsecond. Written and read as RFC 3339.
+/// A moment, with microsecond precision. Serialized as RFC 3339.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -24,7 +24,7 @@ impl Timestamp {
     /// The last moment that can be written with a year of four digits.
     const LAST: i64 = 253_402_207_200_000_000 - 1;
 
-    /// The moment that many microseconds after the start of 1970, in UTC.
+    /// Creates the timestamp that lies `micros` microseconds after the Unix epoch (UTC).
     pub fn from_micros(micros: i64) -> Result<Self> {
         if !(0..=Self::LAST).contains(&micros) {
             return Err(StoreError::invalid(format!(
@@ -34,19 +34,19 @@ impl Timestamp {
         Ok(Self(micros))
     }
 
-    /// Microseconds since the start of 1970, in UTC.
+    /// Microseconds since the Unix epoch (UTC).
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// This long after; the last moment there is if that is later still.
+    /// Adds a duration. Saturates at the last timestamp that can be represented.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(micros).min(Self::LAST))
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -91,21 +91,21 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// A moment to come: at a time, or this long from when the store reads it.
+/// A future moment: absolute, or relative to the store's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
-    /// At this moment of the store's clock. A moment that has passed means at once.
+    /// At this moment of the store's clock. A moment in the past means immediately.
     At(Timestamp),
     /// This long after the store begins the commit.
     In(Duration),
 }
 
 impl When {
-    /// At once.
+    /// Immediately.
     pub const NOW: Self = Self::In(Duration::ZERO);
 
-    /// The moment meant, when the store's clock says `now`.
+    /// Resolves to an absolute moment, given the store's current time.
     pub fn resolve(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(moment) => moment,
@@ -124,12 +124,12 @@ impl When {
     }
 }
 
-/// Where a [`StoreClock`] gets its time from.
+/// Time source of a [`StoreClock`].
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// What the calendar says. May be set forward and back while the process runs.
+    /// Reads the wall clock. It may jump forward and back while the process runs.
     fn wall(&self) -> Timestamp;
 
-    /// Time that has passed since some fixed point. Never goes back.
+    /// Monotonic time since a fixed point. Never goes back.
     fn elapsed(&self) -> Duration;
 }
 
@@ -156,14 +156,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told to move, for tests.
+/// A clock for tests that moves only when told to.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     state: Arc<Mutex<(Timestamp, Duration)>>,
 }
 
 impl ManualClock {
-    /// A clock that stands at this moment.
+    /// Creates a clock that stands at `start`.
     pub fn at(start: Timestamp) -> Self {
         Self { state: Arc::new(Mutex::new((start, Duration::ZERO))) }
     }
@@ -176,12 +176,12 @@ impl ManualClock {
         });
     }
 
-    /// Sets the calendar forward, as an administrator would; no time passes.
+    /// Sets the wall clock forward, as an administrator would; no time passes.
     pub fn set_forward(&self, duration: Duration) {
         self.change(|(wall, _)| *wall = wall.plus(duration));
     }
 
-    /// Sets the calendar back, as an administrator would; no time passes.
+    /// Sets the wall clock back, as an administrator would; no time passes.
     pub fn set_back(&self, duration: Duration) {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         self.change(|(wall, _)| *wall = Timestamp(wall.0.saturating_sub(micros).max(0)));
@@ -217,23 +217,23 @@ impl Clock for ManualClock {
 #[derive(Debug)]
 pub struct StoreClock {
     source: Arc<dyn Clock>,
-    /// The latest moment given out, and what had elapsed then.
+    /// The latest moment returned, and the monotonic time then.
     latest: Mutex<(Timestamp, Duration)>,
 }
 
 impl StoreClock {
-    /// A clock on top of this source.
+    /// Creates a clock over this time source.
     pub fn new(source: Arc<dyn Clock>) -> Self {
         let latest = Mutex::new((source.wall(), source.elapsed()));
         Self { source, latest }
     }
 
-    /// The moment it is now: never before one that was given out earlier.
+    /// The current time, never before a moment that was returned earlier.
     pub fn now(&self) -> Timestamp {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let (moment, elapsed) = *latest;
-        // The calendar first: whoever is interrupted between the two is behind for a moment, and
-        // not ahead for good.
+        // The calendar is read first: an interruption between the two reads leaves the clock behind
+        // for a moment, not ahead permanently.
         let wall = self.source.wall();
         let passed = self.source.elapsed();
         let now = wall.max(moment.plus(passed.saturating_sub(elapsed)));
@@ -241,8 +241,8 @@ impl StoreClock {
         now
     }
 
-    /// Makes sure that no moment before this one is given out any more: another process has seen
-    /// it.
+    /// Raises the clock to a moment that another process has seen: no earlier one is returned any
+    /// more.
     pub fn at_least(&self, seen: Timestamp) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if seen > latest.0 {

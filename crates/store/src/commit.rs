@@ -1,8 +1,8 @@
-//! The one atomic write: any number of parts, all or none.
+//! The atomic commit: any number of parts, all or none.
 //!
-//! Every expectation of a commit is judged against what was there before it. Either every part
-//! holds and is durable when the call returns, or nothing happened, and the answer names each part
-//! that did not hold and what is there now.
+//! Every expectation of a commit is judged against the state before it. Either every part holds and
+//! is durable when the call returns, or nothing happened and the answer names each part that failed
+//! and what is there now.
 
 mod conflict;
 
@@ -25,37 +25,37 @@ use crate::records::{ExpectedRevision, RecordWrite};
 
 pub use conflict::{Conflict, Part, Violation, ViolationKind, ViolationReason};
 
-/// Something that was only read and must not have changed.
+/// An optimistic-concurrency check on something that was only read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
-    /// This stream is still like this, closed or not.
+    /// The stream is still in this state, closed or not.
     Stream {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// Like what.
+        /// The state it must be in.
         expected: ExpectedVersion,
     },
-    /// This record is still like this.
+    /// The record is still in this state.
     Record {
-        /// Which.
+        /// The record's key.
         key: RecordKey,
-        /// Like what.
+        /// The state it must be in.
         expected: ExpectedRevision,
     },
 }
 
-/// A part of a commit: events of a closed stream go away for good.
+/// A part of a commit that removes the oldest events of a closed stream permanently.
 ///
-/// A stream that is closed by an append of the same commit counts as closed; so an open stream can
-/// lose its oldest events, and stay open, in one commit that closes, trims and reopens it.
+/// A stream that is closed by an append of the same commit counts as closed. So one commit can
+/// close, trim and reopen an open stream: it loses its oldest events and stays open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trim {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamName,
-    /// Up to this version, included.
+    /// The last version to remove.
     pub through: Version,
-    /// What becomes of the stream.
+    /// What happens to the stream afterwards.
     pub then: AfterTrim,
 }
 
@@ -70,13 +70,13 @@ impl Trim {
     }
 }
 
-/// What becomes of a stream after a trim.
+/// What happens to a stream after a trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterTrim {
     /// It stays closed.
     StayClosed,
-    /// It takes appends again, in this commit already; its versions go on where they were.
+    /// It accepts appends again, already in this commit; its versions continue.
     Reopen,
     /// Reopens it; if no event is left and none is appended until then, the store forgets the
     /// stream after that moment. A forgotten stream reads as absent. Versions are not reused:
@@ -86,77 +86,75 @@ pub enum AfterTrim {
 }
 
 impl AfterTrim {
-    /// Whether the stream takes appends after the trim.
+    /// Whether the stream accepts appends after the trim.
     pub fn reopens(self) -> bool {
         self != Self::StayClosed
     }
 }
 
-/// The part of a stream's name that decides which streams begin above a forgotten one's versions:
-/// everything up to its first `/`, included; the whole name, if it has none.
+/// The part of a stream's name that decides which streams begin above a forgotten stream's
+/// versions: everything up to and including its first `/`, or the whole name if it has none.
 pub fn stream_category(stream: &str) -> &str {
     stream.find('/').map_or(stream, |at| &stream[..=at])
 }
 
-/// All that one atomic write does.
+/// One atomic write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Commit {
-    /// Makes the commit safe to send again after an unknown outcome.
+    /// Idempotency key: makes the commit safe to send again after an unknown outcome.
     pub id: Option<CommitId>,
-    /// How long the id is remembered with the result; [`COMMIT_MEMORY`](limits::COMMIT_MEMORY) by
+    /// How long the id and the result are remembered; [`COMMIT_MEMORY`](limits::COMMIT_MEMORY) by
     /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id_memory: Option<Duration>,
-    /// Events at the end of streams, at most once per stream.
+    /// Events to append, at most one append per stream.
     pub appends: Vec<Append>,
     /// Changes to records, at most one per record.
     pub writes: Vec<RecordWrite>,
-    /// Items that have something to do.
+    /// Items to wake.
     pub wakes: Vec<Wake>,
-    /// Leases that end, at most one per item. They end before the wakes are taken note of.
+    /// Leases to end, at most one per item. They end before the wakes are applied.
     pub settlements: Vec<Settlement>,
-    /// Leases that must still stand.
+    /// Leases that must still be held.
     pub fences: Vec<LeaseToken>,
     /// Streams and records that must not have changed.
     pub guards: Vec<Guard>,
-    /// Events that go away, at most once per stream.
+    /// Events to remove, at most one trim per stream.
     pub trims: Vec<Trim>,
-    /// Items that are made as they were in another store, at most once each. None of them may be
-    /// there.
+    /// Items to recreate as they were in another store, at most once each. None of them may exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restores: Vec<Item>,
 }
 
 impl Commit {
-    /// A commit of nothing.
+    /// Creates an empty commit.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, under an id.
+    /// Sets the commit's id (its idempotency key).
     #[must_use]
     pub fn with_id(mut self, id: CommitId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Puts it under a fresh id that protects the retries of one call, and is remembered for an
-    /// hour.
+    /// Sets a fresh id that protects the retries of one call. It is remembered for an hour.
     #[must_use]
     pub fn with_retry_id(self) -> Self {
         self.with_id(CommitId::fresh()).dedup_window(limits::RETRY_MEMORY)
     }
 
-    /// Sets how long the id is remembered: for an id that only protects retries of one call,
-    /// minutes are enough.
+    /// Sets how long the id is remembered. Minutes are enough for an id that only protects the
+    /// retries of one call.
     #[must_use]
     pub fn dedup_window(mut self, memory: Duration) -> Self {
         self.id_memory = Some(memory);
         self
     }
 
-    /// And these events at the end of this stream.
+    /// Appends events to a stream.
     #[must_use]
     pub fn append(
         self,
@@ -167,71 +165,71 @@ impl Commit {
         self.with_append(Append::new(stream, expected, events))
     }
 
-    /// And this append.
+    /// Adds an append.
     #[must_use]
     pub fn with_append(mut self, append: Append) -> Self {
         self.appends.push(append);
         self
     }
 
-    /// And this write.
+    /// Adds a record write.
     #[must_use]
     pub fn write(mut self, write: RecordWrite) -> Self {
         self.writes.push(write);
         self
     }
 
-    /// And this wake.
+    /// Adds a wake.
     #[must_use]
     pub fn wake(mut self, wake: Wake) -> Self {
         self.wakes.push(wake);
         self
     }
 
-    /// And this settlement.
+    /// Adds a settlement.
     #[must_use]
     pub fn settle(mut self, settlement: Settlement) -> Self {
         self.settlements.push(settlement);
         self
     }
 
-    /// Provided that this lease still stands.
+    /// Requires that this lease is still held.
     #[must_use]
     pub fn fenced_by(mut self, lease: LeaseToken) -> Self {
         self.fences.push(lease);
         self
     }
 
-    /// Provided that this stream is still like this.
+    /// Requires that the stream is still in this state.
     #[must_use]
     pub fn guard_stream(mut self, stream: &StreamName, expected: ExpectedVersion) -> Self {
         self.guards.push(Guard::Stream { stream: stream.clone(), expected });
         self
     }
 
-    /// Provided that this record is still like this.
+    /// Requires that the record is still in this state.
     #[must_use]
     pub fn guard_record(mut self, key: &RecordKey, expected: ExpectedRevision) -> Self {
         self.guards.push(Guard::Record { key: key.clone(), expected });
         self
     }
 
-    /// And these events gone.
+    /// Removes the events of a closed stream up to a version.
     #[must_use]
     pub fn trim(mut self, stream: &StreamName, through: Version, then: AfterTrim) -> Self {
         self.trims.push(Trim { stream: stream.clone(), through, then });
         self
     }
 
-    /// And this item, as it was in another store: its marks, times, counts and error. Wakes of the
-    /// same commit come after.
+    /// Recreates an item as it was in another store, with its marks, times, counts and error. Wakes
+    /// of the same commit are applied afterwards.
     #[must_use]
     pub fn restore(mut self, item: Item) -> Self {
         self.restores.push(item);
         self
     }
 
-    /// How many parts it has.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.appends.len()
             + self.writes.len()
@@ -243,7 +241,7 @@ impl Commit {
             + self.restores.len()
     }
 
-    /// Refuses what no store should be asked. Every adapter calls this before anything else.
+    /// Validates the commit: limits, duplicates, meaningless input. Every adapter calls this first.
     pub fn check(&self) -> Result<()> {
         self.check_size()?;
         self.appends.iter().try_for_each(Append::check)?;
@@ -262,7 +260,7 @@ impl Commit {
         once(self.restores.iter().map(|r| &r.item), "restore of")
     }
 
-    /// How many bytes of JSON it holds.
+    /// The bytes of JSON in the commit.
     pub fn bytes(&self) -> usize {
         self.appends
             .iter()
@@ -281,8 +279,7 @@ impl Commit {
         at_most(self.bytes(), limits::COMMIT_BYTES, "bytes of JSON")
     }
 
-    /// A digest of everything in it, by which a retry is told from another commit under the same
-    /// id.
+    /// A digest of the whole commit. It tells a retry from a different commit under the same id.
     pub fn fingerprint(&self) -> [u8; 16] {
         let bytes = serde_json::to_vec(self).expect("a commit is made of names, numbers and JSON");
         Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).into_bytes()
@@ -298,7 +295,7 @@ fn at_most(count: usize, limit: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a name that comes twice; a commit of one part, which most are, is not hashed.
+/// Refuses a name that occurs twice. A commit of one part, which is the common case, is not hashed.
 fn once<T: Eq + Hash + std::fmt::Debug>(
     names: impl Iterator<Item = T> + Clone,
     what: &str,
@@ -315,19 +312,19 @@ fn once<T: Eq + Hash + std::fmt::Debug>(
     Ok(())
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[must_use = "a commit that met a conflict wrote nothing"]
 pub enum CommitOutcome {
-    /// All of it is there.
+    /// Every part is written.
     Committed(Committed),
-    /// None of it is there.
+    /// Nothing is written.
     Conflict(Conflict),
 }
 
 impl CommitOutcome {
-    /// What was written, or the conflict as an error, for callers to whom it is one.
+    /// Returns what was written, or the conflict as an error.
     pub fn committed(self) -> Result<Committed, Conflict> {
         match self {
             Self::Committed(committed) => Ok(committed),
@@ -335,7 +332,7 @@ impl CommitOutcome {
         }
     }
 
-    /// The conflict, if there was one.
+    /// Returns the conflict, if there was one.
     pub fn conflict(self) -> Option<Conflict> {
         self.committed().err()
     }
@@ -344,34 +341,34 @@ impl CommitOutcome {
 /// What a commit wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
-    /// When, by the store's clock.
+    /// When it was committed, by the store's clock.
     pub at: Timestamp,
-    /// For each append, in order.
+    /// The result of each append, in order.
     pub appends: Vec<Appended>,
-    /// For each write, in order.
+    /// The result of each write, in order.
     pub writes: Vec<Written>,
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Appended {
     /// The stream.
     pub stream: StreamName,
-    /// The version of the last event appended; the stream's version, if there were none.
+    /// The version of the last event appended; the stream's version if there were none.
     pub version: Version,
     /// The positions of the first and the last event appended.
     pub positions: Option<(Position, Position)>,
-    /// The events were there already, from an earlier try: this is what it did.
+    /// The events were already there from an earlier attempt; this is that attempt's result.
     pub replayed: bool,
 }
 
-/// What a write did.
+/// The result of a record write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The record.
     pub key: RecordKey,
-    /// Its revision now; none if nothing was ever there and nothing is.
+    /// Its new revision; none if the record was never written and still is not.
     pub revision: Option<Revision>,
-    /// What an addition came to.
+    /// The result of an addition.
     pub sum: Option<i64>,
 }

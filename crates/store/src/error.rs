@@ -1,7 +1,8 @@
-//! The one error of the contract: what kind, what to do about it, during what, on which thing.
+//! The error type of the contract: its kind, its retry advice, the operation and the thing
+//! concerned.
 //!
-//! Whatever callers branch on in normal life (a conflict, a lost lease, an empty queue) is an
-//! outcome and never comes through here.
+//! What callers branch on in normal operation (a conflict, a lost lease, an empty queue) is an
+//! outcome, never an error.
 
 use std::error::Error;
 use std::fmt;
@@ -12,49 +13,49 @@ use crate::numbers::Position;
 /// The result of every call on a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// The kind of a [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The input cannot mean anything: an empty name, a duration of zero, an unknown URL option.
+    /// The input is meaningless: an empty name, a duration of zero, an unknown URL option.
     Invalid,
-    /// The input is well formed and larger than a bound in [`limits`](crate::limits).
+    /// The input is well formed and exceeds a bound of [`limits`](crate::limits).
     LimitExceeded,
-    /// An event id or a commit id was used before, for something else.
+    /// An event id or commit id was used before, for something else.
     IdempotencyMismatch,
-    /// The store could not be reached, or is busy, or is shut.
+    /// The store cannot be reached, is busy, or is closed.
     Unavailable,
-    /// There is no room left where the store keeps its data.
+    /// The storage is full.
     Full,
-    /// The storage under the store failed to read or to write.
+    /// The storage failed to read or to write.
     Storage,
-    /// What is stored is not what this version of Tidelock can safely use.
+    /// This version of Tidelock cannot safely use the stored data.
     Incompatible,
-    /// A position was given that this store never gave out: it is another store's, or this one was
+    /// The store never gave out this position: it belongs to another store, or this store was
     /// restored from a backup and is behind.
     Rewound,
-    /// What is stored makes no sense. This is a bug, or the work of something other than Tidelock.
+    /// The stored data is inconsistent: a bug, or a change by something other than Tidelock.
     Corrupt,
 }
 
-/// Whether trying again can help.
+/// Whether a retry can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RetryAdvice {
     /// The same call will fail in the same way.
     Never,
     /// Nothing happened; the same call may succeed later.
     Later,
-    /// It may have happened. The same commit sent again, with its id, gives the first one's result.
+    /// The outcome is unknown. The same commit sent again under its id returns the first result.
     Unknown,
 }
 
-/// What the store was asked to do when it failed.
+/// The operation during which a store failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreOperation {
     /// Opening, migrating or closing a store.
     Open,
-    /// Checking input, before any store was asked.
+    /// Checking input, before any store is called.
     Check,
     /// [`Store::commit`](crate::Store::commit).
     Commit,
@@ -100,10 +101,10 @@ impl fmt::Display for StoreOperation {
     }
 }
 
-/// A call on a store that gave no outcome.
+/// A store call that failed without an outcome.
 ///
-/// Its message is one line that names the thing and the value; [`source`](Error::source) holds what
-/// the database said, if it said anything.
+/// The message is one line that names the thing and the value. [`source`](Error::source) holds the
+/// database's error, if there is one.
 #[derive(Debug, Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -115,7 +116,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of this kind; adapters make these at their border.
+    /// Creates an error of this kind. Adapters create these at their boundary.
     pub fn new(
         kind: StoreErrorKind,
         advice: RetryAdvice,
@@ -125,17 +126,17 @@ impl StoreError {
         Self { kind, advice, operation, context: context.into(), source: None }
     }
 
-    /// Input that cannot mean anything.
+    /// Creates an error about meaningless input.
     pub fn invalid(context: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Invalid, RetryAdvice::Never, StoreOperation::Check, context)
     }
 
-    /// Input larger than a bound; the context names the bound.
+    /// Creates an error about input that exceeds a bound; the context names the bound.
     pub fn limit(context: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::LimitExceeded, RetryAdvice::Never, StoreOperation::Check, context)
     }
 
-    /// An id used before for something else.
+    /// Creates an error about an id that was used before for something else.
     pub fn mismatch(context: impl Into<String>) -> Self {
         Self::new(
             StoreErrorKind::IdempotencyMismatch,
@@ -145,7 +146,7 @@ impl StoreError {
         )
     }
 
-    /// A position that the store never gave out.
+    /// Creates an error about a position that the store never gave out.
     pub fn rewound(asked: Position, last: Position) -> Self {
         let context = format!(
             "position {asked} was never given out, the last one is {last}: it is from another store, or this one was \
@@ -154,55 +155,55 @@ impl StoreError {
         Self::new(StoreErrorKind::Rewound, RetryAdvice::Never, StoreOperation::ReadFeed, context)
     }
 
-    /// Stored data that makes no sense.
+    /// Creates an error about inconsistent stored data.
     pub fn corrupt(context: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Corrupt, RetryAdvice::Never, StoreOperation::Check, context)
     }
 
-    /// The same error with the operation during which it happened.
+    /// Sets the operation during which the error happened.
     #[must_use]
     pub fn during(mut self, operation: StoreOperation) -> Self {
         self.operation = operation;
         self
     }
 
-    /// The same error with what caused it.
+    /// Sets the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// The same error about this thing.
+    /// Prefixes the context with the thing that the error is about.
     #[must_use]
     pub fn about(mut self, thing: impl fmt::Display) -> Self {
         self.context = format!("{thing}: {}", self.context);
         self
     }
 
-    /// The same error with other advice.
+    /// Sets the retry advice.
     #[must_use]
     pub fn advising(mut self, advice: RetryAdvice) -> Self {
         self.advice = advice;
         self
     }
 
-    /// What went wrong.
+    /// The kind of error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether trying again can help.
+    /// Whether a retry can help.
     pub fn advice(&self) -> RetryAdvice {
         self.advice
     }
 
-    /// What the store was asked to do.
+    /// The operation that failed.
     pub fn operation(&self) -> StoreOperation {
         self.operation
     }
 
-    /// Which thing, which value, and what to do.
+    /// The thing, the value, and what to do.
     pub fn context(&self) -> &str {
         &self.context
     }

@@ -1,7 +1,7 @@
-//! The ids that make a retry safe: of an event, and of a whole commit.
+//! Idempotency ids of events and of commits: they make a retry safe.
 //!
 //! Fresh ids are time-ordered (UUID version 7), so that a database appends them to the end of its
-//! index. This is the only place that makes them; code that must be replayable passes its own.
+//! index. This is the only place that creates them; code that must be replayable passes its own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// A new id that no one else has.
+            /// Creates a new unique id.
             pub fn fresh() -> Self {
                 Self(Uuid::now_v7())
             }
@@ -64,6 +64,7 @@ id!(
     EventId, "event id"
 );
 id!(
-    /// The id of a commit. The same commit sent again under it gives the first one's result.
+    /// The id of a commit: its idempotency key. The same commit sent again under it returns the
+    /// first result.
     CommitId, "commit id"
 );

@@ -1,8 +1,8 @@
-//! JSON text that was checked when it was made.
+//! JSON text that is validated once, when it is created.
 //!
 //! A store keeps JSON as the text it was given and never parses it again on the way. The checks are
-//! those that no store could repair later: it is JSON, not too deep, its numbers are finite, and it
-//! has no NUL in it.
+//! those that no store could repair later: the text is JSON, not too deep, its numbers are finite,
+//! and it has no NUL.
 
 mod same;
 mod unfit;
@@ -24,20 +24,20 @@ use walk::Unwritable;
 
 /// A JSON value, as text.
 ///
-/// Two are equal when their text is; [`same_value`](Self::same_value) looks past spaces and the
-/// order of keys.
+/// Two values are equal when their texts are. [`same_value`](Self::same_value) ignores whitespace
+/// and the order of keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Arc<str>);
 
 impl RawJson {
-    /// The JSON of a value.
+    /// Serializes a value.
     ///
     /// A `serde_json::Value` cannot hold a number that is not finite: the `json!` macro turns it
     /// into `null` before this sees it. Values of your own types are checked.
     ///
     /// # Errors
     /// `Invalid` if the value cannot be written as JSON, or has a number that is not finite (which
-    /// JSON cannot say) or a NUL in it; `LimitExceeded` if it is too deep, which is found out
+    /// JSON cannot express) or a NUL in it; `LimitExceeded` if it is too deep, which is detected
     /// before it is written.
     pub fn new(value: &(impl Serialize + ?Sized)) -> Result<Self> {
         let cannot = |e: &dyn fmt::Display| format!("value cannot be written as JSON: {e}");
@@ -48,7 +48,7 @@ impl RawJson {
         Self::parse(serde_json::to_string(value).map_err(|e| StoreError::invalid(cannot(&e)))?)
     }
 
-    /// Text that should be JSON.
+    /// Validates text as JSON.
     ///
     /// # Errors
     /// As for [`new`](Self::new), and `Invalid` if it is not JSON.
@@ -66,7 +66,7 @@ impl RawJson {
         Ok(Self(text))
     }
 
-    /// Text that a store read back from where it had put it; it is not checked again.
+    /// Wraps text that a store reads back; it is not validated again.
     pub(crate) fn stored(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -76,10 +76,10 @@ impl RawJson {
         &self.0
     }
 
-    /// The value, as a type of yours.
+    /// Deserializes the value.
     ///
     /// # Errors
-    /// `Invalid` if it is not one.
+    /// `Invalid` if the value does not fit the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0).map_err(|e| {
             let (wanted, reason) = (std::any::type_name::<T>(), unfit(&e));
@@ -87,8 +87,8 @@ impl RawJson {
         })
     }
 
-    /// Whether both say the same, spaces and the order of keys aside. Numbers are compared as they
-    /// are written.
+    /// Whether both texts hold the same value, ignoring whitespace and the order of keys. Numbers
+    /// are compared as they are written.
     pub fn same_value(&self, other: &Self) -> bool {
         self == other || same::value(&self.0, &other.0)
     }
@@ -152,7 +152,7 @@ fn too_deep() -> String {
     format!("{TOO_DEEP}; the limit is {} levels", limits::JSON_DEPTH)
 }
 
-/// Walks JSON text without keeping anything of it.
+/// Validates JSON text without keeping anything of it.
 #[derive(Clone, Copy)]
 struct Check {
     depth: usize,
@@ -284,12 +284,13 @@ mod tests {
         );
     }
 
-    /// Deeper than any stack, in every way in which a value can be.
+    /// Deeper than any stack, in every way in which a value can be nested.
     #[test]
     fn a_value_that_is_too_deep_is_refused_before_it_is_written() {
         use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
 
-        /// Level upon level; it is not really there, so that nothing overflows but what walks it.
+        /// Nested levels that are generated while they are walked, so that only the walker can
+        /// overflow.
         struct Deep(usize, fn(usize) -> usize);
         impl Serialize for Deep {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
-//! A store that stands before another one.
+//! Store middleware: a store that wraps another one.
 //!
-//! To count calls, to make them fail, to look at what goes by: whoever does that changes one or two
-//! methods of the contract, and has nothing to say to the others. Those are passed on here, once.
+//! A wrapper that counts calls, injects failures or observes traffic changes one or two methods of
+//! the contract. This trait forwards the others.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::records::{RecordPage, RecordQuery, Slot};
 use crate::signal::{ChangeHint, Topic};
 use crate::store::Store;
 
-/// A store that is another one but for the methods it has of its own. Whatever is a layer is a
-/// [`Store`].
+/// Middleware over a [`Store`]: every method that it does not override is forwarded. Every layer is
+/// itself a [`Store`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -52,75 +52,75 @@ use crate::store::Store;
 /// ```
 #[async_trait]
 pub trait StoreLayer: Debug + Send + Sync {
-    /// The store behind this one.
+    /// The wrapped store.
     fn inner(&self) -> &dyn Store;
 
-    /// As [`Store::capabilities`]; passed on.
+    /// Forwards to [`Store::capabilities`].
     fn capabilities(&self) -> Capabilities {
         self.inner().capabilities()
     }
 
-    /// As [`Store::now`]; passed on.
+    /// Forwards to [`Store::now`].
     async fn now(&self) -> Result<Timestamp> {
         self.inner().now().await
     }
 
-    /// As [`Store::commit`]; passed on.
+    /// Forwards to [`Store::commit`].
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         self.inner().commit(commit).await
     }
 
-    /// As [`Store::read_stream`]; passed on.
+    /// Forwards to [`Store::read_stream`].
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
         self.inner().read_stream(query).await
     }
 
-    /// As [`Store::read_feed`]; passed on.
+    /// Forwards to [`Store::read_feed`].
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         self.inner().read_feed(query).await
     }
 
-    /// As [`Store::heads`]; passed on.
+    /// Forwards to [`Store::heads`].
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
         self.inner().heads(query).await
     }
 
-    /// As [`Store::get`]; passed on.
+    /// Forwards to [`Store::get`].
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
         self.inner().get(keys).await
     }
 
-    /// As [`Store::scan`]; passed on.
+    /// Forwards to [`Store::scan`].
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         self.inner().scan(query).await
     }
 
-    /// As [`Store::lease`]; passed on.
+    /// Forwards to [`Store::lease`].
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         self.inner().lease(request).await
     }
 
-    /// As [`Store::renew`]; passed on.
+    /// Forwards to [`Store::renew`].
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
         self.inner().renew(leases, duration).await
     }
 
-    /// As [`Store::items`]; passed on.
+    /// Forwards to [`Store::items`].
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
         self.inner().items(query).await
     }
 
-    /// As [`Store::adjust`]; passed on.
+    /// Forwards to [`Store::adjust`].
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
         self.inner().adjust(filter, adjustment).await
     }
 
-    /// As [`Store::signal`]; passed on.
+    /// Forwards to [`Store::signal`].
     fn signal(&self, topic: Topic) -> ChangeHint {
         self.inner().signal(topic)
     }
 
-    /// As [`Store::close`]; passed on.
+    /// Forwards to [`Store::close`].
     async fn close(&self) -> Result<()> {
         self.inner().close().await
     }

@@ -1,9 +1,9 @@
-//! Leases: work items that can be due, and the right to work on one of them for a while.
+//! Leases: work items, and the exclusive right to work on one for a limited time.
 //!
-//! There is one item per queue and key. It has work up to its *mark* and has done it up to *at*; it
-//! is due when a wake said so, and free unless somebody leased it. A lease ends by a settlement, or
-//! by its deadline; whoever leases next gets a higher fence, and from then on the earlier holder
-//! writes nothing.
+//! There is one item per queue and key. Its work reaches up to its *mark* and is done up to *at*.
+//! An item is due when a wake says so, and free unless it is leased. A lease ends by a settlement
+//! or at its deadline. The next lease gets a higher fence, and from then on the earlier holder can
+//! write nothing.
 
 mod adjust;
 mod item;
@@ -27,19 +27,19 @@ pub use settle::{Settle, SettleKind, Settlement};
 /// The name of a work item: its queue and its key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ItemRef {
-    /// The queue it is in.
+    /// Its queue.
     pub queue: QueueName,
-    /// Its key there.
+    /// Its key in the queue.
     pub key: ItemKey,
 }
 
 impl ItemRef {
-    /// The item with this key in this queue.
+    /// Names the item with this key in this queue.
     pub fn new(queue: &QueueName, key: &ItemKey) -> Self {
         Self { queue: queue.clone(), key: key.clone() }
     }
 
-    /// The item with this key in this queue, checked.
+    /// Validates the names of a queue and a key, and names the item.
     pub fn parse(queue: &str, key: &str) -> Result<Self> {
         Ok(Self { queue: QueueName::new(queue)?, key: ItemKey::new(key)? })
     }
@@ -51,44 +51,44 @@ impl std::fmt::Display for ItemRef {
     }
 }
 
-/// A part of a commit: this item has something to do.
+/// A part of a commit: the item has work.
 ///
-/// Wakes commute and can be repeated: the furthest mark and the earliest due time count. Only that
-/// one time is kept: whoever is leased the item at it sets a later one again if it is still wanted.
-/// A wake never cuts a hold short (a retry's backoff, a deferral), and never unblocks.
+/// Wakes commute and are idempotent: the furthest mark and the earliest due time win. Only that one
+/// time is kept; the worker that leases the item at that time sets a later one again if it is still
+/// needed. A wake never cuts a hold short (a retry's backoff, a deferral), and never unblocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
-    /// The item; it is made if there is none.
+    /// The item; created if it does not exist.
     pub item: ItemRef,
-    /// There is work up to here. A mark that is already done wakes nobody.
+    /// There is work up to this mark. A mark that is already done has no effect.
     pub mark: Option<Mark>,
-    /// There is work from this time on, whatever the marks say.
+    /// There is work from this time on, independent of the marks.
     pub due: Option<When>,
-    /// The lane of an item that this wake makes.
+    /// The lane, if this wake creates the item.
     pub lane: Option<LaneName>,
-    /// The priority of an item that this wake makes.
+    /// The priority, if this wake creates the item.
     pub priority: Option<Priority>,
 }
 
 impl Wake {
-    /// This item has work up to this mark.
+    /// Wakes the item: it has work up to this mark.
     pub fn to_mark(item: ItemRef, mark: Mark) -> Self {
         Self { item, mark: Some(mark), due: None, lane: None, priority: None }
     }
 
-    /// This item has work at that time.
+    /// Wakes the item at a time.
     pub fn at(item: ItemRef, due: When) -> Self {
         Self { item, mark: None, due: Some(due), lane: None, priority: None }
     }
 
-    /// The same wake; an item that it makes is put in this lane.
+    /// Sets the lane of an item that this wake creates.
     #[must_use]
     pub fn in_lane(mut self, lane: LaneName) -> Self {
         self.lane = Some(lane);
         self
     }
 
-    /// The same wake; an item that it makes gets this priority.
+    /// Sets the priority of an item that this wake creates.
     #[must_use]
     pub fn with_priority(mut self, priority: Priority) -> Self {
         self.priority = Some(priority);
@@ -107,7 +107,7 @@ impl Wake {
     }
 }
 
-/// Proof of a lease: the item and the fence it was granted under.
+/// Proof of a lease: the item and the lease's fencing token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseToken {
     /// The leased item.
@@ -116,59 +116,59 @@ pub struct LeaseToken {
     pub fence: Fence,
 }
 
-/// Asks for leases.
+/// A request for leases.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
-    /// From this queue.
+    /// The queue to lease from.
     pub queue: QueueName,
-    /// From this lane of it, or from all.
+    /// The lane to lease from; every lane if none.
     pub lane: Option<LaneName>,
-    /// For this worker.
+    /// The worker that holds the leases.
     pub worker: WorkerName,
-    /// For this long.
+    /// How long each lease lasts.
     pub duration: Duration,
-    /// At most this many.
+    /// The most leases to grant.
     pub limit: usize,
 }
 
 impl LeaseRequest {
-    /// Up to `limit` items of any lane.
+    /// Requests up to `limit` items of any lane.
     pub fn new(queue: &QueueName, worker: &WorkerName, duration: Duration, limit: usize) -> Self {
         Self { queue: queue.clone(), lane: None, worker: worker.clone(), duration, limit }
     }
 
-    /// The same, from this lane only.
+    /// Restricts the request to one lane.
     #[must_use]
     pub fn in_lane(mut self, lane: &LaneName) -> Self {
         self.lane = Some(lane.clone());
         self
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the request.
     pub fn check(&self) -> Result<()> {
         check_duration(self.duration)?;
         check_count(self.limit)
     }
 }
 
-/// The right to work on an item until a deadline on the store's clock.
+/// The exclusive right to work on an item until a deadline on the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The item.
     pub item: ItemRef,
-    /// Goes into every commit made under this lease.
+    /// Fencing token: part of every commit made under this lease.
     pub fence: Fence,
     /// Done up to here.
     pub at: Mark,
-    /// Work up to here, when it was leased.
+    /// There is work up to here, as of the grant.
     pub mark: Mark,
-    /// After this, others may take the item.
+    /// After this moment, another worker can take the item.
     pub deadline: Timestamp,
-    /// Leases since the last progress, this one included.
+    /// Leases since the last progress, including this one.
     pub attempts: u32,
     /// Retries since the last progress.
     pub failures: u32,
-    /// Leases that ran out since the last progress.
+    /// Leases that expired since the last progress.
     pub expiries: u32,
     /// The item's lane.
     pub lane: LaneName,
@@ -177,78 +177,78 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Ends this lease well: all of the work that it was granted for is done.
+    /// Creates a settlement that acknowledges all the work that the lease was granted for.
     pub fn ack(&self) -> Settlement {
         Settlement::ack(self.token(), self.mark)
     }
 
-    /// The proof to put into commits and renewals.
+    /// The proof of this lease, for commits and renewals.
     pub fn token(&self) -> LeaseToken {
         LeaseToken { item: self.item.clone(), fence: self.fence }
     }
 }
 
-/// What leasing gave.
+/// The result of a lease request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leased {
-    /// The moment at which they were granted, by the store's clock.
+    /// When the leases were granted, by the store's clock.
     pub at: Timestamp,
-    /// The leases, in the order in which the items were chosen.
+    /// The leases, in the order in which the items were selected.
     pub leases: Vec<Lease>,
-    /// When there will next be something to lease here if nobody wakes anything before; a time that
-    /// has passed if more is due already.
+    /// When the next item becomes due, unless a wake comes first; a time in the past if more is due
+    /// already.
     pub next_due: Option<Timestamp>,
 }
 
-/// What renewing one lease gave.
+/// The result of renewing one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Renewal {
-    /// It now lasts until then. A renewal never shortens a lease.
+    /// The new deadline. A renewal never shortens a lease.
     Renewed(Timestamp),
-    /// It was lost: what is there now, if the item exists.
+    /// The lease was lost: the item as it is now, if it exists.
     Lost(Option<Box<Item>>),
 }
 
-/// A page of work items, by queue and key.
+/// A query for a page of work items, ordered by queue and key.
 #[derive(Debug, Clone)]
 pub struct ItemQuery {
-    /// Which items.
+    /// The filter.
     pub filter: ItemFilter,
     /// Only items after this one.
     pub after: Option<ItemRef>,
-    /// How many at most.
+    /// The most items to return.
     pub limit: usize,
 }
 
 impl ItemQuery {
-    /// The items that pass this filter.
+    /// Queries the items that pass this filter.
     pub fn new(filter: ItemFilter) -> Self {
         Self { filter, after: None, limit: limits::PAGE_SIZE }
     }
 
-    /// The same, after this item.
+    /// Continues after this item.
     #[must_use]
     pub fn after(mut self, item: ItemRef) -> Self {
         self.after = Some(item);
         self
     }
 
-    /// The same, at most this many.
+    /// Sets the most items to return.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the query.
     pub fn check(&self) -> Result<()> {
         self.filter.check()?;
         check_page(self.limit)
     }
 
-    /// The answer to a query for [one item](ItemFilter::one), when this is what the store has under
-    /// its name.
+    /// Builds the page for a query for [one item](ItemFilter::one) from the item that the store has
+    /// under that name.
     pub fn answer(&self, found: Option<Item>) -> ItemPage {
         let is_meant = |item: &Item| {
             self.filter.matches(item) && self.after.as_ref().is_none_or(|after| *after < item.item)
@@ -257,17 +257,17 @@ impl ItemQuery {
     }
 }
 
-/// Items, and where to go on.
+/// A page of items, and where to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ItemPage {
-    /// The items. May be fewer than asked for, or none, though more follow, when most of those
-    /// looked at did not pass.
+    /// The items. There may be fewer than asked for, or none, although more follow, when most of
+    /// the examined items did not pass the filter.
     pub items: Vec<Item>,
-    /// Read on after this item, if there may be more.
+    /// Continue after this item, if there may be more.
     pub next: Option<ItemRef>,
 }
 
-/// Refuses a lease of no time, or of an absurd one.
+/// Refuses a lease duration of zero or beyond the limit.
 pub(crate) fn check_duration(duration: Duration) -> Result<()> {
     if duration < Duration::from_micros(1) {
         return Err(StoreError::invalid("a lease of no time was asked for"));
@@ -292,7 +292,7 @@ fn check_count(count: usize) -> Result<()> {
     }
 }
 
-/// Refuses a renewal that no store should be asked for.
+/// Validates a renewal.
 pub fn check_renewal(tokens: &[LeaseToken], duration: Duration) -> Result<()> {
     check_duration(duration)?;
     if tokens.is_empty() { Ok(()) } else { check_count(tokens.len()) }

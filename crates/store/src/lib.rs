@@ -1,13 +1,13 @@
-//! The store contract of Tidelock: three primitives and one commit.
+//! The store contract of Tidelock: three primitives and one atomic commit.
 //!
 //! A store keeps a *log* of events in streams, *records* of JSON under keys, and *leases* on work
-//! items; and it writes to all of them through one atomic [`Commit`]. It knows names, versions,
-//! positions, revisions and deadlines, and it deliberately knows nothing of what people build on
-//! them: no run, no reaction, no claim.
+//! items, and writes to all of them through one atomic [`Commit`]. It knows names, versions,
+//! positions, revisions and deadlines. It deliberately knows nothing of the patterns built on them:
+//! no run, no reaction, no claim.
 //!
-//! [`Store`] is the whole contract. [`MemoryStore`] is its executable meaning: where the words and
-//! the memory store disagree, one of them has a bug. Adapters for real databases live in crates of
-//! their own and are held to the same conformance suite.
+//! [`Store`] is the whole contract. [`MemoryStore`] is its executable specification: where the
+//! documentation and the memory store disagree, one of them has a bug. Adapters for databases live
+//! in their own crates and pass the same conformance suite.
 
 pub mod limits;
 

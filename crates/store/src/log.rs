@@ -1,8 +1,8 @@
-//! The log: streams of events, and the feed of all of them.
+//! The event log: streams of events, and the feed of all of them.
 //!
-//! An event is immutable. A stream is named, ordered and only grows, until it is closed and
-//! trimmed. The feed is every stream's events in the order in which readers could first see them; a
-//! position handed out is final.
+//! An event is immutable. A stream is named, ordered and append-only, until it is closed and
+//! trimmed. The feed holds every stream's events in the order in which readers could first see
+//! them. A position handed out is final.
 
 mod read;
 
@@ -22,39 +22,39 @@ pub use read::{
     StreamQuery, check_names,
 };
 
-/// An event that is not in the store yet.
+/// An event to append.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewEvent {
-    /// Makes the append safe to repeat.
+    /// Idempotency key: makes the append safe to repeat.
     pub id: EventId,
-    /// What kind of fact it is.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// The fact.
+    /// The event's data.
     pub payload: RawJson,
-    /// What is known about the fact: a JSON object.
+    /// Data about the event: a JSON object.
     pub metadata: RawJson,
 }
 
 impl NewEvent {
-    /// An event of this type with this payload, a fresh id and no metadata.
+    /// Creates an event of this type and payload, with a fresh id and no metadata.
     pub fn new(event_type: EventType, payload: RawJson) -> Self {
         Self { id: EventId::fresh(), event_type, payload, metadata: RawJson::empty_object() }
     }
 
-    /// An event of this type with the JSON of this value, a fresh id and no metadata.
+    /// Creates an event of this type from a serializable payload, with a fresh id and no metadata.
     pub fn of(event_type: &str, payload: &(impl Serialize + ?Sized)) -> Result<Self> {
         Ok(Self::new(EventType::new(event_type)?, RawJson::new(payload)?))
     }
 
-    /// The same event under an id of your own.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: EventId) -> Self {
         self.id = id;
         self
     }
 
-    /// The same event with this metadata.
+    /// Sets the metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: RawJson) -> Self {
         self.metadata = metadata;
@@ -83,23 +83,23 @@ pub struct StoredEvent {
     pub id: EventId,
     /// The stream it is in.
     pub stream: StreamName,
-    /// Its place in the stream.
+    /// Its number in the stream.
     pub version: Version,
-    /// Its place in the feed.
+    /// Its position in the feed.
     pub position: Position,
-    /// What kind of fact it is.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// The fact.
+    /// The event's data.
     pub payload: RawJson,
-    /// What is known about the fact.
+    /// Data about the event.
     pub metadata: RawJson,
-    /// When the store took it, by the store's clock.
+    /// When the store recorded it, by the store's clock.
     pub recorded_at: Timestamp,
 }
 
 impl StoredEvent {
-    /// Whether this is what that append would have made of it.
+    /// Whether that append would have produced this event.
     pub(crate) fn is_same_fact(&self, stream: &StreamName, new: &NewEvent) -> bool {
         self.stream == *stream
             && self.event_type == new.event_type
@@ -108,34 +108,34 @@ impl StoredEvent {
     }
 }
 
-/// What a stream must be like for an append to be right.
+/// Optimistic concurrency: the state in which a stream must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedVersion {
-    /// Anything.
+    /// Any state.
     Any,
     /// It does not exist.
     NoStream,
     /// It exists.
     Exists,
-    /// It is at exactly this version.
+    /// It is at this version.
     Exact(Version),
 }
 
-/// What a stream is like.
+/// The state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamState {
     /// It never had an event.
     Absent,
-    /// It is at this version and takes appends.
+    /// At this version; accepts appends.
     Open(Version),
-    /// It is at this version and refuses every append.
+    /// At this version; refuses every append.
     Closed(Version),
 }
 
 impl StreamState {
-    /// The version, if there is a stream.
+    /// The version, if the stream exists.
     pub fn version(self) -> Option<Version> {
         match self {
             Self::Absent => None,
@@ -143,7 +143,7 @@ impl StreamState {
         }
     }
 
-    /// Whether this is what was expected, closed or not.
+    /// Whether the state is the expected one, closed or not.
     pub fn meets(self, expected: ExpectedVersion) -> bool {
         match expected {
             ExpectedVersion::Any => true,
@@ -154,32 +154,32 @@ impl StreamState {
     }
 }
 
-/// What becomes of the stream after an append.
+/// What happens to the stream after an append.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterAppend {
-    /// It takes further appends.
+    /// It accepts further appends.
     #[default]
     StayOpen,
-    /// A tombstone is put on it: it refuses every append from now on.
+    /// It is closed with a tombstone: it refuses every append from now on.
     Close,
 }
 
-/// A part of a commit: events at the end of a stream.
+/// A part of a commit: events to append to a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Append {
     /// The stream to append to.
     pub stream: StreamName,
-    /// What it must be like.
+    /// The state in which it must be.
     pub expected: ExpectedVersion,
-    /// What to append. May be empty only when the stream is closed with it.
+    /// The events. May be empty only when the append closes the stream.
     pub events: Vec<NewEvent>,
-    /// What becomes of the stream.
+    /// What happens to the stream.
     pub then: AfterAppend,
 }
 
 impl Append {
-    /// These events at the end of this stream.
+    /// Appends these events to this stream.
     pub fn new(
         stream: &StreamName,
         expected: ExpectedVersion,
@@ -189,12 +189,12 @@ impl Append {
         Self { stream: stream.clone(), expected, events, then: AfterAppend::StayOpen }
     }
 
-    /// No events, only the tombstone.
+    /// Closes the stream without an event.
     pub fn closing(stream: &StreamName, expected: ExpectedVersion) -> Self {
         Self::new(stream, expected, []).and_close()
     }
 
-    /// The same append, with the stream closed behind it.
+    /// Closes the stream after the append.
     #[must_use]
     pub fn and_close(mut self) -> Self {
         self.then = AfterAppend::Close;

@@ -1,8 +1,8 @@
-//! The store in memory: the executable meaning of the contract.
+//! The in-memory store: the executable specification of the contract.
 //!
-//! It is as strict as the durable stores and forgets everything when its last handle goes. Every
-//! call takes one lock for as long as it takes to look at maps, so each happens at one moment;
-//! nothing waits while holding it.
+//! It is as strict as the durable stores, and its data is gone with its last handle. Every call
+//! takes one lock for as long as it reads or writes maps, so calls are linearizable. Nothing waits
+//! while holding the lock.
 
 mod leases;
 mod log;
@@ -31,20 +31,19 @@ use crate::signal::{ChangeHint, ChangeHints, Topic};
 use crate::store::Store;
 use state::State;
 
-/// A store in memory. Clones are handles on the same store.
+/// An in-memory store. Clones are handles to the same store.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
 }
 
-/// How many rows past their retention leave with every commit, so that no commit pays for all of
-/// them.
+/// Rows past their retention that each commit removes, so that no commit pays for all of them.
 const SWEEP_PER_COMMIT: usize = 8;
 
-/// How many of them leave under one lock when they are swept at once.
+/// Rows that an explicit sweep removes per lock.
 const SWEEP_AT_ONCE: usize = 1_000;
 
-/// How many calls a task may make before others of its thread go first.
+/// Consecutive calls of a task before it yields to other tasks of its thread.
 const CALLS_IN_A_ROW: usize = 64;
 
 #[derive(Debug, Default)]
@@ -53,7 +52,7 @@ struct Shared {
     clock: StoreClock,
     turns: FairShare,
     signals: ChangeHints,
-    /// None once the store was closed.
+    /// None once the store is closed.
     state: Mutex<OpenState>,
 }
 
@@ -67,20 +66,20 @@ impl Default for OpenState {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store with a clock of your own.
+    /// Creates an empty store with this time source.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { shared: Arc::new(Shared { clock: StoreClock::new(clock), ..Shared::default() }) }
     }
 
-    /// Removes everything that is past its retention now, instead of a little with every commit.
+    /// Removes everything past its retention now, instead of a little with every commit.
     ///
     /// # Errors
-    /// `Unavailable` if the store was closed.
+    /// `Unavailable` if the store is closed.
     pub async fn sweep(&self) -> Result<()> {
         while self
             .with(StoreOperation::Commit, |state, now| Ok(state.sweep(now, SWEEP_AT_ONCE)))
@@ -89,7 +88,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Does something at one moment of this store's life; now and then lets other tasks go first.
+    /// Runs a call under the lock; yields to other tasks from time to time.
     async fn with<T>(
         &self,
         operation: StoreOperation,
@@ -116,13 +115,13 @@ impl MemoryStore {
                 "the store was closed: open it again",
             )
         })?;
-        // Inside the lock, so that the order of moments is the order of calls.
+        // Inside the lock, so that times are in the order of the calls.
         let now = self.shared.clock.now();
         act(state, now).map_err(|e| e.during(operation))
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenState> {
-        // Whatever panicked did so while deciding; the maps are changed only after that.
+        // A panic can only have happened while deciding; the maps are changed after that.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

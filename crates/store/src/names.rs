@@ -1,8 +1,8 @@
-//! Names that were checked when they were made.
+//! Validated names.
 //!
-//! Each kind of name is a type of its own, so that a queue cannot be passed where a stream is
-//! meant. A name is not empty, not over its limit, and has no control characters (NUL among them):
-//! no store or terminal downstream has to wonder.
+//! Each kind of name is its own type, so that a queue cannot be passed where a stream is meant. A
+//! name is not empty, not over its limit, and has no control characters (NUL among them), so no
+//! store or terminal has to handle them.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -22,7 +22,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks and makes the name.
+            /// Validates the name.
             pub fn new(name: impl Into<Arc<str>>) -> Result<Self> {
                 let name = name.into();
                 check(&name, $what, limits::$limit)?;
@@ -80,7 +80,7 @@ name!(
     StreamName, "stream name", STREAM_NAME_BYTES
 );
 name!(
-    /// The type of an event: what kind of fact it is.
+    /// The type of an event.
     EventType, "event type", EVENT_TYPE_BYTES
 );
 name!(
@@ -96,16 +96,16 @@ name!(
     ItemKey, "item key", ITEM_KEY_BYTES
 );
 name!(
-    /// The name of a lane: a part of a queue that can have workers of its own.
+    /// The name of a lane: a part of a queue that can have its own workers.
     LaneName, "lane name", LANE_NAME_BYTES
 );
 name!(
-    /// The name of a worker, as shown to whoever asks who holds a lease.
+    /// The name of a worker, as shown for the holder of a lease.
     WorkerName, "worker name", WORKER_NAME_BYTES
 );
 
 impl Default for LaneName {
-    /// The lane of items that were never given one.
+    /// The default lane.
     fn default() -> Self {
         Self::new("default").expect("the default lane's name is well formed")
     }
@@ -131,13 +131,13 @@ fn check(name: &str, what: &str, limit: usize) -> Result<()> {
     }
 }
 
-/// As much of a name as an error should repeat.
+/// The start of a name, as quoted in an error.
 fn start(name: &str) -> &str {
     let end = name.char_indices().nth(40).map_or(name.len(), |(at, _)| at);
     &name[..end]
 }
 
-/// Checks a prefix that names are looked up by; unlike a name, it may be empty.
+/// Validates the prefix of a lookup; unlike a name, it may be empty.
 pub(crate) fn check_prefix(prefix: &str, what: &str, limit: usize) -> Result<()> {
     if prefix.is_empty() { Ok(()) } else { check(prefix, what, limit) }
 }

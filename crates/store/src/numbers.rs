@@ -1,7 +1,7 @@
-//! The numbers of the contract, each a type of its own.
+//! Number types of the contract: versions, positions, revisions, fences, marks, priorities.
 //!
 //! All of them fit a signed 64-bit column. Those that count from one cannot be zero: "no stream",
-//! "no record" and "never leased" are values of their own, not a zero by convention.
+//! "no record" and "never leased" are separate values, not a zero by convention.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ macro_rules! number {
                 Ok(Self(number))
             }
 
-            /// The number itself.
+            /// The number.
             pub const fn get(self) -> u64 {
                 self.0
             }
@@ -62,8 +62,8 @@ macro_rules! number {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let number = u64::deserialize(from)?;
-                // Worded as serde words it, so that whoever sent it can be told the bounds and not
-                // what they sent.
+                // Worded like serde's own messages, so that an error can show the bounds without
+                // the rejected input.
                 let expected = format!(concat!("a ", $what, " between ", $least, " and {}"), i64::MAX);
                 Self::new(number).map_err(|_| D::Error::invalid_value(Unexpected::Unsigned(number), &expected.as_str()))
             }
@@ -72,27 +72,28 @@ macro_rules! number {
 }
 
 number!(
-    /// How many events a stream has once this one is in it; the first event's version is 1, or one
-    /// above the versions of the streams of its category that were forgotten.
+    /// How many events a stream has once this one is in it. The first event's version is 1, or one
+    /// above the versions of the forgotten streams of its category.
     Version, "version", 1
 );
 number!(
-    /// An event's place in the feed of all streams. Opaque but for its order: numbers may be
+    /// An event's position in the feed of all streams. Only the order has a meaning: numbers may be
     /// skipped.
     Position, "position", 0
 );
 number!(
-    /// Grows with every write of a record, deletions included, and is never reused: 1, 2, 3, unless
-    /// records were forgotten or the store was restored; then higher.
+    /// Grows with every write of a record, including deletions, and is never reused: 1, 2, 3,
+    /// unless records were forgotten or the store was restored; then higher.
     Revision, "revision", 1
 );
 number!(
-    /// Grows with every lease granted on an item; every write made under a lease carries it.
+    /// Fencing token: grows with every lease granted on an item. Every write under a lease carries
+    /// it.
     Fence, "fence", 1
 );
 number!(
-    /// How far the work of an item reaches, or how far it is done. What it counts is its users'
-    /// affair.
+    /// How far the work of an item reaches, or how far it is done. Its unit is up to the item's
+    /// user.
     Mark, "mark", 0
 );
 
@@ -102,7 +103,7 @@ impl Version {
 }
 
 impl Position {
-    /// Before every event.
+    /// Before the first event.
     pub const START: Self = Self(0);
 }
 
@@ -117,34 +118,34 @@ impl Fence {
 }
 
 impl Mark {
-    /// Nothing done yet, nothing to do.
+    /// No work, nothing done.
     pub const ZERO: Self = Self(0);
 }
 
 impl From<Position> for Mark {
-    /// Work that reaches up to this place in the feed.
+    /// Work up to this position of the feed.
     fn from(position: Position) -> Self {
         Self(position.0)
     }
 }
 
 impl From<Version> for Mark {
-    /// Work that reaches up to this event of a stream.
+    /// Work up to this event of a stream.
     fn from(version: Version) -> Self {
         Self(version.0)
     }
 }
 
-/// How urgent an item is among those that are due: higher goes first.
+/// The priority of an item among those that are due: higher goes first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Priority(i16);
 
 impl Priority {
-    /// Neither urgent nor idle.
+    /// The default priority.
     pub const NORMAL: Self = Self(0);
 
-    /// Checks and makes the priority.
+    /// Validates the priority.
     pub fn new(priority: i16) -> Result<Self> {
         if !(-limits::PRIORITY..=limits::PRIORITY).contains(&priority) {
             return Err(StoreError::limit(format!(
@@ -155,7 +156,7 @@ impl Priority {
         Ok(Self(priority))
     }
 
-    /// The number itself.
+    /// The number.
     pub const fn get(self) -> i16 {
         self.0
     }

@@ -1,9 +1,9 @@
-//! What a commit would do, worked out from the rows it touches.
+//! The commit planner: judges a commit against the rows it touches.
 //!
-//! [`decide`] is the meaning of a commit as a pure function: it asks for the rows that a commit
-//! names and answers with a conflict, an earlier result, or a [`Plan`] of rows to write. The memory
-//! store and the SQLite store are this and a place to keep rows. It exists for adapters; users of a
-//! store never see it.
+//! [`decide`] is the meaning of a commit as a pure function. It reads the rows that a commit names
+//! and returns a conflict, an earlier result, or a [`Plan`] of rows to write. The in-memory store
+//! and the SQLite store are this function and storage for rows. The module is for adapters; users
+//! of a store never see it.
 
 mod fairness;
 mod items;
@@ -30,18 +30,18 @@ pub use records::RecordRow;
 pub use streams::StreamRow;
 pub use yield_once::YieldOnce;
 
-/// JSON that a store reads back from where it had put it; it is not checked again.
+/// Wraps JSON that a store reads back; it is not validated again.
 pub fn stored_json(text: &str) -> RawJson {
     RawJson::stored(text)
 }
 
-/// Where the rows are. Each method looks one up, as it stands inside the transaction of the commit.
+/// Row lookup inside the transaction of the commit.
 pub trait Rows {
-    /// The commit remembered under this id, whether or not it should have been forgotten by now.
+    /// The commit remembered under this id, even if its retention has passed.
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>>;
     /// A stream's row.
     fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>>;
-    /// The event with this id, wherever it is.
+    /// The event with this id, in any stream.
     fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>>;
     /// A record's row.
     fn record(&mut self, key: &RecordKey) -> Result<Option<RecordRow>>;
@@ -49,18 +49,19 @@ pub trait Rows {
     fn item(&mut self, item: &ItemRef) -> Result<Option<Item>>;
     /// The last position given out.
     fn last_position(&mut self) -> Result<Position>;
-    /// The numbers that nothing goes back to. Asked for only by commits that write records.
+    /// The current floors. Read only by commits that write records.
     fn floors(&mut self) -> Result<Floors>;
     /// The highest version of any forgotten stream of this [category](crate::stream_category); 0 if
     /// there is none.
     fn version_floor(&mut self, category: &str) -> Result<u64>;
 }
 
-/// Numbers that nothing goes back to, because rows that had them were forgotten or lost.
+/// Lower bounds for new revisions and fences, because rows that had higher ones were forgotten or
+/// lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Floors {
-    /// At or above every revision and fence that was ever given out by a copy of this store that
-    /// was lost; 0 if none was.
+    /// At or above every revision and fence that a lost copy of this store ever gave out; 0 if
+    /// there was none.
     pub epoch: u64,
     /// At or above the revisions of all forgotten records; not below `epoch`.
     pub revision: u64,
@@ -70,7 +71,7 @@ pub struct Floors {
 
 impl Floors {
     /// The revision of the next write to a record: one more than its last, and above the epoch;
-    /// above the floor, if the store knows nothing of it.
+    /// above the floor if the store does not know the record.
     pub fn next_revision(self, last: Option<Revision>) -> Revision {
         Revision::above(last.map_or(self.revision, |last| last.get().max(self.epoch)))
     }
@@ -79,20 +80,20 @@ impl Floors {
 /// A commit that was made under an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
-    /// Tells a retry from another commit.
+    /// Tells a retry from a different commit.
     pub fingerprint: [u8; 16],
-    /// What it did.
+    /// Its result.
     pub committed: Committed,
     /// When it is forgotten.
     pub forget_at: Timestamp,
 }
 
-/// What is to become of a commit.
+/// The judgement of a commit.
 #[derive(Debug)]
 pub enum Decision {
     /// Write these rows.
     Apply(Box<Plan>),
-    /// It was made before; this is what it did.
+    /// It was committed before; this is its result.
     Replay(Committed),
     /// Refuse it.
     Conflict(Conflict),
@@ -101,24 +102,24 @@ pub enum Decision {
 /// The rows that a commit writes.
 #[derive(Debug)]
 pub struct Plan {
-    /// What to answer.
+    /// The result to return.
     pub committed: Committed,
-    /// What to remember, if the commit has an id.
+    /// The id and result to remember, if the commit has an id.
     pub remember: Option<(CommitId, Remembered)>,
-    /// Events up to these versions go away.
+    /// Streams to trim, each up to a version.
     pub trims: Vec<(StreamName, Version)>,
-    /// Streams as they will be; new ones among them.
+    /// The new state of streams, including new ones.
     pub streams: Vec<(StreamName, StreamRow)>,
     /// New events, by position.
     pub events: Vec<StoredEvent>,
-    /// Records as they will be.
+    /// The new state of records.
     pub records: Vec<(RecordKey, RecordRow)>,
-    /// Items as they will be.
+    /// The new state of items.
     pub items: Vec<Item>,
 }
 
 impl Plan {
-    /// Whom to tell once the plan is durable.
+    /// The topics to notify once the plan is durable.
     pub fn topics(&self) -> impl Iterator<Item = Topic> {
         let log = (!self.events.is_empty()).then_some(Topic::Log);
         let records = self.records.iter().map(|(key, _)| Topic::Record(key.clone()));
@@ -129,7 +130,7 @@ impl Plan {
     }
 }
 
-/// Judges a checked commit against the rows it names.
+/// Judges a validated commit against the rows it names.
 pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<Decision> {
     let fingerprint = commit.id.map(|id| (id, commit.fingerprint()));
     if let Some((id, fingerprint)) = fingerprint
@@ -137,14 +138,14 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
     {
         return replay(id, fingerprint, earlier);
     }
-    let mut clashes = Vec::new();
-    let log = streams::plan(commit, now, rows, &mut clashes)?;
-    let written = records::plan(commit, now, rows, &mut clashes)?;
-    let items = items::plan(commit, now, rows, &mut clashes)?;
-    check_guards(commit, now, rows, &mut clashes)?;
-    if !clashes.is_empty() {
-        clashes.sort_by_key(|clash: &Violation| clash.part.order());
-        return Ok(Decision::Conflict(Conflict { clashes }));
+    let mut violations = Vec::new();
+    let log = streams::plan(commit, now, rows, &mut violations)?;
+    let written = records::plan(commit, now, rows, &mut violations)?;
+    let items = items::plan(commit, now, rows, &mut violations)?;
+    check_guards(commit, now, rows, &mut violations)?;
+    if !violations.is_empty() {
+        violations.sort_by_key(|violation: &Violation| violation.part.order());
+        return Ok(Decision::Conflict(Conflict { violations }));
     }
     let committed = Committed { at: now, appends: log.appended, writes: written.written };
     let forget_at = now.plus(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY));
@@ -175,7 +176,7 @@ fn check_guards(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<()> {
     for (at, guard) in commit.guards.iter().enumerate() {
         let part = Part::Guard(at);
@@ -183,7 +184,7 @@ fn check_guards(
             Guard::Stream { stream, expected } => streams::guard(stream, *expected, rows)?,
             Guard::Record { key, expected } => records::guard(key, *expected, now, rows)?,
         };
-        clashes.extend(reason.map(|reason| Violation { part, reason }));
+        violations.extend(reason.map(|reason| Violation { part, reason }));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Records: JSON under a key, with a revision that is never reused.
+//! Records: JSON under a key, with a revision for optimistic concurrency that is never reused.
 //!
 //! A record that was never written, one that was deleted and one whose value is empty are three
-//! things. A record past its expiry reads as deleted from that moment on, whether or not anything
-//! has swept it up.
+//! different states. A record past its expiry reads as deleted from that moment on, even before it
+//! is swept.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -16,7 +16,7 @@ use crate::log::check_page;
 use crate::names::{RecordKey, check_prefix};
 use crate::numbers::Revision;
 
-/// A record that is there.
+/// A record that exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Its key.
@@ -25,24 +25,24 @@ pub struct Record {
     pub revision: Revision,
     /// Its value.
     pub value: RawJson,
-    /// When it will read as deleted.
+    /// When it begins to read as deleted.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What is under a key.
+/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slot {
-    /// Nothing: it was never written, or was deleted so long ago that the store has forgotten it.
+    /// Never written, or deleted so long ago that the store has forgotten it.
     Absent,
-    /// Nothing any more: it was deleted, or has expired. The next write gets the next revision.
+    /// Deleted or expired. The next write gets the next revision.
     Deleted(Revision),
     /// A record.
     Live(Record),
 }
 
 impl Slot {
-    /// The revision of the last write, deletions included.
+    /// The revision of the last write, including deletions.
     pub fn revision(&self) -> Option<Revision> {
         match self {
             Self::Absent => None,
@@ -67,7 +67,7 @@ impl Slot {
         }
     }
 
-    /// Whether this is what was expected.
+    /// Whether the state is the expected one.
     pub fn meets(&self, expected: ExpectedRevision) -> bool {
         match expected {
             ExpectedRevision::Any => true,
@@ -80,21 +80,21 @@ impl Slot {
     }
 }
 
-/// What must be under a key for a write to be right.
+/// Optimistic concurrency: the state in which a record must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedRevision {
-    /// Anything.
+    /// Any state.
     Any,
     /// No record: never written, deleted or expired.
     Absent,
-    /// A record.
+    /// A record exists.
     Exists,
-    /// The record of exactly this revision.
+    /// A record exists with this revision.
     Revision(Revision),
 }
 
-/// How far a counter may go.
+/// The bounds of a counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// No subtraction goes below this.
@@ -104,7 +104,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// As far as a 64-bit integer goes.
+    /// The range of a 64-bit integer.
     pub const NONE: Self = Self { min: None, max: None };
 
     /// At most this.
@@ -117,7 +117,7 @@ impl Bounds {
         Self { min: Some(min), max: None }
     }
 
-    /// Between these, both included.
+    /// Between these, inclusive.
     pub fn between(min: i64, max: i64) -> Self {
         Self { min: Some(min), max: Some(max) }
     }
@@ -137,8 +137,8 @@ impl Bounds {
         Self { min, max }
     }
 
-    /// The sum, unless it goes past the bound that it moves towards. A counter that is already past
-    /// a bound (because the bound was changed) can still move back.
+    /// Adds, unless the sum passes the bound in the direction of the change. A counter that is
+    /// already past a bound (because the bound was changed) can still move back.
     pub fn add(self, value: i64, delta: i64) -> Option<i64> {
         let sum = value.checked_add(delta)?;
         let allowed = match delta {
@@ -159,27 +159,28 @@ impl Bounds {
     }
 }
 
-/// What a write does to a record.
+/// A change to a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// Sets value and expiry, whatever they were.
+    /// Sets value and expiry, replacing both.
     Put {
         /// The new value.
         value: RawJson,
-        /// When it goes away by itself, if it does.
+        /// When the record expires, if ever.
         expires: Option<When>,
     },
-    /// Takes the record away; its revision stays, counted up. Taking nothing away changes nothing.
+    /// Deletes the record; its revision is kept and increased. Deleting a record that does not
+    /// exist changes nothing.
     Delete,
-    /// Adds to an integer, in the store, within bounds. A record that is not there counts as zero.
+    /// Adds to an integer, in the store, within bounds. A missing record counts as zero.
     Add {
-        /// How much.
+        /// The value to add.
         delta: i64,
-        /// How far it may go.
+        /// The bounds.
         within: Bounds,
-        /// When a counter that this write creates goes away; one that is there keeps its expiry.
+        /// When a counter that this write creates expires; an existing one keeps its expiry.
         expires: Option<When>,
     },
 }
@@ -187,11 +188,11 @@ pub enum Change {
 /// A part of a commit: a change to a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordWrite {
-    /// Which record.
+    /// The record's key.
     pub key: RecordKey,
-    /// What must be there.
+    /// The state in which it must be.
     pub expected: ExpectedRevision,
-    /// What to do to it.
+    /// The change.
     pub change: Change,
 }
 
@@ -201,7 +202,7 @@ impl RecordWrite {
         Self { key: key.clone(), expected, change: Change::Put { value, expires: None } }
     }
 
-    /// Takes the record away.
+    /// Deletes the record.
     pub fn delete(key: &RecordKey, expected: ExpectedRevision) -> Self {
         Self { key: key.clone(), expected, change: Change::Delete }
     }
@@ -212,7 +213,7 @@ impl RecordWrite {
         Self { key: key.clone(), expected: ExpectedRevision::Any, change }
     }
 
-    /// The same write, with an expiry. Deletions have none to set.
+    /// Sets the expiry. A deletion has none.
     #[must_use]
     pub fn expiring(mut self, when: When) -> Self {
         match &mut self.change {
@@ -249,50 +250,50 @@ impl RecordWrite {
     }
 }
 
-/// A page of the records whose keys begin alike.
+/// A query for a page of the records whose keys share a prefix.
 #[derive(Debug, Clone)]
 pub struct RecordQuery {
-    /// What the keys begin with; everything begins with nothing.
+    /// The prefix; an empty one matches every key.
     pub prefix: String,
     /// Only keys after this one.
     pub after: Option<RecordKey>,
-    /// How many at most.
+    /// The most records to return.
     pub limit: usize,
 }
 
 impl RecordQuery {
-    /// The records whose keys begin with this.
+    /// Queries the records whose keys begin with `prefix`.
     pub fn prefix(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), after: None, limit: limits::PAGE_SIZE }
     }
 
-    /// The same, after this key.
+    /// Continues after this key.
     #[must_use]
     pub fn after(mut self, key: RecordKey) -> Self {
         self.after = Some(key);
         self
     }
 
-    /// The same, at most this many.
+    /// Sets the most records to return.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the query.
     pub fn check(&self) -> Result<()> {
         check_prefix(&self.prefix, "key prefix", limits::RECORD_KEY_BYTES)?;
         check_page(self.limit)
     }
 }
 
-/// Records by key, and where to go on.
+/// A page of records by key, and where to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordPage {
-    /// The records that are there; deleted and expired ones are not among them. May be fewer than
-    /// asked for, or none, though more follow, when most of those looked at are gone.
+    /// The records, without deleted and expired ones. There may be fewer than asked for, or none,
+    /// although more follow, when most of the examined ones are gone.
     pub records: Vec<Record>,
-    /// Read on after this key, if there may be more.
+    /// Continue after this key, if there may be more.
     pub next: Option<RecordKey>,
 }

@@ -1,7 +1,8 @@
-//! Rows, one after the other, however many pages they come in.
+//! Pagination: rows one at a time, across pages.
 //!
-//! A page may be shorter than was asked for, or empty, though more follows; only its `next` says.
-//! What reads through this module never sees a page, and so cannot take one for the end.
+//! A page may be shorter than was asked for, or empty, although more follows; only its `next`
+//! tells. Code that reads through this module never sees a page, and so cannot mistake one for the
+//! end.
 
 use std::future::Future;
 use std::vec;
@@ -17,22 +18,22 @@ use crate::store::Store;
 
 /// A query that a store answers page by page.
 pub trait Paged: Clone + Send + Sync {
-    /// What is on a page.
+    /// A row of a page.
     type Row: Send;
     /// A page.
     type Page: Send + Sync;
 
-    /// Reads one page. The caller has to look at where it goes on.
+    /// Reads one page. The caller has to check where it continues.
     fn page<S: Store + ?Sized>(&self, store: &S)
     -> impl Future<Output = Result<Self::Page>> + Send;
 
-    /// The same query, from where this page ended; none if it was the last.
+    /// The query for the next page; none if this was the last.
     fn after_page(self, page: &Self::Page) -> Option<Self>;
 
-    /// How many rows are asked for at once.
+    /// The most rows per page.
     fn most(&self) -> usize;
 
-    /// The same query, with at most this many rows at once.
+    /// Sets the most rows per page.
     #[must_use]
     fn at_most(self, limit: usize) -> Self;
 
@@ -40,13 +41,12 @@ pub trait Paged: Clone + Send + Sync {
     fn rows(page: &mut Self::Page) -> &mut Vec<Self::Row>;
 }
 
-/// All rows that answer a query, one after the other: see
-/// [`StoreExt::rows`](crate::StoreExt::rows).
+/// All rows of a query, one at a time: see [`StoreExt::rows`](crate::StoreExt::rows).
 #[derive(Debug)]
 #[must_use = "nothing is read before the first row is asked for"]
 pub struct Rows<'a, S: ?Sized, Q: Paged> {
     store: &'a S,
-    /// What to read next; none after the last page.
+    /// The query for the next page; none after the last.
     query: Option<Q>,
     read: vec::IntoIter<Q::Row>,
 }
@@ -56,7 +56,8 @@ impl<'a, S: Store + ?Sized, Q: Paged> Rows<'a, S, Q> {
         Self { store, query: Some(query), read: Vec::new().into_iter() }
     }
 
-    /// The next row; none after the last. After an error, the same row is asked for again.
+    /// Reads the next row; none after the last. After an error, the next call asks for the same row
+    /// again.
     ///
     /// Cancel safety: a dropped call loses no row.
     pub async fn next(&mut self) -> Result<Option<Q::Row>> {
@@ -71,7 +72,7 @@ impl<'a, S: Store + ?Sized, Q: Paged> Rows<'a, S, Q> {
         }
     }
 
-    /// All that are left. What may be more than fits in memory is read one by one.
+    /// Reads all remaining rows into memory.
     pub async fn all(mut self) -> Result<Vec<Q::Row>> {
         let mut rows = Vec::new();
         while let Some(row) = self.next().await? {
@@ -81,9 +82,8 @@ impl<'a, S: Store + ?Sized, Q: Paged> Rows<'a, S, Q> {
     }
 }
 
-/// A page with as many rows as were asked for, if there are so many; fewer at the end, or after so
-/// many pages without a row that the caller should hear of it. Where to go on is said in both
-/// cases.
+/// Reads a page with as many rows as were asked for, if there are so many; fewer at the end, or
+/// after a number of empty pages that the caller should know of. `next` is set in both cases.
 pub(crate) async fn full_page<S: Store + ?Sized, Q: Paged>(store: &S, query: Q) -> Result<Q::Page> {
     let mut page = query.page(store).await?;
     let mut empty = usize::from(Q::rows(&mut page).is_empty());

@@ -1,9 +1,9 @@
-//! A signal to wait on instead of polling hot.
+//! Change hints: a signal to wait for instead of polling in a loop.
 //!
-//! A signal is a hint and never more: it may come late, twice or not at all (from another process,
-//! say), so whoever waits looks again from time to time. It can never fail or delay a commit. What
-//! happens between two waits is not missed: a signal taken before the first look is ready if
-//! anything came since.
+//! A signal is only a hint: it may come late, twice or not at all (from another process, for
+//! example), so a waiter also polls from time to time. It can never fail or delay a commit. Changes
+//! between two waits are not missed: a signal taken before the first read is ready if anything
+//! changed since.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,41 +13,41 @@ use tokio::sync::watch;
 
 use crate::names::{QueueName, RecordKey};
 
-/// What to be told about.
+/// The subject of a signal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Topic {
     /// There are new events.
     Log,
     /// This record was written.
     Record(RecordKey),
-    /// There may be something to lease in this queue, now or at another time than before.
+    /// This queue may have something to lease, now or at another time than before.
     Queue(QueueName),
 }
 
-/// Becomes ready when something happened to its topic.
+/// Becomes ready when its topic changed.
 #[derive(Debug)]
 pub struct ChangeHint {
     changes: watch::Receiver<()>,
-    /// Counts this waiter out when it goes away; must come after the receiver.
+    /// Unregisters this waiter on drop; must be declared after the receiver.
     _place: Place,
 }
 
 impl ChangeHint {
-    /// Waits until something may have happened since the last wait, or since the signal was taken.
+    /// Waits until the topic may have changed since the last wait, or since the signal was taken.
     ///
-    /// Once the store was closed there is one last signal, and then none: wait with a timeout, and
-    /// look again.
+    /// When the store is closed there is one last signal, and then none: wait with a timeout, and
+    /// poll.
     ///
-    /// Cancel safe: a change that came while nobody waited is seen by the next wait.
+    /// Cancel safe: a change between two waits is seen by the next wait.
     pub async fn wait(&mut self) {
         if self.changes.changed().await.is_err() {
-            // The store is gone; a waiter's own timeout will find that out.
+            // The store is closed; the waiter's own timeout ends the wait.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Who waits for what; every store has one.
+/// The registry of waiters; every store has one.
 #[derive(Debug, Clone, Default)]
 pub struct ChangeHints {
     shared: Arc<Shared>,
@@ -55,7 +55,7 @@ pub struct ChangeHints {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many waiters there are, so that a commit that nobody waits for takes no lock.
+    /// The number of waiters, so that a commit without any takes no lock.
     waiters: AtomicUsize,
     topics: Mutex<HashMap<Topic, watch::Sender<()>>>,
 }
@@ -67,7 +67,7 @@ struct Place {
 }
 
 impl ChangeHints {
-    /// A signal for this topic.
+    /// Takes a signal for this topic.
     pub fn signal(&self, topic: Topic) -> ChangeHint {
         let mut topics = self.shared.lock();
         self.shared.waiters.fetch_add(1, Ordering::SeqCst);
@@ -76,12 +76,12 @@ impl ChangeHints {
         ChangeHint { changes, _place: Place { shared: self.shared.clone(), topic } }
     }
 
-    /// Whether anybody waits for anything.
+    /// Whether there is any waiter.
     pub fn any_waiter(&self) -> bool {
         self.shared.waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// Tells those who wait for these topics.
+    /// Notifies the waiters of these topics.
     pub fn notify<'a>(&self, changed: impl IntoIterator<Item = &'a Topic>) {
         if !self.any_waiter() {
             return;
@@ -92,7 +92,7 @@ impl ChangeHints {
         }
     }
 
-    /// Tells everybody: something changed and it is not known what.
+    /// Notifies every waiter: something changed and it is not known what.
     pub fn notify_all(&self) {
         for sender in self.shared.lock().values() {
             sender.send_replace(());
@@ -110,7 +110,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut topics = self.shared.lock();
         self.shared.waiters.fetch_sub(1, Ordering::SeqCst);
-        // The receiver beside this place is declared before it, and so is gone already.
+        // The receiver is declared before this field, and so is already dropped.
         if topics.get(&self.topic).is_some_and(|sender| sender.receiver_count() == 0) {
             topics.remove(&self.topic);
         }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_that_nobody_waits_for_are_forgotten() {
+    fn topics_without_waiters_are_forgotten() {
         let signals = ChangeHints::default();
         let (first, mut second) = (signals.signal(Topic::Log), signals.signal(Topic::Log));
         drop(first);

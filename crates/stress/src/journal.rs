@@ -95,7 +95,7 @@ impl Entry {
         match outcome {
             CommitOutcome::Committed(committed) => Self::Acked { id, committed: committed.clone() },
             CommitOutcome::Conflict(conflict) => {
-                let kinds = conflict.clashes.iter().map(|clash| clash.reason.kind()).collect();
+                let kinds = conflict.violations.iter().map(|clash| clash.reason.kind()).collect();
                 Self::Refused { id, kinds, why: conflict.to_string() }
             }
         }

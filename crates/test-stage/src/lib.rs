@@ -4,8 +4,8 @@
 //! (where time is simulated, so that waiting costs nothing), on an SQLite file and on PostgreSQL
 //! (each handle with connections of its own, as other processes have them), and in memory with
 //! pages as small as they may be ([`Stingy`]). For what goes wrong there are stores that fail
-//! ([`Interceptor`]), callers that are stopped ([`Pause`]) and processes that die ([`Meeting`]). The
-//! documentation is tried as its readers try it ([`Page`], [`Shell`]).
+//! ([`Interceptor`]), callers that are stopped ([`Pause`]) and processes that die ([`Meeting`]).
+//! The documentation is tried as its readers try it ([`Page`], [`Shell`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

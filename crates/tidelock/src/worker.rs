@@ -1,10 +1,10 @@
 //! A worker: leases what is due, keeps the leases alive, has the work done, and never leaves it
 //! half settled.
 //!
-//! It serves *queues*, each with a [`QueueHandler`] that knows what an item means; the worker itself does
-//! not. All queues share one pool of slots, and a queue can have a limit of its own. Items leased
-//! together are worked on side by side, and each is settled by itself: a slow one holds back
-//! nobody's ack.
+//! It serves *queues*, each with a [`QueueHandler`] that knows what an item means; the worker
+//! itself does not. All queues share one pool of slots, and a queue can have a limit of its own.
+//! Items leased together are worked on side by side, and each is settled by itself: a slow one
+//! holds back nobody's ack.
 //!
 //! It waits for signals, and polls slowly because signals are hints. The more queues it serves, the
 //! more slowly it polls each, so that an idle worker makes a handful of store calls a second.

@@ -1,5 +1,4 @@
-//! All parts of a commit or none: each kind of part that fails, with each kind that would have
-//! held.
+//! Atomicity: each kind of part that fails, combined with each kind that would have held.
 //!
 //! A [`Scene`] knows for every kind of part one that holds and one that does not. A case pairs
 //! them, and then commits the good ones alone to show that they were indeed good.
@@ -13,8 +12,8 @@ use tidelock_store::{
 use crate::case::{World, cases};
 use crate::items::{idle, item_now};
 use crate::sample::{
-    LEASE, clash, commit, event, events, everything, exact, item, key, lease_one, mark,
-    refused_whole, revision, stream, value, version, wake,
+    LEASE, commit, event, events, everything, exact, item, key, lease_one, mark, refused_whole,
+    revision, stream, value, version, violation, wake,
 };
 
 cases! { "commit::atomic":
@@ -85,12 +84,12 @@ impl Kind {
     }
 }
 
-/// Two open streams and a closed one at version 1, two records at revision 1, a lease that stands
-/// and one that was lost.
+/// Two open streams and a closed one at version 1, two records at revision 1, a current lease and a
+/// lost one.
 struct Scene {
     held: LeaseToken,
     lost: LeaseToken,
-    /// The item of the lost lease, in somebody else's hands.
+    /// The item of the lost lease, leased again.
     taken: Item,
 }
 
@@ -119,7 +118,7 @@ impl Scene {
         Self { held, lost, taken: item_now(store, "taken").await }
     }
 
-    /// And a part of this kind that holds.
+    /// Adds a part of this kind that holds.
     fn good(&self, commit: Commit, kind: Kind) -> Commit {
         let (name, record) = (stream("good"), key("good"));
         let first = ExpectedRevision::Revision(revision(1));
@@ -136,7 +135,7 @@ impl Scene {
         }
     }
 
-    /// And a part of this kind that does not hold.
+    /// Adds a part of this kind that fails.
     fn bad(&self, commit: Commit, kind: Kind) -> Commit {
         let (name, record) = (stream("bad"), key("bad"));
         match kind {
@@ -154,7 +153,7 @@ impl Scene {
         }
     }
 
-    /// Why it does not.
+    /// Why it fails.
     async fn reason(&self, store: &dyn Store, kind: Kind) -> ViolationReason {
         let (stream, found) = (stream("bad"), StreamState::Open(version(1)));
         match kind {
@@ -189,7 +188,7 @@ async fn takes_all_with_it(world: &World, failing: Kind) {
     let reason = scene.reason(store, failing).await;
     for present in Kind::ALL {
         let good_first = scene.bad(scene.good(Commit::new(), present), failing);
-        let expected = clash(failing.last_of(&good_first), reason.clone());
+        let expected = violation(failing.last_of(&good_first), reason.clone());
         assert_eq!(
             refused_whole(store, good_first).await,
             expected,
@@ -197,7 +196,7 @@ async fn takes_all_with_it(world: &World, failing: Kind) {
         );
 
         let bad_first = scene.bad(Commit::new(), failing);
-        let expected = clash(failing.last_of(&bad_first), reason.clone());
+        let expected = violation(failing.last_of(&bad_first), reason.clone());
         let bad_first = scene.good(bad_first, present);
         assert_eq!(
             refused_whole(store, bad_first).await,
@@ -206,7 +205,7 @@ async fn takes_all_with_it(world: &World, failing: Kind) {
         );
     }
     let all = scene.bad(scene.all_good(Commit::new()), failing);
-    let expected = clash(failing.last_of(&all), reason);
+    let expected = violation(failing.last_of(&all), reason);
     assert_eq!(refused_whole(store, all).await, expected, "{failing:?} with all");
     assert_all_were_good(store, &scene).await;
 }
@@ -268,11 +267,11 @@ async fn a_restore_that_fails_takes_every_other_part_with_it(world: World) {
 
 async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World) {
     let (scene, store) = (Scene::make(&world).await, &*world.store);
-    let mut clashes = Vec::new();
+    let mut violations = Vec::new();
     let mut all_bad = Commit::new();
     for kind in Kind::CAN_FAIL {
         all_bad = scene.bad(all_bad, kind);
-        clashes.push(Violation {
+        violations.push(Violation {
             part: kind.last_of(&all_bad),
             reason: scene.reason(store, kind).await,
         });
@@ -284,7 +283,7 @@ async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World)
         backwards.into_iter().chain(guards).fold(Commit::new(), |c, kind| scene.bad(c, kind));
 
     for commit in [all_bad, backwards] {
-        assert_eq!(refused_whole(store, commit).await, Conflict { clashes: clashes.clone() });
+        assert_eq!(refused_whole(store, commit).await, Conflict { violations: violations.clone() });
     }
 }
 
@@ -296,7 +295,7 @@ async fn only_the_parts_that_fail_are_named(world: World) {
     let some_taken =
         ["a", "b", "c", "d"].into_iter().fold(Commit::new(), |c, name| c.write(put(name)));
     let conflict = refused_whole(store, some_taken).await;
-    let parts: Vec<_> = conflict.clashes.iter().map(|clash| clash.part).collect();
+    let parts: Vec<_> = conflict.violations.iter().map(|violation| violation.part).collect();
     assert_eq!(parts, [Part::Write(1), Part::Write(3)]);
     assert_eq!(store.get_one(&key("a")).await.unwrap(), Slot::Absent);
 }

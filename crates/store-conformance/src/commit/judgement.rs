@@ -1,4 +1,4 @@
-//! How a commit is judged: every part against what was there before it.
+//! Judgement: every part of a commit is judged against the state before it.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::items::item_now;
 use crate::log::expect::Given as GivenStream;
 use crate::records::expect::Given as GivenRecord;
 use crate::sample::{
-    at_once, clash, commit, event, events, everything, exact, item, key, lease, lease_one, mark,
-    refused_whole, revision, stream, value, version, wake,
+    at_once, commit, event, events, everything, exact, item, key, lease, lease_one, mark,
+    refused_whole, revision, stream, value, version, violation, wake,
 };
 
 cases! { "commit::judgement":
@@ -25,11 +25,11 @@ cases! { "commit::judgement":
     "COMMIT-3" a_guard_sees_the_record_before_the_write_of_its_commit,
     "COMMIT-3" a_guard_sees_the_stream_before_it_is_closed_and_trimmed,
     "COMMIT-3" guards_of_one_thing_are_judged_one_by_one,
-    "COMMIT-3 COMMIT-1" of_two_who_guard_what_the_other_writes_one_wins,
+    "COMMIT-3 COMMIT-1" of_two_commits_that_guard_what_the_other_writes_one_wins,
     "COMMIT-3 LEASE-5" a_fence_holds_though_its_commit_settles_the_lease,
     "COMMIT-3 LEASE-3" a_wake_beside_the_settlement_of_its_item_is_not_lost,
     "LEASE-3" the_furthest_of_two_wakes_in_one_commit_counts,
-    "LEASE-3 COMMIT-1" a_wake_in_a_refused_commit_wakes_nobody,
+    "LEASE-3 COMMIT-1" a_wake_in_a_refused_commit_has_no_effect,
     "COMMIT-1 TIME-1" all_of_a_commit_happens_at_one_moment,
 }
 
@@ -38,7 +38,7 @@ async fn judge(store: &dyn Store, guard: Commit, refusal: Option<ViolationReason
     match refusal {
         None => drop(commit(store, guard).await),
         Some(reason) => {
-            assert_eq!(refused_whole(store, guard).await, clash(Part::Guard(0), reason));
+            assert_eq!(refused_whole(store, guard).await, violation(Part::Guard(0), reason));
         }
     }
 }
@@ -108,7 +108,7 @@ async fn a_guard_sees_the_stream_before_the_append_of_its_commit(world: World) {
     let conflict = refused_whole(store, more().guard_stream(&name, exact(3))).await;
     let found = StreamState::Open(version(2));
     let reason = ViolationReason::Stream { stream: name.clone(), expected: exact(3), found };
-    assert_eq!(conflict, clash(Part::Guard(0), reason));
+    assert_eq!(conflict, violation(Part::Guard(0), reason));
     commit(store, more().guard_stream(&name, exact(2))).await;
 }
 
@@ -123,7 +123,7 @@ async fn a_guard_sees_the_record_before_the_write_of_its_commit(world: World) {
         refused_whole(store, put(ExpectedRevision::Any).guard_record(&key, expected)).await;
     assert_eq!(
         conflict,
-        clash(Part::Guard(0), ViolationReason::Record { key: key.clone(), expected, found })
+        violation(Part::Guard(0), ViolationReason::Record { key: key.clone(), expected, found })
     );
     let delete = Commit::new().write(RecordWrite::delete(&key, ExpectedRevision::Any));
     commit(store, delete.guard_record(&key, ExpectedRevision::Exists)).await;
@@ -154,10 +154,10 @@ async fn guards_of_one_thing_are_judged_one_by_one(world: World) {
         found: StreamState::Absent,
     };
     assert_eq!(reason.kind(), ViolationKind::Gone);
-    assert_eq!(refused_whole(store, guards).await, clash(Part::Guard(1), reason));
+    assert_eq!(refused_whole(store, guards).await, violation(Part::Guard(1), reason));
 }
 
-async fn of_two_who_guard_what_the_other_writes_one_wins(world: World) {
+async fn of_two_commits_that_guard_what_the_other_writes_one_wins(world: World) {
     let (a, b) = (key("a"), key("b"));
     let on_call = |mine, others| {
         Commit::new()
@@ -208,7 +208,7 @@ async fn the_furthest_of_two_wakes_in_one_commit_counts(world: World) {
     assert_eq!(leased[0].mark, mark(5));
 }
 
-async fn a_wake_in_a_refused_commit_wakes_nobody(world: World) {
+async fn a_wake_in_a_refused_commit_has_no_effect(world: World) {
     let store = &*world.store;
     let refused = Commit::new().wake(Wake::to_mark(item("i"), mark(1))).write(RecordWrite::add(
         &key("n"),

@@ -1,6 +1,6 @@
 //! Locks made of records: what a pattern can build on one commit.
 //!
-//! A lock is a record that is there while it is held; its revision is the token of the holder.
+//! A lock is a record that exists while it is held; its revision is the holder's token.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidelock_store::{
 
 use crate::case::{World, cases};
 use crate::sample::{
-    LEASE, at_once, clash, commit, json, key, lease_one, refused_whole, revision, value, wake,
+    LEASE, at_once, commit, json, key, lease_one, refused_whole, revision, value, violation, wake,
 };
 
 cases! { "commit::locks":
@@ -29,7 +29,7 @@ fn held() -> When {
     When::In(HELD_FOR)
 }
 
-/// Takes all of these or none.
+/// Takes all of these locks or none.
 fn take(who: &str, locks: &[RecordKey]) -> Commit {
     locks.iter().fold(Commit::new(), |commit, lock| {
         let put = RecordWrite::put(lock, ExpectedRevision::Absent, json(&format!("{who:?}")));
@@ -37,7 +37,7 @@ fn take(who: &str, locks: &[RecordKey]) -> Commit {
     })
 }
 
-/// Releases all of these or none, by the token that each was taken with.
+/// Releases all of these locks or none, by the token with which each was taken.
 fn release(locks: &[(RecordKey, Revision)]) -> Commit {
     locks.iter().fold(Commit::new(), |commit, (lock, token)| {
         commit.write(RecordWrite::delete(lock, ExpectedRevision::Revision(*token)))
@@ -65,7 +65,7 @@ async fn a_lock_that_was_taken_over_survives_its_first_holders_release(world: Wo
         expected: ExpectedRevision::Revision(annas[0].1),
         found: anna.get_one(&key("lock")).await.unwrap(),
     };
-    assert_eq!(conflict, clash(Part::Write(0), reason));
+    assert_eq!(conflict, violation(Part::Write(0), reason));
     assert!(conflict.has(ViolationKind::Moved));
     assert_eq!(held_by(anna, &key("lock")).await.as_deref(), Some("bert"));
     commit(&*bert, release(&berts)).await;
@@ -81,8 +81,8 @@ async fn two_locks_taken_in_opposite_order_go_to_one_taker(world: World) {
         let (won, lost): (Vec<_>, Vec<_>) =
             outcomes.into_iter().map(CommitOutcome::committed).partition(Result::is_ok);
         let lost: Vec<Conflict> = lost.into_iter().map(Result::unwrap_err).collect();
-        assert_eq!((won.len(), lost.len()), (1, 1), "neither waits for the other for ever");
-        assert_eq!(lost[0].clashes.len(), 2, "the loser is told of both");
+        assert_eq!((won.len(), lost.len()), (1, 1), "neither blocks the other");
+        assert_eq!(lost[0].violations.len(), 2, "the loser is told of both");
         assert_eq!(held_by(store, &a).await, held_by(store, &b).await);
         let won = won.into_iter().next().unwrap().unwrap();
         commit(store, release(&tokens(won))).await;
@@ -94,7 +94,7 @@ async fn of_a_set_of_locks_of_which_one_is_held_none_is_taken(world: World) {
     let (store, locks) = (&*world.store, ["a", "b", "c", "d"].map(key));
     commit(&*world.another().await, take("bert", &locks[2..3])).await;
     let conflict = refused_whole(store, take("anna", &locks)).await;
-    assert_eq!(conflict.clashes.len(), 1);
+    assert_eq!(conflict.violations.len(), 1);
     assert_eq!(
         (conflict.first().part, conflict.first().reason.kind()),
         (Part::Write(2), ViolationKind::Taken)
@@ -130,7 +130,7 @@ async fn a_release_that_fails_half_way_releases_nothing(world: World) {
     commit(&*world.another().await, Commit::new().write(seized)).await;
 
     let conflict = refused_whole(store, release(&mine)).await;
-    assert_eq!(conflict.clashes.len(), 1);
+    assert_eq!(conflict.violations.len(), 1);
     assert_eq!(conflict.first().part, Part::Write(1));
     assert_eq!(held_by(store, &locks[0]).await.as_deref(), Some("anna"));
     assert_eq!(held_by(store, &locks[2]).await.as_deref(), Some("anna"));
@@ -154,7 +154,7 @@ async fn a_renewal_under_a_lost_fence_renews_nothing(world: World) {
     let next = lease_one(&*world.another().await, "bert").await;
     let before = store.get(&locks).await.unwrap();
     let conflict = refused_whole(store, renew(lease.token())).await;
-    assert_eq!((conflict.clashes.len(), conflict.first().part), (1, Part::Fence(0)));
+    assert_eq!((conflict.violations.len(), conflict.first().part), (1, Part::Fence(0)));
     assert_eq!(store.get(&locks).await.unwrap(), before);
     assert!(before.iter().all(|slot| slot.revision() == Some(revision(2))));
     commit(store, renew(next.token())).await;

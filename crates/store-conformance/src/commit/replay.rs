@@ -1,4 +1,4 @@
-//! A commit sent again under its id.
+//! Replay: a commit sent again under its id.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn count(store: &dyn Store) -> i64 {
     store.get_one(&key("n")).await.unwrap().live().map_or(0, |record| record.value.to().unwrap())
 }
 
-/// Sends it again, and sees that nothing was written.
+/// Sends it again, and checks that nothing was written.
 async fn again(store: &dyn Store, sent: Commit) -> Committed {
     let before = everything(store).await;
     let done = commit(store, sent).await;
@@ -193,7 +193,7 @@ async fn a_refused_commit_is_not_remembered(world: World) {
     let door = RecordWrite::put(&key("door"), ExpectedRevision::Absent, value(1));
     commit(store, Commit::new().write(door)).await;
     commit(store, mine()).await;
-    assert_eq!(count(store).await, 1, "it is judged anew each time");
+    assert_eq!(count(store).await, 1, "it is judged again each time");
 
     let id = CommitId::fresh();
     refused_whole(store, add(id).guard_record(&key("none"), ExpectedRevision::Exists)).await;

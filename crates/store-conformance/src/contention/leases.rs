@@ -1,4 +1,4 @@
-//! Racing for work items.
+//! Races for work items.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ async fn in_300_rounds_for_one_expired_lease_there_are_never_two_winners(world: 
     assert!(won.is_sorted_by(|(_, a), (_, b)| a < b), "fences grow");
 }
 
-/// Given an expired lease, when its holder (who is racer 0) and three others race, then this many
-/// of them won.
+/// Given an expired lease, when its holder (racer 0) and three others race, then this many of them
+/// won.
 async fn winners<F>(world: &World, holder: impl Fn(Arc<dyn Store>) -> F) -> usize
 where
     F: Future<Output = bool> + Send + 'static,
@@ -132,7 +132,7 @@ async fn a_late_renewal_and_a_takeover_never_both_succeed(world: World) {
     }
 }
 
-/// Whoever holds it has done it.
+/// The current holder settles the item.
 async fn finish(world: &World, to: u64) {
     world.advance(LEASE).await;
     for lease in lease(&*world.store, "w", 1).await {

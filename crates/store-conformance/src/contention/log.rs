@@ -1,4 +1,4 @@
-//! Racing for the log.
+//! Races for the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +46,8 @@ async fn of_64_appenders_at_one_version_one_wins(world: World) {
     one_appender_wins(&world, 64, exact(3)).await;
 }
 
-/// Of that many who append one event to "s", one is accepted, and all others are told what it did.
+/// Of this many appenders of one event to "s", one is accepted, and all others get a conflict that
+/// shows its event.
 async fn one_appender_wins(world: &World, racers: usize, expected: ExpectedVersion) {
     let outcomes = race(world, racers, |racer, store| async move {
         store.append(&stream("s"), expected, vec![event(racer as u64)]).await.unwrap()
@@ -57,7 +58,7 @@ async fn one_appender_wins(world: &World, racers: usize, expected: ExpectedVersi
     let won = won.into_iter().find_map(|won| won.committed().ok()).expect("one has won");
     let found = StreamState::Open(won.appends[0].version);
     let reason = ViolationReason::Stream { stream: stream("s"), expected, found };
-    let refusal = Conflict { clashes: vec![Violation { part: Part::Append(0), reason }] };
+    let refusal = Conflict { violations: vec![Violation { part: Part::Append(0), reason }] };
     assert!(lost.iter().all(|lost| *lost == CommitOutcome::Conflict(refusal.clone())), "{lost:?}");
 }
 
@@ -168,7 +169,7 @@ async fn a_reader_at_the_tail_sees_every_event_once_and_in_order(world: World) {
     }
 }
 
-/// Appends to a stream of its own and to one that all share.
+/// Appends to its own stream and to a shared one.
 async fn write_events(store: &dyn Store, writer: usize) {
     for nth in 0..COMMITS as u64 {
         let two = Commit::new()
@@ -179,7 +180,7 @@ async fn write_events(store: &dyn Store, writer: usize) {
     }
 }
 
-/// Reads on and on, until the writers are done and the feed has ended.
+/// Reads on until the writers are done and the feed has ended.
 async fn tail(store: &dyn Store, writing: &AtomicUsize) -> Vec<StoredEvent> {
     let read_on = async {
         let (mut seen, mut after) = (Vec::new(), Position::START);

@@ -1,4 +1,4 @@
-//! Racing for records and counters.
+//! Races for records and counters.
 
 use tidelock_store::{
     Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, Part, Record, RecordWrite, Revision,
@@ -37,7 +37,7 @@ async fn of_64_creators_of_one_record_one_wins(world: World) {
     let found = world.store.get_one(&key("k")).await.unwrap();
     let reason =
         ViolationReason::Record { key: key("k"), expected: ExpectedRevision::Absent, found };
-    let refusal = Conflict { clashes: vec![Violation { part: Part::Write(0), reason }] };
+    let refusal = Conflict { violations: vec![Violation { part: Part::Write(0), reason }] };
     let refusals = outcomes.into_iter().filter_map(CommitOutcome::conflict);
     assert!(refusals.into_iter().all(|conflict| conflict == refusal));
 }
@@ -54,7 +54,7 @@ async fn every_increment_by_compare_and_swap_lands(world: World) {
     assert_eq!(world.store.get_one(&key("k")).await.unwrap(), counter(racers, racers as u64));
 }
 
-/// Reads, adds one and writes what nobody changed meanwhile; gives the number of tries.
+/// Increments by compare-and-swap; returns the number of attempts.
 async fn increment(store: &dyn Store, most: usize) -> usize {
     for nth in 1..=most {
         let slot = store.get_one(&key("k")).await.unwrap();
@@ -83,7 +83,7 @@ async fn the_last_unit_goes_to_one_of_64(world: World) {
     let outcomes = race(&world, 64, |_, store| async move { add(&*store, 1, within).await }).await;
     assert_eq!(accepted(&outcomes), 1);
     let reason = ViolationReason::Bound { key: key("k"), found: 10, delta: 1, within };
-    let refusal = Conflict { clashes: vec![Violation { part: Part::Write(0), reason }] };
+    let refusal = Conflict { violations: vec![Violation { part: Part::Write(0), reason }] };
     let refusals = outcomes.into_iter().filter_map(CommitOutcome::conflict);
     assert!(refusals.into_iter().all(|conflict| conflict == refusal));
     assert_eq!(world.store.get_one(&key("k")).await.unwrap(), counter(10, 2));

@@ -1,4 +1,4 @@
-//! Adjusting: what an operator does to many items at once.
+//! Adjustments: bulk operations on items.
 
 use tidelock_store::{
     Adjusted, Adjustment, Commit, Item, ItemFilter, LeaseRequest, NamePattern, Priority,

@@ -1,4 +1,4 @@
-//! Settlements whose reply was lost: the same one again is accepted and changes nothing, another
+//! Repeated settlements: after a lost reply, the same one is accepted and changes nothing, another
 //! one is refused.
 
 use tidelock_store::{Adjustment, Commit, ItemFilter, Part, Settlement};

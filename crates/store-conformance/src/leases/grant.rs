@@ -1,4 +1,5 @@
-//! Leasing: who gets an item, what they are told, and what becomes of a lease that runs out.
+//! Granting leases: which worker gets an item, what it is told, and what happens to an expired
+//! lease.
 
 use tidelock_store::{
     Commit, Fence, ItemRef, Lease, LeaseRequest, Leased, Priority, Settlement, Wake, When,
@@ -28,7 +29,7 @@ cases! { "leases::grant":
     "LEASE-3" next_due_looks_only_at_the_lane_asked_for,
 }
 
-/// Leases one item of the queue "q" and gives the whole answer.
+/// Leases one item of the queue "q" and returns the whole answer.
 async fn ask(world: &World) -> Leased {
     world.store.lease(LeaseRequest::new(&queue("q"), &worker("w"), LEASE, 1)).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! Listing: what is there, in order, page by page, by filter, without taking anything.
+//! Listing items: in order, page by page, by filter, without leasing.
 
 use tidelock_store::{
     Adjusted, Adjustment, Commit, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Settlement,
@@ -130,7 +130,7 @@ async fn keys_are_chosen_by_name_and_by_pattern(world: World) {
     passes(&world, key("??"), &[("q", "ab"), ("q", "é1")]).await;
     passes(&world, key("a"), &[("q", "a")]).await;
     passes(&world, key("A*"), &[]).await;
-    // What means something to a database means nothing here.
+    // Characters with a meaning in a database have none here.
     passes(&world, key("%"), &[]).await;
     passes(&world, key("a_"), &[]).await;
     passes(&world, key("a[b]"), &[]).await;
@@ -182,7 +182,7 @@ async fn listing_takes_nothing(world: World) {
     assert_eq!(lease(&*world.store, "w", 10).await.len(), 2);
 }
 
-/// One item in a queue with more neighbours on either side than one call looks at.
+/// One item in a queue with more neighbors on either side than one call scans.
 async fn an_item_is_found_by_name_whatever_its_neighbours_are(world: World) {
     let neighbours = limits::FEED_SCAN + 1;
     for first in (0..neighbours).step_by(limits::PARTS_PER_COMMIT) {
@@ -197,7 +197,7 @@ async fn an_item_is_found_by_name_whatever_its_neighbours_are(world: World) {
     }
     assert_eq!(world.store.item(&item("c")).await.unwrap(), None);
     assert_eq!(world.store.item(&ItemRef::parse("r", "b").unwrap()).await.unwrap(), None);
-    // The other parts of the filter count, and so does the place to go on after.
+    // The other parts of the filter count, and so does the item to continue after.
     let b = || ItemFilter::queue("q").key(NamePattern::is("b"));
     let page = async |query| world.store.items(query).await.unwrap();
     for (query, there) in [

@@ -1,4 +1,4 @@
-//! Lost leases: whoever lost one writes nothing, and is told what is there now.
+//! Lost leases: the former holder writes nothing, and is told what is there now.
 
 use tidelock_store::{
     Adjustment, AfterTrim, Append, Commit, Conflict, ExpectedRevision, ExpectedVersion, Fence,
@@ -20,7 +20,7 @@ cases! { "leases::lost":
     "LEASE-5 COMMIT-1" every_exit_after_a_takeover_is_refused_with_all_that_came_with_it,
     "LEASE-5" a_commit_fenced_by_a_lost_lease_is_refused,
     "LEASE-5" a_commit_fenced_by_a_lease_that_stands_is_accepted_and_leaves_it_standing,
-    "LEASE-5" a_commit_fenced_by_an_expired_lease_that_nobody_took_is_accepted,
+    "LEASE-5" a_commit_fenced_by_an_expired_lease_that_was_not_taken_over_is_accepted,
     "LEASE-5" a_commit_fenced_by_a_settled_lease_is_refused,
     "LEASE-5" a_settlement_of_an_item_that_is_not_there_is_refused,
     "LEASE-5" a_settlement_of_an_item_never_leased_is_refused,
@@ -99,7 +99,7 @@ async fn a_commit_fenced_by_a_lease_that_stands_is_accepted_and_leaves_it_standi
     assert_eq!(item_now(&*world.store, "a").await, before);
 }
 
-async fn a_commit_fenced_by_an_expired_lease_that_nobody_took_is_accepted(world: World) {
+async fn a_commit_fenced_by_an_expired_lease_that_was_not_taken_over_is_accepted(world: World) {
     let lease = leased(&*world.store, "a", 5).await;
     world.advance(LEASE + secs(1)).await;
     commit(&*world.store, fenced_write(&lease)).await;
@@ -153,11 +153,11 @@ async fn every_lost_lease_of_a_commit_is_named(world: World) {
 
     let conflict = refused(&*world.store, late).await;
 
-    let clashes = vec![
+    let violations = vec![
         lost_part(Part::Settlement(1), &first.token(), Some(theirs)),
         lost_part(Part::Fence(1), &nobodys, None),
     ];
-    assert_eq!(conflict, Conflict { clashes });
+    assert_eq!(conflict, Conflict { violations });
     assert_eq!(item_now(&*world.store, "b").await.holder.unwrap().deadline, good.deadline);
 }
 
@@ -168,13 +168,17 @@ async fn a_lease_revoked_by_a_reset_is_lost_for_good(world: World) {
         for exit in every_exit(&first) {
             let found = item_now(&*world.store, "a").await;
             let late = Commit::new().settle(exit).fenced_by(first.token());
-            let clashes = vec![
+            let violations = vec![
                 lost_part(Part::Settlement(0), &first.token(), Some(found.clone())),
                 lost_part(Part::Fence(0), &first.token(), Some(found)),
             ];
-            assert_eq!(refused(&*world.store, late).await, Conflict { clashes }, "round {round}");
+            assert_eq!(
+                refused(&*world.store, late).await,
+                Conflict { violations },
+                "round {round}"
+            );
         }
-        // Leased, and expired, and leased again: the old fence does not come round.
+        // Leased, expired, and leased again: the old fence does not become valid again.
         world.advance(LEASE).await;
         assert!(lease_one(&*world.store, "v").await.fence > first.fence);
     }
@@ -259,11 +263,11 @@ async fn closing_the_books_under_a_live_lease_fences_its_holder(world: World) {
         .settle(Settlement::ack(holder.token(), mark(3)));
     let found = item_now(&*world.store, "books").await;
     let closed = ViolationReason::Closed { stream: books.clone(), version: version(3) };
-    let clashes = vec![
+    let violations = vec![
         Violation { part: Part::Append(0), reason: closed },
         lost_part(Part::Settlement(0), &holder.token(), Some(found)),
     ];
-    assert_eq!(refused(&*world.store, late).await, Conflict { clashes });
+    assert_eq!(refused(&*world.store, late).await, Conflict { violations });
     let page = world.store.read_stream(StreamQuery::forward(&books)).await.unwrap();
     assert_eq!((page.events, page.state), (vec![], StreamState::Closed(version(3))));
 }

@@ -1,5 +1,4 @@
-//! In which order items are leased: by priority, but one slot in four by age, so that nothing
-//! starves.
+//! Lease order: by priority, but one slot in four by age, so that nothing starves.
 //!
 //! The count of slots belongs to a handle, so these cases lease through one.
 
@@ -13,13 +12,13 @@ cases! { "leases::order":
     "LEASE-7" higher_priority_goes_first,
     "LEASE-7" among_equals_what_has_been_due_longest_goes_first,
     "LEASE-7" every_fourth_slot_goes_to_what_has_been_due_longest,
-    "LEASE-7" the_reserve_holds_for_those_who_lease_one_at_a_time,
+    "LEASE-7" the_reserve_holds_for_workers_that_lease_one_at_a_time,
     "LEASE-7" the_reserve_holds_inside_a_lane,
     "LEASE-7" a_low_priority_item_is_leased_though_urgent_ones_keep_arriving,
     "LEASE-6 LEASE-7" an_expired_item_has_been_due_since_its_deadline,
 }
 
-/// Makes the item due, a second after whatever was made due before it.
+/// Makes the item due, a second after the previous one.
 async fn wake_with_priority(world: &World, key: &str, priority: i16) {
     world.advance(secs(1)).await;
     let wake = Wake::to_mark(item(key), mark(1)).with_priority(Priority::new(priority).unwrap());
@@ -65,7 +64,7 @@ async fn every_fourth_slot_goes_to_what_has_been_due_longest(world: World) {
     assert_eq!(lease_keys(&world, 20).await, CROWD_IN_ORDER);
 }
 
-async fn the_reserve_holds_for_those_who_lease_one_at_a_time(world: World) {
+async fn the_reserve_holds_for_workers_that_lease_one_at_a_time(world: World) {
     crowd(&world).await;
     for expected in CROWD_IN_ORDER {
         assert_eq!(lease_keys(&world, 1).await, [expected]);

@@ -1,4 +1,4 @@
-//! Renewing: how a lease is kept, and how its holder learns that it is lost.
+//! Renewals: how a lease is kept, and how its holder learns that it is lost.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ cases! { "leases::renew":
     "LEASE-4" a_renewal_never_shortens_the_lease,
     "LEASE-4" a_renewed_lease_outlives_its_first_deadline,
     "LEASE-4" a_renewal_changes_nothing_but_the_deadline,
-    "LEASE-4 LEASE-6" an_expired_lease_that_nobody_took_is_revived,
+    "LEASE-4 LEASE-6" an_expired_lease_that_was_not_taken_over_is_revived,
     "LEASE-4" a_renewal_after_a_takeover_says_that_the_lease_is_lost,
     "LEASE-4" a_renewal_after_a_settlement_says_that_the_lease_is_lost,
     "LEASE-4" a_renewal_after_a_reset_says_that_the_lease_is_lost,
@@ -30,7 +30,7 @@ async fn renew(world: &World, token: LeaseToken, duration: Duration) -> Renewal 
     renewals.remove(0)
 }
 
-/// The answer to somebody whose lease is lost, and whose item now is like this.
+/// The answer to the holder of a lost lease, for the item as it is now.
 async fn lost_to(world: &World) -> Renewal {
     Renewal::Lost(Some(Box::new(item_now(&*world.store, "a").await)))
 }
@@ -72,7 +72,7 @@ async fn a_renewal_changes_nothing_but_the_deadline(world: World) {
     assert_eq!(item_now(&*world.store, "a").await, Item { holder, ..before });
 }
 
-async fn an_expired_lease_that_nobody_took_is_revived(world: World) {
+async fn an_expired_lease_that_was_not_taken_over_is_revived(world: World) {
     let first = leased(&*world.store, "a", 1).await;
     let start = now(&*world.store).await;
     world.advance(LEASE + secs(100)).await;
@@ -102,7 +102,7 @@ async fn a_renewal_after_a_settlement_says_that_the_lease_is_lost(world: World) 
         let lease = leased(&*world.store, "a", 1).await;
         settle(&*world.store, every_exit(&lease)[nth].clone()).await;
         assert_eq!(renew(&world, lease.token(), LEASE).await, lost_to(&world).await, "exit {nth}");
-        // As good as new, for the next round.
+        // Resets the item for the next round.
         world.store.adjust(ItemFilter::default(), Adjustment::Reset { to: mark(0) }).await.unwrap();
     }
 }

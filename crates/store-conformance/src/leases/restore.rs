@@ -1,4 +1,4 @@
-//! Restores: items that are made as they were in another store.
+//! Restores: items that are created as they were in another store.
 
 use tidelock_store::{
     Commit, Fence, Item, ItemFilter, LeaseHolder, Priority, SettleKind, Store, StoreErrorKind,

@@ -1,4 +1,4 @@
-//! Settling: the five ways in which a lease ends by its holder's will.
+//! Settlements: the five ways in which a holder ends its lease.
 
 use tidelock_store::{
     Adjustment, Commit, ExpectedVersion, Item, ItemFilter, Lease, Settle, SettleKind, Settlement,
@@ -27,18 +27,18 @@ cases! { "leases::settle":
     "LEASE-8" a_deferral_holds_the_item_back_without_counting,
     "LEASE-8" a_block_takes_the_item_out_of_circulation,
     "LEASE-8" a_release_gives_the_item_back_at_once,
-    "LEASE-8" progress_is_kept_in_every_exit_and_starts_the_counts_anew,
+    "LEASE-8" every_settlement_keeps_progress_and_resets_the_counts,
     "LEASE-3" a_wake_during_the_lease_survives_every_exit,
     "LEASE-3" a_timer_set_during_the_lease_survives_an_ack,
     "LEASE-3 LEASE-6" a_wake_during_the_lease_survives_its_expiry,
     "LEASE-3 COMMIT-3" a_wake_in_the_settling_commit_counts_after_the_settlement,
-    "LEASE-5 LEASE-6" every_exit_of_an_expired_lease_that_nobody_took_is_accepted,
+    "LEASE-5 LEASE-6" every_settlement_of_an_expired_lease_that_was_not_taken_over_is_accepted,
     "COMMIT-1 LEASE-8" a_settlement_and_what_was_done_under_it_come_together,
     "LEASE-8" a_blocked_event_holds_up_its_stream_until_it_is_unblocked,
     "COMMIT-1 LEASE-8" several_leases_are_settled_in_one_commit,
 }
 
-/// The item after this settlement of a lease that stood, with nothing else changed.
+/// The item after this settlement of a current lease, with nothing else changed.
 fn settled(before: Item, kind: SettleKind) -> Item {
     Item { holder: None, settled: Some(kind), ..before }
 }
@@ -261,7 +261,7 @@ async fn a_release_gives_the_item_back_at_once(world: World) {
     assert_eq!(second, Lease { fence: second.fence, attempts: 2, ..first });
 }
 
-async fn progress_is_kept_in_every_exit_and_starts_the_counts_anew(world: World) {
+async fn every_settlement_keeps_progress_and_resets_the_counts(world: World) {
     for nth in 0..5 {
         let key = format!("item-{nth}");
         let lease = leased_after_trouble(&world, &key).await;
@@ -326,7 +326,7 @@ async fn a_wake_in_the_settling_commit_counts_after_the_settlement(world: World)
     );
 }
 
-async fn every_exit_of_an_expired_lease_that_nobody_took_is_accepted(world: World) {
+async fn every_settlement_of_an_expired_lease_that_was_not_taken_over_is_accepted(world: World) {
     for nth in 0..5 {
         let key = format!("item-{nth}");
         let lease = leased(&*world.store, &key, 1).await;

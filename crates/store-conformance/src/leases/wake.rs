@@ -1,4 +1,4 @@
-//! Wakes: how an item gets something to do.
+//! Wakes: how an item gets work.
 
 use tidelock_store::{
     Commit, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemRef, Mark, Priority,
@@ -21,7 +21,7 @@ cases! { "leases::wake":
     "LEASE-3" wakes_out_of_order_leave_the_furthest_mark,
     "LEASE-3" of_two_times_the_earlier_one_counts,
     "LEASE-3" several_wakes_of_one_item_in_one_commit_all_count,
-    "LEASE-3" a_mark_that_is_done_wakes_nobody,
+    "LEASE-3" a_mark_that_is_done_wakes_no_item,
     "LEASE-3" a_time_wakes_an_item_whose_marks_are_all_done,
     "LEASE-3" a_wake_to_mark_zero_makes_an_idle_item,
     "LEASE-3 LEASE-8" a_wake_of_a_blocked_item_is_noted_and_does_not_unblock_it,
@@ -32,7 +32,7 @@ cases! { "leases::wake":
     "LEASE-3" a_timer_set_during_a_lease_outlives_the_lease_that_follows,
     "LEASE-3" lane_and_priority_count_only_when_the_item_is_made,
     "LEASE-3" the_same_key_in_another_queue_is_another_item,
-    "COMMIT-1 LEASE-3" a_refused_commit_wakes_nobody,
+    "COMMIT-1 LEASE-3" a_refused_commit_wakes_no_item,
     "COMMIT-1 LEASE-3" an_event_and_the_wake_for_it_come_together,
 }
 
@@ -123,7 +123,7 @@ async fn several_wakes_of_one_item_in_one_commit_all_count(world: World) {
     assert_eq!(item_now(&*world.store, "a").await, due("a", 4, start));
 }
 
-async fn a_mark_that_is_done_wakes_nobody(world: World) {
+async fn a_mark_that_is_done_wakes_no_item(world: World) {
     let lease = leased(&*world.store, "a", 5).await;
     settle(&*world.store, Settlement::ack(lease.token(), mark(5))).await;
     let done = item_now(&*world.store, "a").await;
@@ -206,7 +206,7 @@ async fn a_wake_does_not_cut_a_deferral_short(world: World) {
     stays_held_back(world, Settlement::defer(lease.token(), When::In(secs(10)))).await;
 }
 
-/// Given an item held back for ten seconds, when wakes of all kinds come, then it is leased after
+/// Given an item deferred for ten seconds, when wakes of all kinds come, then it is leased after
 /// ten seconds.
 async fn stays_held_back(world: World, settlement: Settlement) {
     settle(&*world.store, settlement).await;
@@ -244,7 +244,7 @@ async fn the_same_key_in_another_queue_is_another_item(world: World) {
     assert_eq!(items(&*world.store, ItemFilter::default()).await, expected);
 }
 
-async fn a_refused_commit_wakes_nobody(world: World) {
+async fn a_refused_commit_wakes_no_item(world: World) {
     let hopeless = Commit::new()
         .wake(Wake::to_mark(item("a"), mark(1)))
         .guard_record(&key("k"), ExpectedRevision::Exists);

@@ -1,4 +1,4 @@
-//! How much one commit can hold, and what makes no sense in one.
+//! Limits of one commit, and meaningless commits.
 
 use tidelock_store::{
     AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion, NewEvent,

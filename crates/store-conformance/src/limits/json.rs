@@ -1,4 +1,4 @@
-//! JSON that can and cannot be stored.
+//! JSON validation: what can and cannot be stored.
 
 use tidelock_store::{
     Commit, ExpectedRevision, ExpectedVersion, NewEvent, RawJson, RecordWrite, StoreExt, limits,

@@ -1,4 +1,4 @@
-//! Names and numbers that can and cannot be.
+//! Validation of names and numbers.
 
 use tidelock_store::{
     Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, Fence, HeadQuery, ItemFilter,
@@ -23,7 +23,7 @@ cases! { "limits::names":
     "LIMIT-1" a_priority_stays_within_its_limit,
 }
 
-/// Each kind of name: what it is called, how long it may be, and how one is made.
+/// Each kind of name: its description, its limit, and its constructor.
 type NameKind = (&'static str, usize, fn(&str) -> Result<()>);
 
 const NAMES: [NameKind; 7] = [
@@ -36,7 +36,7 @@ const NAMES: [NameKind; 7] = [
     ("worker name", limits::WORKER_NAME_BYTES, |name| WorkerName::new(name).map(drop)),
 ];
 
-/// A name of that many bytes, two of them to a character.
+/// A name of this many bytes, two of them per character.
 fn long(bytes: usize) -> String {
     "é".repeat(bytes / 2)
 }
@@ -103,7 +103,7 @@ async fn a_name_with_a_control_character_is_refused(_: World) {
     }
 }
 
-/// Reads everything that begins so: the feed, the heads, the records.
+/// Reads everything with this prefix: the feed, the heads, the records.
 async fn read_by_prefix(store: &dyn Store, of_streams: &str, of_keys: &str) -> [Result<()>; 3] {
     [
         store

@@ -1,4 +1,4 @@
-//! How much one read can ask for.
+//! Page sizes: how much one read can ask for.
 
 use tidelock_store::{
     Adjustment, Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery,
@@ -25,7 +25,7 @@ cases! { "limits::pages":
 
 const LIMIT: usize = limits::PAGE_SIZE;
 
-/// Asks every read that has pages for one of this size.
+/// Requests a page of this size from every paged read.
 async fn pages_of(store: &dyn Store, limit: usize) -> [Result<()>; 5] {
     let items = ItemQuery::new(ItemFilter::default()).limit(limit);
     let heads = HeadQuery::Prefix { prefix: String::new(), after: None, limit };
@@ -84,7 +84,7 @@ async fn a_page_of_full_size_is_filled(world: World) {
     assert_eq!((page.records.len(), page.next), (LIMIT, Some(key("0999"))));
 }
 
-/// Records that are gone, and items that do not pass.
+/// Deleted records, and items that do not pass the filter.
 async fn what_lies_behind_more_rows_than_one_call_looks_at_is_reached(world: World) {
     let store = &*world.store;
     let passed_over = || (0..=limits::FEED_SCAN).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! How long a lease may be, how far ahead a time may lie, and how many leases one call gives.
+//! Limits of lease durations, of times ahead, and of leases per call.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn request(duration: Duration, limit: usize) -> LeaseRequest {
     LeaseRequest::new(&queue("q"), &worker("anna"), duration, limit)
 }
 
-/// Asks for leases that must be refused, and sees that nothing was leased.
+/// Requests leases that must be refused, and checks that nothing was leased.
 async fn not_leased(store: &dyn Store, request: LeaseRequest) -> StoreError {
     wake(store, "i", 1).await;
     let before = everything(store).await;
@@ -45,7 +45,7 @@ async fn not_leased(store: &dyn Store, request: LeaseRequest) -> StoreError {
     error
 }
 
-/// Asks for a renewal that must be refused, and sees that nothing was renewed.
+/// Requests a renewal that must be refused, and checks that nothing was renewed.
 async fn not_renewed(store: &dyn Store, tokens: &[LeaseToken], duration: Duration) -> StoreError {
     let before = everything(store).await;
     let error = store.renew(tokens, duration).await.expect_err("the renewal is an error");

@@ -1,4 +1,4 @@
-//! What an append writes, and who may write when several want to.
+//! Appends: what they write, and which of several concurrent ones succeed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tidelock_store::{
 
 use crate::case::{World, cases};
 use crate::sample::{
-    at_once, clash, commit, event, events, exact, failed, json, refused_whole, stream, version,
+    at_once, commit, event, events, exact, failed, json, refused_whole, stream, version, violation,
 };
 
 cases! { "log::append":
@@ -165,7 +165,7 @@ async fn assert_one_won(
     let found = StreamState::Open(version(now_at));
     let reason = ViolationReason::Stream { stream: name.clone(), expected, found };
     assert_eq!(reason.kind(), kind);
-    assert_eq!(lost, [CommitOutcome::Conflict(clash(Part::Append(0), reason))]);
+    assert_eq!(lost, [CommitOutcome::Conflict(violation(Part::Append(0), reason))]);
     assert_eq!(world.store.read_whole_stream(&name).await.unwrap().len() as u64, now_at);
 }
 

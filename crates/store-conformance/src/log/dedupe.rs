@@ -1,4 +1,4 @@
-//! Appending the same events again: a retry is told what the first try did, and anything else is a
+//! Deduplication of appends: a retry gets the first attempt's result, and anything else is a
 //! mismatch.
 
 use std::slice;
@@ -11,8 +11,8 @@ use tidelock_store::{
 
 use crate::case::{World, cases};
 use crate::sample::{
-    clash, commit, event, events, everything, exact, failed, json, key, refused_whole, stream,
-    value, version,
+    commit, event, events, everything, exact, failed, json, key, refused_whole, stream, value,
+    version, violation,
 };
 
 cases! { "log::dedupe":
@@ -49,7 +49,7 @@ async fn append(store: &dyn Store, expected: ExpectedVersion, events: &[NewEvent
     done.appends.pop().unwrap()
 }
 
-/// Sends them again, and sees that nothing was written.
+/// Sends them again, and checks that nothing was written.
 async fn again(store: &dyn Store, expected: ExpectedVersion, events: &[NewEvent]) -> Appended {
     let before = everything(store).await;
     let appended = append(store, expected, events).await;
@@ -235,11 +235,11 @@ async fn an_event_that_was_trimmed_is_not_known_any_more(world: World) {
     };
     assert_eq!(
         refused_whole(store, stale).await,
-        clash(Part::Append(0), reason),
+        violation(Part::Append(0), reason),
         "the expectation decides"
     );
-    let anew = append(store, exact(2), &batch).await;
-    assert_eq!((anew.version, anew.replayed), (version(4), false));
+    let new = append(store, exact(2), &batch).await;
+    assert_eq!((new.version, new.replayed), (version(4), false));
 }
 
 async fn a_batch_of_which_some_was_trimmed_is_a_mismatch(world: World) {
@@ -278,7 +278,7 @@ async fn beside_a_known_append_the_rest_of_a_commit_is_still_judged(world: World
         expected: ExpectedVersion::Exists,
         found: StreamState::Absent,
     };
-    assert_eq!(refused_whole(store, more).await, clash(Part::Append(1), reason));
+    assert_eq!(refused_whole(store, more).await, violation(Part::Append(1), reason));
 }
 
 async fn a_mismatch_takes_the_whole_commit_with_it(world: World) {

@@ -1,4 +1,4 @@
-//! Every expectation against every kind of stream.
+//! Optimistic concurrency: every expectation against every kind of stream.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, ExpectedVersion, Part, Store, StreamName, StreamState, Version,
@@ -6,7 +6,7 @@ use tidelock_store::{
 };
 
 use crate::case::{World, cases};
-use crate::sample::{clash, commit, event, events, exact, refused_whole, stream, version};
+use crate::sample::{commit, event, events, exact, refused_whole, stream, version, violation};
 use ExpectedVersion::{Any, Exists, NoStream};
 use ViolationKind::{Closed, Gone, Moved, Taken};
 
@@ -18,7 +18,7 @@ cases! { "log::expect":
     "LOG-1 LOG-2 LOG-8" a_trimmed_stream_that_was_reopened_is_at_its_version,
 }
 
-/// What there is of a stream before something is expected of it. Those that exist are at version 2.
+/// The stream before the append. Those that exist are at version 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Nothing,
@@ -62,8 +62,8 @@ impl Given {
     }
 }
 
-/// Appends one event with each expectation: accepted where there is no kind of clash, refused so
-/// where there is.
+/// Appends one event with each expectation: accepted where there is no kind of violation, refused
+/// so where there is.
 async fn judge(
     store: &dyn Store,
     given: Given,
@@ -80,7 +80,7 @@ async fn judge(
             continue;
         };
         let conflict = refused_whole(store, append).await;
-        assert_eq!(conflict, clash(Part::Append(0), given.refusal(name.clone(), expected)));
+        assert_eq!(conflict, violation(Part::Append(0), given.refusal(name.clone(), expected)));
         assert_eq!(conflict.first().reason.kind(), kind, "{name}");
     }
 }

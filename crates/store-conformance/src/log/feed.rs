@@ -1,4 +1,4 @@
-//! Reading the feed of all streams.
+//! Reads of the feed of all streams.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, EventType, ExpectedVersion, FeedPage, FeedQuery, FeedStart,
@@ -13,7 +13,7 @@ cases! { "log::feed":
     "LOG-7" the_feed_holds_every_event_once_in_the_order_of_commits,
     "LOG-7" pages_of_the_feed_of_any_size_miss_and_repeat_nothing,
     "LOG-7" a_page_that_takes_the_last_event_is_at_the_end,
-    "LOG-7" a_reader_who_comes_back_gets_what_is_new,
+    "LOG-7" a_reader_that_returns_gets_what_is_new,
     "LOG-10" a_position_that_was_never_given_out_is_refused,
     "LOG-7" a_filter_by_stream_takes_names_that_begin_so_to_the_letter,
     "LOG-7" a_filter_by_types_takes_any_of_them,
@@ -135,7 +135,7 @@ async fn a_page_that_takes_the_last_event_is_at_the_end(world: World) {
     }
 }
 
-async fn a_reader_who_comes_back_gets_what_is_new(world: World) {
+async fn a_reader_that_returns_gets_what_is_new(world: World) {
     let store = &*world.store;
     append(store, "a", events(3)).await;
     let seen = store.read_feed(all()).await.unwrap().next;
@@ -329,7 +329,7 @@ async fn a_refused_append_leaves_nothing_in_the_feed(world: World) {
     assert_eq!(streams, ["a", "c"]);
 }
 
-/// The end of the feed, by the whole page that says so.
+/// The end of the feed, as the whole page.
 async fn end(store: &dyn Store) -> Position {
     let page = store.read_feed(FeedQuery::end()).await.unwrap();
     assert_eq!((page.events.len(), page.at_end), (0, true));

@@ -1,4 +1,4 @@
-//! What there is to know of streams without reading them.
+//! Stream heads: summaries without reading the events.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, ExpectedVersion, Head, HeadPage, HeadQuery, Store, StoreExt,

@@ -1,4 +1,4 @@
-//! Reading one stream, forward and backward, in pages.
+//! Reads of one stream, forward and backward, in pages.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, ExpectedVersion, Store, StoreExt, StoredEvent, StreamPage,

@@ -1,4 +1,4 @@
-//! Closing streams, trimming them, and opening them again.
+//! Closing, trimming and reopening streams.
 
 use tidelock_store::{
     AfterTrim, Append, Appended, Commit, ExpectedVersion, Part, Store, StoreExt, StreamQuery,
@@ -7,7 +7,7 @@ use tidelock_store::{
 
 use crate::case::{World, cases};
 use crate::sample::{
-    clash, commit, event, events, everything, exact, refused_whole, stream, version,
+    commit, event, events, everything, exact, refused_whole, stream, version, violation,
 };
 use AfterTrim::{Reopen, StayClosed};
 
@@ -52,7 +52,7 @@ fn trim(through: u64, then: AfterTrim) -> Commit {
     Commit::new().trim(&stream("s"), version(through), then)
 }
 
-/// The versions left, and the state.
+/// The remaining versions, and the state.
 async fn left(store: &dyn Store) -> (Vec<u64>, StreamState) {
     let page = store.read_stream(StreamQuery::forward(&stream("s"))).await.unwrap();
     let versions: Vec<_> = page.events.iter().map(|e| e.version.get()).collect();
@@ -112,7 +112,7 @@ async fn a_stream_is_closed_only_at_the_version_expected(world: World) {
     let store = &*world.store;
     given(store, 2).await;
     let conflict = refused_whole(store, close_at(1)).await;
-    assert_eq!(conflict, clash(Part::Append(0), moved(exact(1), open(2))));
+    assert_eq!(conflict, violation(Part::Append(0), moved(exact(1), open(2))));
 }
 
 async fn a_stream_that_does_not_exist_cannot_be_closed(world: World) {
@@ -127,7 +127,7 @@ async fn a_stream_that_does_not_exist_cannot_be_closed(world: World) {
         } else {
             ExpectedVersion::Exists
         };
-        assert_eq!(conflict, clash(Part::Append(0), moved(expected, StreamState::Absent)));
+        assert_eq!(conflict, violation(Part::Append(0), moved(expected, StreamState::Absent)));
         assert!(conflict.has(ViolationKind::Gone));
     }
 }
@@ -135,7 +135,7 @@ async fn a_stream_that_does_not_exist_cannot_be_closed(world: World) {
 async fn a_closed_stream_cannot_be_closed_again(world: World) {
     let store = &*world.store;
     given_closed(store, 2).await;
-    assert_eq!(refused_whole(store, close_at(2)).await, clash(Part::Append(0), is_closed(2)));
+    assert_eq!(refused_whole(store, close_at(2)).await, violation(Part::Append(0), is_closed(2)));
 }
 
 async fn a_stream_can_be_made_and_closed_at_once(world: World) {
@@ -143,7 +143,7 @@ async fn a_stream_can_be_made_and_closed_at_once(world: World) {
     given_closed(store, 2).await;
     assert_eq!(left(store).await, (vec![1, 2], closed(2)));
     let more = Commit::new().append(&stream("s"), ExpectedVersion::Any, events(1));
-    assert_eq!(refused_whole(store, more).await, clash(Part::Append(0), is_closed(2)));
+    assert_eq!(refused_whole(store, more).await, violation(Part::Append(0), is_closed(2)));
 }
 
 async fn an_open_stream_cannot_be_trimmed(world: World) {
@@ -151,13 +151,13 @@ async fn an_open_stream_cannot_be_trimmed(world: World) {
     given(store, 2).await;
     for then in [StayClosed, Reopen] {
         let conflict = refused_whole(store, trim(1, then)).await;
-        assert_eq!(conflict, clash(Part::Trim(0), untrimmable(1, open(2))));
+        assert_eq!(conflict, violation(Part::Trim(0), untrimmable(1, open(2))));
     }
 }
 
 async fn a_stream_that_does_not_exist_cannot_be_trimmed(world: World) {
     let conflict = refused_whole(&*world.store, trim(1, Reopen)).await;
-    assert_eq!(conflict, clash(Part::Trim(0), untrimmable(1, StreamState::Absent)));
+    assert_eq!(conflict, violation(Part::Trim(0), untrimmable(1, StreamState::Absent)));
 }
 
 async fn a_stream_cannot_be_trimmed_beyond_its_version(world: World) {
@@ -165,7 +165,7 @@ async fn a_stream_cannot_be_trimmed_beyond_its_version(world: World) {
     given_closed(store, 2).await;
     for through in [3, i64::MAX as u64] {
         let conflict = refused_whole(store, trim(through, Reopen)).await;
-        assert_eq!(conflict, clash(Part::Trim(0), untrimmable(through, closed(2))));
+        assert_eq!(conflict, violation(Part::Trim(0), untrimmable(through, closed(2))));
     }
 }
 
@@ -198,7 +198,7 @@ async fn a_trim_that_stays_closed_stays_closed(world: World) {
     commit(store, trim(2, StayClosed)).await;
     assert_eq!(left(store).await, (vec![3], closed(3)));
     let more = Commit::new().append(&stream("s"), exact(3), events(1));
-    assert_eq!(refused_whole(store, more).await, clash(Part::Append(0), is_closed(3)));
+    assert_eq!(refused_whole(store, more).await, violation(Part::Append(0), is_closed(3)));
 }
 
 async fn versions_go_on_after_a_trim_that_reopens(world: World) {
@@ -211,7 +211,7 @@ async fn versions_go_on_after_a_trim_that_reopens(world: World) {
     assert_eq!(left(store).await, (vec![4, 5], open(5)));
     assert_eq!(
         refused_whole(store, trim(4, Reopen)).await,
-        clash(Part::Trim(0), untrimmable(4, open(5))),
+        violation(Part::Trim(0), untrimmable(4, open(5))),
         "it is open again"
     );
 }
@@ -255,7 +255,7 @@ async fn a_restart_is_judged_by_the_version_before_it(world: World) {
     {
         let restart = trim(3, Reopen).append(&stream("s"), expected, events(1));
         let conflict = refused_whole(store, restart).await;
-        assert_eq!(conflict, clash(Part::Append(0), moved(expected, closed(3))));
+        assert_eq!(conflict, violation(Part::Append(0), moved(expected, closed(3))));
         assert!(conflict.has(kind));
     }
 }
@@ -272,7 +272,7 @@ async fn a_trim_that_stays_closed_lets_no_append_in(world: World) {
     let store = &*world.store;
     given_closed(store, 3).await;
     let both = trim(3, StayClosed).append(&stream("s"), exact(3), events(1));
-    assert_eq!(refused_whole(store, both).await, clash(Part::Append(0), is_closed(3)));
+    assert_eq!(refused_whole(store, both).await, violation(Part::Append(0), is_closed(3)));
 }
 
 async fn a_trim_cannot_reach_events_of_its_own_commit(world: World) {
@@ -280,5 +280,5 @@ async fn a_trim_cannot_reach_events_of_its_own_commit(world: World) {
     given(store, 2).await;
     let last = Append::new(&stream("s"), exact(2), events(1)).and_close();
     let both = trim(3, StayClosed).with_append(last);
-    assert_eq!(refused_whole(store, both).await, clash(Part::Trim(0), untrimmable(3, open(2))));
+    assert_eq!(refused_whole(store, both).await, violation(Part::Trim(0), untrimmable(3, open(2))));
 }

@@ -1,4 +1,4 @@
-//! A call on a store and its answer, as data that can be compared.
+//! A call on a store and its answer, as comparable data.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tidelock_store::{
     StoredEvent, StreamPage, StreamQuery, Timestamp,
 };
 
-/// Something to ask a store, or to do to its clock.
+/// A call on a store, or a change of its clock.
 #[derive(Debug, Clone)]
 pub(super) enum Call {
     Commit(Commit),
     ReadStream(StreamQuery),
-    /// The feed, page by page, to its end. The position counts events: what it is on a store is the
-    /// player's affair.
+    /// The feed, page by page, to its end. The position counts events; the player translates it to
+    /// a position of the store.
     ReadFeed(FeedQuery),
     Heads(HeadQuery),
     Get(Vec<RecordKey>),
@@ -28,7 +28,7 @@ pub(super) enum Call {
     Clock(Tick),
 }
 
-/// Something done to the clock.
+/// A change of the clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Tick {
     Advance(Duration),
@@ -36,7 +36,7 @@ pub(super) enum Tick {
     SetBack(Duration),
 }
 
-/// What came of it, with everything left out that a store is free to choose.
+/// The answer, without everything that a store is free to choose.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Commit(CommitOutcome),

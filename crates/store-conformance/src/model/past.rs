@@ -1,4 +1,4 @@
-//! What a history has done so far, as its answers told it: what later steps refer to.
+//! The history so far, according to its answers: what later steps refer to.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Past {
     commits: Vec<(Timestamp, Commit)>,
     tokens: Vec<LeaseToken>,
     settlements: Vec<Settlement>,
-    /// Ids come from here, so that a history that is run again has the same ones.
+    /// Ids come from here, so that a repeated history has the same ones.
     ids: u128,
 }
 
@@ -78,7 +78,7 @@ impl Past {
             .fold(Commit { id, ..Commit::new() }, |commit, part| self.with_part(commit, part))
     }
 
-    /// An earlier commit under its id, if one is young enough to be remembered for sure.
+    /// An earlier commit under its id, if one is recent enough to be remembered for certain.
     fn commit_again(&mut self, which: usize, altered: bool) -> Call {
         let now = self.now;
         let young = |at: &Timestamp| now.is_none_or(|now| now.since(*at) < limits::COMMIT_MEMORY);
@@ -92,7 +92,7 @@ impl Past {
         Call::Commit(altered.into_iter().fold(commit.clone(), Commit::write))
     }
 
-    /// The commit with this part, unless it refers to something that is not there.
+    /// Adds this part to the commit, unless it refers to something that does not exist.
     fn with_part(&mut self, commit: Commit, part: &PartStep) -> Commit {
         match part.clone() {
             PartStep::Append { stream, expected, events, close } => {
@@ -154,7 +154,7 @@ impl Past {
         }
     }
 
-    /// An earlier lease; as long as there is none, one that nobody was ever granted.
+    /// An earlier lease; as long as there is none, one that was never granted.
     fn token(&self, which: usize) -> LeaseToken {
         let invented =
             || LeaseToken { item: ItemRef::parse("q", "a").unwrap(), fence: Fence::FIRST };
@@ -199,7 +199,7 @@ impl Past {
         commit.id.is_some() && self.commits.iter().any(|(_, earlier)| earlier.id == commit.id)
     }
 
-    /// Takes note of what a call did.
+    /// Records the effect of a call.
     pub(super) fn note(&mut self, call: &Call, answer: &Answer) {
         match (call, answer) {
             (Call::Commit(commit), Answer::Commit(CommitOutcome::Committed(committed)))
@@ -231,8 +231,7 @@ impl Past {
         for written in &committed.writes {
             self.revisions.extend(written.revision.map(|revision| (written.key.clone(), revision)));
         }
-        // No promise says what the id of an event that was trimmed away is good for, so none is
-        // used again.
+        // No promise covers the id of a trimmed event, so none is used again.
         for trim in &commit.trims {
             self.appends.retain(|done| done.stream != trim.stream || done.first > trim.through);
         }

@@ -1,7 +1,7 @@
-//! Plays calls on a store and takes from the answers what a store is free to choose: which numbers
-//! positions are, where pages end, and which moment of the past a queue has been due since.
+//! The player: runs calls on a store and removes from the answers what a store is free to choose:
+//! the numbers of positions, where pages end, and since which past moment a queue has been due.
 //!
-//! It works through two handles in turn, as two workers would. Leases are asked for through one,
+//! It works through two handles in turn, as two workers would. Leases are requested through one,
 //! because the count of slots for the longest due belongs to a handle.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl<'a> Player<'a> {
         self.handles[0].now().await.expect("the store tells the time")
     }
 
-    /// The answer, or what is wrong with it.
+    /// Returns the answer, or what is wrong with it.
     pub(super) async fn play(&mut self, call: &Call) -> std::result::Result<Answer, String> {
         self.played += 1;
         match self.ask(call).await {
@@ -101,8 +101,8 @@ impl<'a> Player<'a> {
         Ok(Answer::Commit(CommitOutcome::Committed(committed)))
     }
 
-    /// Looks up the positions of the events that a commit has added: each must be past all that
-    /// were given out.
+    /// Looks up the positions of the events that a commit has added: each must be above all earlier
+    /// ones.
     async fn learn_positions(
         &mut self,
         store: &dyn Store,
@@ -131,7 +131,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// The how-manieth event that is.
+    /// The ordinal number of the event at this position.
     fn rank(&self, position: Position) -> std::result::Result<Position, Trouble> {
         match self.positions.binary_search(&position) {
             Ok(at) => Ok(Position::START.plus(at as u64 + 1)),
@@ -159,7 +159,7 @@ impl<'a> Player<'a> {
         Ok(page)
     }
 
-    /// Where the event is that this counts up to; the last one, if there are fewer.
+    /// The position of the event with this ordinal number; of the last one, if there are fewer.
     fn ranked(&self, rank: Position) -> Position {
         let count = usize::try_from(rank.get()).unwrap_or(usize::MAX).min(self.positions.len());
         count.checked_sub(1).map_or(Position::START, |at| self.positions[at])
@@ -212,7 +212,7 @@ impl<'a> Player<'a> {
             Tick::SetForward(duration) => self.subject.set_forward(duration).await,
             Tick::SetBack(duration) => self.subject.set_back(duration).await,
         }
-        // A clock learns what the calendar says when somebody asks it, so both handles are asked.
+        // A clock notices a change of the calendar when it is read, so both handles read it.
         self.handles[1].now().await?;
         let now = self.handles[0].now().await;
         self.subject.sweep().await;

@@ -1,9 +1,9 @@
-//! The contract once more, as simply as it can be said.
+//! The reference model: the contract in its simplest form.
 //!
-//! Written from docs/guarantees.md and the words of the contract, with lists that are searched from
-//! end to end. It shares the contract's data types and none of its decisions: where it and a store
-//! disagree, one of them, or the words, are wrong. It numbers positions from 1 without gaps, which
-//! is one of the ways that the contract allows.
+//! Written from docs/guarantees.md and the documentation of the contract, with lists that are
+//! searched from end to end. It shares the contract's data types and none of its decisions: where
+//! it and a store disagree, one of them, or the documentation, is wrong. It numbers positions from
+//! 1 without gaps, which the contract allows.
 
 mod leases;
 mod log;
@@ -24,13 +24,12 @@ use records::Records;
 
 pub(super) struct Reference {
     now: Timestamp,
-    /// How far the calendar is behind the store's clock, having been set back.
+    /// How far the calendar is behind the store's clock, after it was set back.
     behind: Duration,
     log: Log,
     records: Records,
     leases: Leases,
-    /// Accepted commits that had an id. Histories never ask for one that is old enough to be
-    /// forgotten.
+    /// Accepted commits with an id. Histories never ask for one that is old enough to be forgotten.
     remembered: Vec<(Commit, Committed)>,
 }
 
@@ -47,7 +46,7 @@ impl Reference {
         }
     }
 
-    /// What a store must answer.
+    /// The answer that a store must give.
     pub(super) fn answer(&mut self, call: &Call) -> Answer {
         if makes_no_sense(call) {
             return Answer::Failed(StoreErrorKind::Invalid);
@@ -77,8 +76,8 @@ impl Reference {
         }
     }
 
-    /// The clock follows the calendar forward, and goes on at its own pace when the calendar was
-    /// set back. Then whatever is past its retention leaves.
+    /// The clock follows the calendar forward, and continues at its own pace when the calendar was
+    /// set back. Then everything past its retention is removed.
     fn tick(&mut self, tick: Tick) -> Timestamp {
         match tick {
             Tick::Advance(duration) => self.now = self.now.plus(duration),
@@ -109,9 +108,9 @@ impl Reference {
         if commit.appends.iter().any(|append| self.log.misuses_an_id(append)) {
             return Err(StoreErrorKind::IdempotencyMismatch);
         }
-        let clashes = self.judge(commit);
-        if !clashes.is_empty() {
-            return Ok(CommitOutcome::Conflict(Conflict { clashes }));
+        let violations = self.judge(commit);
+        if !violations.is_empty() {
+            return Ok(CommitOutcome::Conflict(Conflict { violations }));
         }
         let committed = self.write(commit);
         if commit.id.is_some() {
@@ -120,11 +119,11 @@ impl Reference {
         Ok(CommitOutcome::Committed(committed))
     }
 
-    /// Every part that does not hold, in the order of the commit's fields.
+    /// Every violation, in the order of the commit's fields.
     fn judge(&self, commit: &Commit) -> Vec<Violation> {
-        let mut clashes = Vec::new();
+        let mut violations = Vec::new();
         let mut note = |part: Part, reason: Option<ViolationReason>| {
-            clashes.extend(reason.map(|reason| Violation { part, reason }));
+            violations.extend(reason.map(|reason| Violation { part, reason }));
         };
         for (at, append) in commit.appends.iter().enumerate() {
             note(Part::Append(at), self.log.judge_append(append, commit));
@@ -153,7 +152,7 @@ impl Reference {
         for (at, restored) in commit.restores.iter().enumerate() {
             note(Part::Restore(at), self.leases.judge_restore(restored));
         }
-        clashes
+        violations
     }
 
     fn write(&mut self, commit: &Commit) -> Committed {
@@ -181,7 +180,7 @@ fn moment(when: When, now: Timestamp) -> Timestamp {
     }
 }
 
-/// Input that no store should take.
+/// Input that no store should accept.
 fn makes_no_sense(call: &Call) -> bool {
     match call {
         Call::Commit(commit) => commit_makes_no_sense(commit),
@@ -209,7 +208,7 @@ fn commit_makes_no_sense(commit: &Commit) -> bool {
         || twice(commit.restores.iter().map(|restored| &restored.item))
 }
 
-/// Whether something comes twice.
+/// Whether something occurs twice.
 fn twice<T: Ord>(mut names: impl Iterator<Item = T>) -> bool {
     let mut seen = BTreeSet::new();
     !names.all(|name| seen.insert(name))

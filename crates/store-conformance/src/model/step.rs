@@ -1,8 +1,8 @@
-//! What histories are made of, and how they are drawn.
+//! Steps of random histories, and how they are drawn.
 //!
 //! A step names things by their place ("the last lease but one", "the version it is at"), so that
-//! it still means something when the steps before it are taken away. There are few names, so that
-//! steps meet.
+//! it still has a meaning when earlier steps are removed. There are few names, so that steps
+//! interact.
 
 use std::time::Duration;
 
@@ -56,13 +56,13 @@ pub(super) enum PartStep {
     Restore(Box<Item>),
 }
 
-/// What a stream or a record must be like.
+/// The expected state of a stream or a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Expect {
     Anything,
     Nothing,
     Something,
-    /// What it is, as far as history tells.
+    /// The actual state, as far as the history tells.
     Right,
     Exactly(u64),
 }
@@ -77,7 +77,7 @@ pub(super) enum EventStep {
     Altered(usize),
 }
 
-/// Histories, each of which ends with a look at everything.
+/// Histories, each of which ends with reads of everything.
 pub(super) fn history() -> impl Strategy<Value = Vec<Step>> {
     vec(step(), 1..120).prop_map(|mut steps| {
         steps.extend(a_look_at_everything());
@@ -119,9 +119,9 @@ fn feed_start() -> impl Strategy<Value = FeedStart> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         36 => (any::<bool>(), parts()).prop_map(|(under_id, parts)| Step::Commit { under_id, parts }),
-        // Work that is done and told of in one go is what most commits are.
+        // Most commits do some work and report it at the same time.
         8 => part_settle().prop_map(|part| Step::Commit { under_id: true, parts: vec![part] }),
-        // Books are seldom closed by chance.
+        // Closing, trimming and reopening in one commit is rare by chance.
         3 => (stream(), vec(event(), 0..2), 0..4_u64, after_trim()).prop_map(|(stream, events, back, then)| {
             let expected = Expect::Anything;
             let close = PartStep::Append { stream: stream.clone(), expected, events, close: true };
@@ -348,7 +348,7 @@ fn adjustment() -> impl Strategy<Value = Adjustment> {
     ]
 }
 
-/// Few different ones, so that moments meet.
+/// Few different ones, so that moments coincide.
 fn seconds() -> impl Strategy<Value = u64> {
     prop_oneof![1 => Just(0), 20 => prop::sample::select(vec![1, 5, 10, 30])]
 }

@@ -1,4 +1,4 @@
-//! Counts what happened in a run: a run that did nothing is not a pass.
+//! Coverage counts: a run in which nothing happened is not a pass.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ macro_rules! tally {
                 $(self.$name += other.$name;)*
             }
 
-            /// Each count with the least that makes a hundred histories worth something.
+            /// Each count, and the least for a hundred histories.
             fn floors(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
                 [$((stringify!($name), self.$name, $floor)),*].into_iter()
             }
@@ -38,13 +38,13 @@ tally! {
     replayed at least 60 in a hundred,
     /// Commits that used an id for something else.
     mismatched at least 25 in a hundred,
-    /// Calls that made no sense.
+    /// Calls with meaningless input.
     invalid at least 100 in a hundred,
     /// Streams that were trimmed.
     trimmed at least 20 in a hundred,
     /// Leases that were granted.
     leased at least 120 in a hundred,
-    /// Leases that were granted after another ran out.
+    /// Leases that were granted after another expired.
     taken_over at least 20 in a hundred,
     /// Leases that were settled.
     settled at least 70 in a hundred,
@@ -94,7 +94,7 @@ impl Tally {
         }
     }
 
-    /// Complains if too little happened in that many histories.
+    /// Fails if too little happened in this many histories.
     pub(super) fn check_floors(&self, cases: u32) -> Result<(), String> {
         if cases < FEW {
             return Ok(());
@@ -111,11 +111,11 @@ impl Tally {
     }
 }
 
-/// So few histories that chance alone can keep a count at nothing.
+/// With so few histories, a count can be zero by chance.
 const FEW: u32 = 20;
 
-/// What floors are counted for. In fewer histories chance alone can keep a count under its floor,
-/// though not far: of 600 runs of 32, three came to two thirds of one.
+/// The number of histories that the floors are for. In fewer histories a count can be under its
+/// floor by chance, though not far: of 600 runs of 32, three reached two thirds of one.
 const MANY: u32 = 100;
 
 impl fmt::Display for Tally {

@@ -1,4 +1,4 @@
-//! Adding to a counter, in the store, within bounds.
+//! Counters: additions in the store, within bounds.
 
 use tidelock_store::{
     Bounds, Commit, CommitOutcome, ExpectedRevision, Part, Record, RecordWrite, Slot, Store,
@@ -6,7 +6,7 @@ use tidelock_store::{
 };
 
 use crate::case::{World, cases};
-use crate::sample::{at_once, clash, commit, json, key, refused_whole, revision, value};
+use crate::sample::{at_once, commit, json, key, refused_whole, revision, value, violation};
 
 cases! { "records::add":
     "REC-4" a_counter_begins_at_zero,
@@ -21,7 +21,7 @@ cases! { "records::add":
     "REC-4 REC-3" nothing_is_added_to_what_is_no_integer,
     "REC-4" spaces_around_an_integer_do_not_matter,
     "REC-4 REC-1" an_expectation_comes_before_the_bound,
-    "REC-4" of_two_who_take_the_last_unit_one_gets_it,
+    "REC-4" of_two_takers_of_the_last_unit_one_gets_it,
 }
 
 /// Adds to the record "n".
@@ -41,13 +41,13 @@ async fn set(store: &dyn Store, number: i64) {
     .await;
 }
 
-/// An addition that goes past its bounds: nothing is changed.
+/// An addition that exceeds its bounds: nothing changes.
 async fn exceeds(store: &dyn Store, found: i64, delta: i64, within: Bounds) {
     let before = store.get_one(&key("n")).await.unwrap();
     let conflict = refused_whole(store, add(delta, within)).await;
     assert_eq!(
         conflict,
-        clash(Part::Write(0), ViolationReason::Bound { key: key("n"), found, delta, within })
+        violation(Part::Write(0), ViolationReason::Bound { key: key("n"), found, delta, within })
     );
     assert!(conflict.has(ViolationKind::Exceeded));
     assert_eq!(store.get_one(&key("n")).await.unwrap(), before);
@@ -155,7 +155,7 @@ async fn nothing_is_added_to_what_is_no_integer(world: World) {
             value: json(text),
             expires_at: None,
         };
-        assert_eq!(conflict, clash(Part::Write(0), ViolationReason::NotACounter { found }));
+        assert_eq!(conflict, violation(Part::Write(0), ViolationReason::NotACounter { found }));
         assert!(conflict.has(ViolationKind::Unfit));
     }
 }
@@ -175,11 +175,11 @@ async fn an_expectation_comes_before_the_bound(world: World) {
     let conflict = refused_whole(store, Commit::new().write(write)).await;
     assert_eq!(
         conflict,
-        clash(Part::Write(0), ViolationReason::Record { key: key("n"), expected, found })
+        violation(Part::Write(0), ViolationReason::Record { key: key("n"), expected, found })
     );
 }
 
-async fn of_two_who_take_the_last_unit_one_gets_it(world: World) {
+async fn of_two_takers_of_the_last_unit_one_gets_it(world: World) {
     let store = &*world.store;
     set(store, 1).await;
     let take = || add(-1, Bounds::at_least(0));
@@ -188,7 +188,7 @@ async fn of_two_who_take_the_last_unit_one_gets_it(world: World) {
     let within = Bounds::at_least(0);
     assert_eq!(
         refused,
-        [clash(
+        [violation(
             Part::Write(0),
             ViolationReason::Bound { key: key("n"), found: 0, delta: -1, within }
         )]

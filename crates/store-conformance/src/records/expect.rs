@@ -1,4 +1,4 @@
-//! Every expectation against every kind of record, for every change.
+//! Optimistic concurrency: every expectation against every kind of record, for every change.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidelock_store::{
 };
 
 use crate::case::{World, cases};
-use crate::sample::{clash, commit, key, refused_whole, revision, value};
+use crate::sample::{commit, key, refused_whole, revision, value, violation};
 use ExpectedRevision::{Absent, Any, Exists, Revision};
 use ViolationKind::{Gone, Moved, Taken};
 
@@ -19,8 +19,7 @@ cases! { "records::expect":
     "REC-1 REC-5" an_expired_record_meets_any_and_absent,
 }
 
-/// What there is under a key before something is expected of it. Those that were written are at
-/// revision 2.
+/// The record before the change. Those that were written are at revision 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Nothing,
@@ -61,7 +60,7 @@ impl Given {
         }
     }
 
-    /// What a change that is accepted comes to.
+    /// The result of an accepted change.
     fn written(self, key: &RecordKey, change: &Change) -> Written {
         let before = self.slot(key).revision().map_or(0, tidelock_store::Revision::get);
         let counts = self == Self::Live || *change != Change::Delete;
@@ -80,8 +79,8 @@ fn changes() -> [(&'static str, Change); 3] {
     ]
 }
 
-/// Makes each change with each expectation: accepted where there is no kind of clash, refused so
-/// where there is.
+/// Makes each change with each expectation: accepted where there is no kind of violation, refused
+/// so where there is.
 async fn judge(world: &World, given: Given, table: [(ExpectedRevision, Option<ViolationKind>); 6]) {
     let store = &*world.store;
     for (expected, kind) in table {
@@ -101,7 +100,7 @@ async fn judge(world: &World, given: Given, table: [(ExpectedRevision, Option<Vi
             let found = given.slot(&key);
             let reason =
                 ViolationReason::Record { key: key.clone(), expected, found: found.clone() };
-            assert_eq!(conflict, clash(Part::Write(0), reason));
+            assert_eq!(conflict, violation(Part::Write(0), reason));
             assert_eq!(conflict.first().reason.kind(), kind, "{key}");
             assert_eq!(store.get_one(&key).await.unwrap(), found);
         }
@@ -132,7 +131,7 @@ async fn an_expired_record_meets_any_and_absent(world: World) {
     judge(&world, Given::Expired, of_no_record()).await;
 }
 
-/// Not even the revision of the deletion is met: there is no record.
+/// Not even the revision of the deletion matches: there is no record.
 fn of_no_record() -> [(ExpectedRevision, Option<ViolationKind>); 6] {
     [
         (Any, None),

@@ -1,4 +1,4 @@
-//! Records that go away by themselves.
+//! Expiry of records.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ cases! { "records::expiry":
     "REC-5 TIME-1" a_record_expires_at_a_moment,
     "REC-5" a_record_is_gone_at_the_very_moment_of_its_expiry,
     "REC-5" an_expiry_that_has_passed_means_at_once,
-    "REC-5" a_put_sets_the_expiry_anew,
+    "REC-5" a_put_replaces_the_expiry,
     "REC-5" a_put_without_expiry_takes_it_away,
     "REC-5" a_record_made_again_does_not_inherit_an_expiry,
     "REC-4 REC-5" an_addition_sets_the_expiry_of_a_counter_that_it_makes,
@@ -31,7 +31,7 @@ fn put() -> RecordWrite {
     RecordWrite::put(&key("k"), ExpectedRevision::Any, value(7))
 }
 
-/// Writes, and says when that was.
+/// Writes, and returns when that was.
 async fn write(store: &dyn Store, write: RecordWrite) -> Timestamp {
     commit(store, Commit::new().write(write)).await.at
 }
@@ -90,7 +90,7 @@ async fn an_expiry_that_has_passed_means_at_once(world: World) {
     }
 }
 
-async fn a_put_sets_the_expiry_anew(world: World) {
+async fn a_put_replaces_the_expiry(world: World) {
     let store = &*world.store;
     write(store, put().expiring(When::In(A_WHILE))).await;
     world.advance(A_WHILE / 2).await;
@@ -144,7 +144,7 @@ async fn an_addition_leaves_the_expiry_of_a_counter_that_is_there(world: World) 
 
     write(store, put()).await;
     write(store, add().expiring(When::In(A_WHILE))).await;
-    assert_eq!(found(store).await, live(5, 8, None), "one that lives for ever goes on doing so");
+    assert_eq!(found(store).await, live(5, 8, None), "a record without an expiry keeps none");
 }
 
 async fn an_expired_counter_begins_at_zero_with_an_expiry_of_its_own(world: World) {
@@ -157,7 +157,7 @@ async fn an_expired_counter_begins_at_zero_with_an_expiry_of_its_own(world: Worl
     assert_eq!(found(store).await, live(2, 5, Some(done.at.plus(A_WHILE))));
 }
 
-/// More than any sweep would take at once.
+/// More than any sweep removes at once.
 async fn many_records_expire_at_one_moment(world: World) {
     let store = &*world.store;
     let keys: Vec<_> = (0..200).map(|number| key(&format!("k{number}"))).collect();

@@ -1,4 +1,4 @@
-//! Reading records: several at one moment, and by prefix.
+//! Record reads: several at one moment, and by prefix.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How revisions count: through every write, deletion and expiry, and never back.
+//! Revisions: they count through every write, deletion and expiry, and never go back.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidelock_store::{
 };
 
 use crate::case::{World, cases};
-use crate::sample::{clash, commit, everything, json, key, refused_whole, revision, value};
+use crate::sample::{commit, everything, json, key, refused_whole, revision, value, violation};
 
 cases! { "records::revision":
     "REC-2" the_first_revision_is_1_and_each_write_counts,
@@ -24,7 +24,7 @@ cases! { "records::revision":
     "REC-2" one_commit_writes_several_records_in_its_order,
 }
 
-/// Does this to the record "k".
+/// Applies this to the record "k".
 async fn write(store: &dyn Store, write: RecordWrite) -> Written {
     commit(store, Commit::new().write(write)).await.writes.pop().unwrap()
 }
@@ -126,7 +126,7 @@ async fn a_record_deleted_and_made_again_is_not_the_one_that_was_read(world: Wor
     let stale = Commit::new().write(RecordWrite::put(&key("k"), expected, value(8)));
     let conflict = refused_whole(store, stale).await;
     let reason = ViolationReason::Record { key: key("k"), expected, found: live(3, 7) };
-    assert_eq!(conflict, clash(Part::Write(0), reason));
+    assert_eq!(conflict, violation(Part::Write(0), reason));
     assert!(conflict.has(ViolationKind::Moved));
 }
 

@@ -9,21 +9,21 @@ use tokio_postgres::config::SslMode;
 
 use crate::tls::{Mode, Trust, is_server_name};
 
-/// The port of a server for which none is named.
+/// The default port.
 pub(super) const USUAL_PORT: u16 = 5432;
 
-/// A server: its name, where that is if the URL says so, and its port.
+/// A server: host, optional IP address, port.
 pub(super) struct Server {
     /// A name, an address, or the folder of a socket.
     host: String,
-    /// Where to connect to in the name's place.
+    /// The address to connect to instead of resolving the host.
     address: Option<IpAddr>,
     port: u16,
 }
 
 impl Server {
-    /// The servers that these lists name together. One port is for all; a list of addresses without
-    /// hosts is enough.
+    /// Combines the lists of hosts, addresses and ports. One port applies to all; a list of
+    /// addresses without hosts is enough.
     pub(super) fn all(hosts: &[String], addresses: &[IpAddr], ports: &[u16]) -> Result<Vec<Self>> {
         let hosts = match hosts {
             [] => addresses.iter().map(ToString::to_string).collect(),
@@ -38,7 +38,7 @@ impl Server {
         Ok(servers.collect())
     }
 
-    /// How connections to it are protected.
+    /// The TLS mode of connections to it.
     pub(super) fn mode(&self, trust: &Trust) -> Result<Mode> {
         let mode = trust.mode_for(&self.host, self.address);
         if mode == Mode::Disable || is_server_name(&self.host) {
@@ -50,7 +50,7 @@ impl Server {
         )))
     }
 
-    /// What the driver has to know to connect to this server.
+    /// The driver's configuration for this server.
     pub(super) fn config(&self, shared: &Config, mode: Mode) -> Config {
         let mut config = shared.clone();
         config.host(&self.host).port(self.port).ssl_mode(match mode {

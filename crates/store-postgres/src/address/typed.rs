@@ -1,7 +1,7 @@
-//! What a URL says, setting by setting, before it is known whether that is enough for an address.
+//! The settings of a URL, before they are known to be enough for an address.
 //!
-//! The names and units are those of libpq, so that a URL that works elsewhere works here; what has
-//! no meaning here is refused by name.
+//! Names and units are those of libpq, so that a URL that works elsewhere works here. Settings
+//! without a meaning here are refused by name.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::open::PostgresOptions;
 use crate::setting::Setting;
 use crate::tls::{Mode, Trust};
 
-/// How long a connection is silent before the system asks whether the other side is still there.
+/// TCP keepalive: idle time before the first probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// How long the system waits for an answer to that before it asks again.
+/// TCP keepalive: time between two probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// How often it asks before it gives the connection up.
+/// TCP keepalive: probes before the connection is closed.
 const KEEPALIVE_COUNT: u32 = 3;
-/// How long what was sent may go unacknowledged before the connection is given up. A server that
-/// loses power says nothing, and the system's own limit is a quarter of an hour, in which nobody
-/// would look for its successor.
+/// How long sent data may stay unacknowledged before the connection is closed. A server that loses
+/// power sends nothing, and the system's default is a quarter of an hour, during which its
+/// successor would not be tried.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// What a URL says, before it is known whether that is enough.
+/// The settings of a URL.
 pub(super) struct Typed {
     hosts: Vec<String>,
     addresses: Vec<IpAddr>,
     ports: Vec<u16>,
-    /// What is the same for all servers.
+    /// Settings that are the same for all servers.
     config: Config,
     trust: Trust,
 }
@@ -63,7 +63,7 @@ impl Typed {
         if taken { Ok(()) } else { options.set(setting.name, setting.value) }
     }
 
-    /// Which servers there are.
+    /// Takes the settings that name the servers.
     fn take_server(&mut self, setting: Setting<'_>) -> Result<bool> {
         let parts = setting.value.split(',');
         match setting.name {
@@ -79,7 +79,7 @@ impl Typed {
         Ok(true)
     }
 
-    /// Who wants what of a server.
+    /// Takes the settings of the session: user, password, database and the like.
     fn take_session(&mut self, setting: Setting<'_>) -> Result<bool> {
         let (config, value) = (&mut self.config, setting.value);
         match setting.name {
@@ -103,7 +103,7 @@ impl Typed {
         Ok(true)
     }
 
-    /// How long to wait for what, with the names and units of libpq.
+    /// Takes the timeouts, with the names and units of libpq.
     fn take_socket(&mut self, setting: Setting<'_>, options: &mut PostgresOptions) -> Result<bool> {
         let config = &mut self.config;
         match setting.name {
@@ -121,7 +121,7 @@ impl Typed {
         Ok(true)
     }
 
-    /// The address that was meant, on which connecting may take this long.
+    /// Builds the address, with a time limit for connecting.
     pub(super) fn into_address(mut self, connect_timeout: Duration) -> Result<Address> {
         let user = self.user()?;
         let database = self.config.get_dbname().unwrap_or(&user).to_owned();
@@ -130,7 +130,7 @@ impl Typed {
             servers.iter().map(|server| server.mode(&self.trust)).collect::<Result<Vec<_>>>()?;
         let time_for_one_server =
             connect_timeout / u32::try_from(servers.len()).unwrap_or(u32::MAX);
-        // A name may stand for several machines, of which the first may be gone.
+        // A name may resolve to several machines, of which the first may be down.
         self.config.dbname(&database).connect_timeout(time_for_one_server / 2);
         Ok(Address {
             label: label(&servers, &database),
@@ -147,7 +147,7 @@ impl Typed {
     }
 
     fn route(&self, server: &Server, mode: Mode) -> Route {
-        Route { place: server.to_string(), config: server.config(&self.config, mode) }
+        Route { host_port: server.to_string(), config: server.config(&self.config, mode) }
     }
 
     fn user(&self) -> Result<String> {
@@ -165,7 +165,7 @@ fn label(servers: &[Server], database: &str) -> String {
     format!("{}/{database}", places.join(","))
 }
 
-/// The port is not quoted: it is what a password becomes when the host after it was forgotten.
+/// The port is not quoted: a password ends up there when the host after it is missing.
 fn port(text: &str) -> Result<u16> {
     match text.parse() {
         _ if text.is_empty() => Ok(USUAL_PORT),

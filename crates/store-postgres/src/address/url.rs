@@ -1,18 +1,17 @@
-//! A PostgreSQL URL, taken apart into settings:
-//! `postgres://user:password@host:port/database?option=value`.
+//! PostgreSQL URL parser: `postgres://user:password@host:port/database?option=value` to settings.
 //!
-//! The rules are those of libpq, but stricter where it would guess. A `/`, `?` or `@` that was left
-//! bare in a password moves the borders between the parts, and half of the password would be taken
-//! for a host or a database's name and printed. So an `@` may stand only where the host begins, and
-//! no error here quotes the URL.
+//! The rules are those of libpq, but stricter where it would guess. An unescaped `/`, `?` or `@` in
+//! a password moves the borders between the parts, and half of the password would become a host or
+//! a database name and be printed. So an `@` may stand only where the host begins, and no error
+//! here quotes the URL.
 
 use tidelock_store::{Result, StoreError};
 
-/// What every setting of a URL is, decoded.
+/// Decoded settings.
 type Settings = Vec<(String, String)>;
 
-/// Takes a URL apart. The parts before the question mark become the settings `user`, `password`,
-/// `host`, `port` and `dbname`. Every setting comes once.
+/// Splits a URL. The parts before the question mark become the settings `user`, `password`, `host`,
+/// `port` and `dbname`. Every setting occurs once.
 pub(crate) fn settings(url: &str) -> Result<Settings> {
     let url = without_scheme(url)?;
     let (authority, rest) = url.split_at(url.find(['/', '?']).unwrap_or(url.len()));
@@ -50,7 +49,7 @@ fn push_credentials(settings: &mut Settings, credentials: &str) -> Result<()> {
     push(settings, "password", password)
 }
 
-/// Several hosts are separated by commas, each with a port of its own or the usual one.
+/// Several hosts are separated by commas, each with its own port or the default one.
 fn push_hosts(settings: &mut Settings, hosts: &str) -> Result<()> {
     if hosts.is_empty() {
         return Ok(());
@@ -58,7 +57,7 @@ fn push_hosts(settings: &mut Settings, hosts: &str) -> Result<()> {
     let split = hosts.split(',').map(host_and_port).collect::<Result<Vec<_>>>()?;
     let (hosts, ports): (Vec<_>, Vec<_>) = split.into_iter().unzip();
     push(settings, "host", &hosts.join(","))?;
-    // A port that nobody wrote is not said, so that an option may say it.
+    // A port that is not in the URL is left out, so that an option can set it.
     match ports.iter().all(|port| port.is_empty()) {
         true => Ok(()),
         false => push(settings, "port", &ports.join(",")),
@@ -97,7 +96,7 @@ fn push_options(settings: &mut Settings, query: &str) -> Result<()> {
     Ok(())
 }
 
-/// A part before the question mark; one that is empty says nothing.
+/// Adds a part before the question mark, unless it is empty.
 fn push(settings: &mut Settings, name: &str, text: &str) -> Result<()> {
     match text {
         "" => Ok(()),
@@ -115,7 +114,7 @@ fn push_once(settings: &mut Settings, name: &str, value: String) -> Result<()> {
     Ok(())
 }
 
-/// The text with each `%XX` replaced by the byte it stands for. A plus sign stands for itself.
+/// Percent-decodes the text. A plus sign stands for itself.
 fn decoded(what: &str, text: &str) -> Result<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut pieces = text.split('%');
@@ -128,7 +127,7 @@ fn decoded(what: &str, text: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| bad_text(what))
 }
 
-/// NUL is refused, because the protocol ends a text with it.
+/// NUL is refused, because it terminates strings in the protocol.
 fn byte_of_hex(hex: &str) -> Option<u8> {
     let digits = hex.bytes().all(|digit| digit.is_ascii_hexdigit());
     u8::from_str_radix(hex, 16).ok().filter(|byte| digits && *byte != 0)

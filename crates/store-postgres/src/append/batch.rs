@@ -36,16 +36,16 @@ pub(super) struct Batch<'a> {
     names: Vec<&'a str>,
     expected: Vec<i64>,
     counts: Vec<i64>,
-    /// Of each event: which append it belongs to, counted from 1.
+    /// Per event: the append that it belongs to, counted from 1.
     owners: Vec<i32>,
-    /// Of each event: which of its append's it is, counted from 1.
+    /// Per event: its index in its append, counted from 1.
     ordinals: Vec<i64>,
     streams: Vec<&'a str>,
     events: Events<'a>,
     leases: Leases<'a>,
 }
 
-/// Leases that must stand, as columns, sorted by item.
+/// Fencing leases, as columns, sorted by item.
 #[derive(Default)]
 struct Leases<'a> {
     queues: Vec<&'a str>,
@@ -83,7 +83,7 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// For `tidelock.append_many`.
+    /// The parameters of `tidelock.append_many`.
     pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut all: Vec<&(dyn ToSql + Sync)> = vec![
             &self.names,
@@ -102,7 +102,7 @@ impl<'a> Batch<'a> {
         all
     }
 
-    /// For appends of one event each, under no lease.
+    /// The parameters for appends of one event each, without a lease.
     pub(super) fn parameters_of_each(&self) -> [&(dyn ToSql + Sync); 6] {
         let [ids, types, payloads, metadata] = self.events.parameters();
         [&self.names, &self.expected, ids, types, payloads, metadata]

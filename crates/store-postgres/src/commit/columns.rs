@@ -1,5 +1,4 @@
-//! Rows turned into columns: a statement takes one array for each column, however many rows there
-//! are.
+//! Rows as columns: a statement takes one array per column, for any number of rows.
 
 use tidelock_store::{Item, SettleKind, StoredEvent, Timestamp};
 use tokio_postgres::types::ToSql;

@@ -54,15 +54,15 @@ static FIND_COMMITS: Statement = Statement::new(
     ),
     &[Type::UUID_ARRAY],
 );
-/// Read after the streams are locked. Whether a floor was raised since then is looked at once a
-/// stream has been created above it.
+/// Read after the streams are locked. Whether a floor was raised since then is checked after a
+/// stream was created above it.
 static VERSION_FLOORS: Statement = Statement::new(
     "SELECT category, version FROM tidelock.version_floors WHERE category = ANY ($1)",
     &[Type::TEXT_ARRAY],
 );
-/// A row that is not there cannot be locked. Where a commit relies on one's absence without
-/// creating it, an empty one is put there for as long as the transaction lasts, so that nobody else
-/// can create it.
+/// A row that does not exist cannot be locked. Where a commit relies on a row's absence without
+/// creating it, an empty one is inserted for the duration of the transaction, so that no other
+/// transaction can create it.
 static HOLD_STREAMS: Statement = Statement::new(
     "INSERT INTO tidelock.streams (name, version) SELECT name, 0 FROM unnest($1) AS s (name) ORDER BY name
      ON CONFLICT (name) DO NOTHING",
@@ -73,8 +73,8 @@ static HOLD_RECORDS: Statement = Statement::new(
      ON CONFLICT (key) DO NOTHING",
     &[Type::TEXT_ARRAY],
 );
-/// The moment and the floors. Read last, when all locks are held: a batch that waited for one must
-/// not judge by the time before.
+/// The moment and the floors. Read last, when all locks are held: a batch that waited for a lock
+/// must not judge by an earlier time.
 static MOMENT: Statement = Statement::new(
     "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor FROM tidelock.meta",
     &[],
@@ -92,7 +92,7 @@ pub(super) static STATEMENTS: [&Statement; 9] = [
     &MOMENT,
 ];
 
-/// The rows that a batch names, each kind sorted and without repetition.
+/// The rows that a batch names, each kind sorted and without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     streams: Vec<String>,
@@ -106,13 +106,13 @@ pub(super) struct Wanted {
     absent: Absent,
 }
 
-/// What to do about rows that are not there.
+/// How to treat rows that do not exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Absent {
-    /// Nothing: whoever creates one will be told if somebody else was quicker.
+    /// Do nothing: an insert fails if another transaction was first.
     #[default]
     Leave,
-    /// Keep everybody from creating them.
+    /// Keep other transactions from creating them.
     Hold,
 }
 
@@ -157,7 +157,7 @@ impl Wanted {
         Self { queues, keys, ..Self::default() }
     }
 
-    /// Asks for each kind of row there is any of, and for the time.
+    /// Sends the query for each kind of row that is needed, and for the time.
     pub(super) fn ask<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
         let mut sent: Vec<Sent<'a>> = Vec::new();
         let hold = self.absent == Absent::Hold;
@@ -198,7 +198,7 @@ fn may_create(append: &Append) -> bool {
     matches!(append.expected, ExpectedVersion::Any | ExpectedVersion::NoStream)
 }
 
-/// What was found; and, as one commit after the other is judged, what there will be.
+/// The rows as found; and, as the commits are judged in turn, as they will be.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) now: Timestamp,
@@ -209,7 +209,7 @@ pub(super) struct Loaded {
     items: HashMap<ItemRef, Item>,
     events: HashMap<EventId, StoredEvent>,
     commits: HashMap<CommitId, Remembered>,
-    /// Rows that are there already, and so are to be changed and not created.
+    /// Rows that exist, and so are updated instead of inserted.
     there: There,
     held: Held,
     /// How many events the batch has added so far.
@@ -223,7 +223,7 @@ struct There {
     items: HashSet<ItemRef>,
 }
 
-/// Rows that were put there to keep others from creating them.
+/// Placeholder rows that keep others from creating them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Held {
     pub(super) streams: Vec<String>,
@@ -231,7 +231,7 @@ pub(super) struct Held {
 }
 
 impl Loaded {
-    /// Reads the answers to what was asked.
+    /// Reads the answers.
     pub(super) fn read(wanted: &Wanted, answers: &[Vec<Row>]) -> Result<Self> {
         let mut answers = answers.iter();
         let mut next = |asked: bool| answers.next_if(asked);
@@ -277,8 +277,8 @@ impl Loaded {
         &self.held
     }
 
-    /// Whether any of the commits relies on the absence of a row that it does not create, and that
-    /// anybody else could.
+    /// Whether a commit relies on the absence of a row that it does not create, and that another
+    /// transaction could.
     pub(super) fn could_be_created(&self, batch: &[&Commit]) -> bool {
         let guards = batch.iter().flat_map(|commit| &commit.guards);
         let guarded = guards.into_iter().any(|guard| match guard {
@@ -307,7 +307,8 @@ impl Loaded {
         self.items.values()
     }
 
-    /// Lets the next commit of the batch see what this one does, and notes it to be written.
+    /// Makes the effect of this commit visible to the next commit of the batch, and adds it to the
+    /// writes.
     pub(super) fn apply(&mut self, plan: &Plan, writes: &mut Writes) {
         for (name, row) in &plan.streams {
             let there = self.there.streams.contains(name.as_str());
@@ -387,7 +388,7 @@ fn found<K: std::hash::Hash + Eq, V>(
     rows.into_iter().flatten().map(read).collect()
 }
 
-/// The rows that count, and the names of those that only keep others out.
+/// Separates real rows from the names of placeholders.
 fn found_or_held<K: std::hash::Hash + Eq, V>(
     rows: Option<&Vec<Row>>,
     name: usize,
@@ -439,7 +440,7 @@ fn remembered(row: &Row) -> Result<(CommitId, Remembered)> {
     ))
 }
 
-/// Puts revisions that were kept beside a result into it.
+/// Puts revisions that were stored beside a result into it.
 fn revise(committed: &mut Committed, revisions: Option<Vec<i64>>) -> Result<()> {
     for (written, revision) in committed.writes.iter_mut().zip(revisions.into_iter().flatten()) {
         written.revision = Some(Revision::new(revision as u64).map_err(corrupt)?);
@@ -447,7 +448,7 @@ fn revise(committed: &mut Committed, revisions: Option<Vec<i64>>) -> Result<()> 
     Ok(())
 }
 
-/// Takes the next answer only if the question was asked.
+/// Takes the next answer only if its query was sent.
 trait NextIf<'a> {
     fn next_if(&mut self, asked: bool) -> Option<&'a Vec<Row>>;
 }

@@ -1,4 +1,4 @@
-//! What a batch of commits writes, row by row, and the statements that write it.
+//! The writes of a batch of commits, row by row, and the statements that make them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,11 +26,10 @@ static CREATE_STREAMS: Statement = Statement::new(
      SELECT * FROM unnest($1, $2, $3, $4, $5) AS s (name, version, first, closed, forget_at) ORDER BY name",
     STREAM_TYPES,
 );
-/// In a statement of its own after the streams were created: it must see what they may have waited
-/// for.
+/// A separate statement after the streams were created: it must see what they may have waited for.
 static CHECK_FLOORS: Statement =
     Statement::new("SELECT tidelock.check_floors($1, $2)", &[Type::TEXT_ARRAY, Type::INT8_ARRAY]);
-/// The first event that is left is moved by trims alone.
+/// Only trims move the first remaining event.
 static CHANGE_STREAMS: Statement = Statement::new(
     "UPDATE tidelock.streams s SET version = n.version, closed = n.closed, forget_at = n.forget_at
      FROM unnest($1, $2, $3, $4, $5) AS n (name, version, first, closed, forget_at) WHERE s.name = n.name",
@@ -96,7 +95,7 @@ static CREATE_ITEMS: Statement = Statement::new(
     ),
     ITEM_TYPES,
 );
-/// A fence never goes back: whoever judged an item by an older lease than its newest writes
+/// A fence never goes back: a writer that judged an item by an older lease than its newest writes
 /// nothing.
 static CHANGE_ITEMS: Statement = Statement::new(
     concat!(
@@ -111,7 +110,7 @@ static CHANGE_ITEMS: Statement = Statement::new(
     ),
     ITEM_TYPES,
 );
-/// After all row locks, and in a statement of its own before any position is drawn.
+/// After all row locks, and in a separate statement before any position is drawn.
 static TAKE_TICKET: Statement = Statement::new(
     "SELECT tidelock.take_ticket(l.last) FROM (SELECT pg_sequence_last_value('tidelock.positions') AS last) l",
     &[],
@@ -135,13 +134,13 @@ static ADD_EVENTS: Statement = Statement::new(
         Type::TEXT_ARRAY,
     ],
 );
-/// A row under that id is one that has been forgotten, or else somebody else's that was not there a
+/// A row under that id is either past its retention, or another transaction's that was not there a
 /// moment ago: then the insert is refused like any other.
 static FORGET: Statement = Statement::new(
     concat!("DELETE FROM tidelock.commits c WHERE c.id = ANY ($1) AND ", forget_at!(), " <= $2"),
     &[Type::UUID_ARRAY, Type::INT8],
 );
-/// The events that each of the commits mentions are in `$4`, from one place to another.
+/// The events that each of the commits mentions are in `$4`, as ranges.
 static REMEMBER: Statement = Statement::new(
     "INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at, forget_at)
      SELECT n.id, n.fingerprint, n.committed, e.positions, coalesce(e.recorded_at, $7), n.forget_at
@@ -168,8 +167,7 @@ static TRIM: Statement = Statement::new(
     "SELECT tidelock.trim(n.name, n.through) FROM unnest($1, $2) AS n (name, through)",
     &[Type::TEXT_ARRAY, Type::INT8_ARRAY],
 );
-/// Writes something, so that the commit waits for the disk, and for the standbys that it has to
-/// wait for.
+/// Writes something, so that the commit waits for the disk, and for its synchronous standbys.
 static CONFIRM: Statement = Statement::new(
     "UPDATE tidelock.meta SET clock = greatest(clock, tidelock.calendar() + shift)",
     &[],
@@ -196,7 +194,7 @@ pub(super) static STATEMENTS: [&Statement; 15] = [
     &LET_GO,
 ];
 
-/// Rows to write. Of a row that several commits of the batch write, the last state is kept.
+/// Rows to write. If several commits of the batch write a row, the last state is kept.
 #[derive(Debug)]
 pub(super) struct Writes {
     pub(super) now: Timestamp,
@@ -205,13 +203,13 @@ pub(super) struct Writes {
     events: Vec<StoredEvent>,
     trims: Vec<(StreamName, Version)>,
     commits: BTreeMap<CommitId, Remembered>,
-    /// The floors above which new streams were put.
+    /// The floors above which new streams were created.
     floors: BTreeMap<StreamName, u64>,
     confirm: bool,
     held: Held,
 }
 
-/// Rows that are created, or rows that are changed.
+/// Rows to insert, or rows to update.
 #[derive(Debug, Default)]
 struct Tables {
     streams: BTreeMap<StreamName, StreamRow>,
@@ -238,7 +236,7 @@ impl Writes {
         self.tables(there).streams.insert(name.clone(), row);
     }
 
-    /// Makes sure that this is still the floor above which the stream has to be created.
+    /// Checks that this is still the floor above which the stream is created.
     pub(super) fn check_floor(&mut self, name: &StreamName, floor: u64) {
         self.floors.insert(name.clone(), floor);
     }
@@ -263,9 +261,9 @@ impl Writes {
         self.commits.insert(id, remembered.clone());
     }
 
-    /// A commit is about to be acknowledged. If all of it was there before (from a try whose answer
-    /// was lost, perhaps because it could not wait for its standby), that must be as durable as
-    /// anything new.
+    /// A commit is about to be acknowledged. If all of it existed before (from an attempt whose
+    /// answer was lost, perhaps because it could not wait for its standby), that must be as durable
+    /// as anything new.
     pub(super) fn confirm(&mut self) {
         self.confirm = true;
     }
@@ -289,7 +287,7 @@ impl Writes {
     /// Sends everything, in the order in which all writers of this store write.
     pub(super) fn send<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
         let mut sent = Vec::new();
-        self.let_go(session, &mut sent);
+        self.release_placeholders(session, &mut sent);
         put_streams(session, &CREATE_STREAMS, &self.new.streams, &mut sent);
         self.check_floors(session, &mut sent);
         put_streams(session, &CHANGE_STREAMS, &self.old.streams, &mut sent);
@@ -307,9 +305,9 @@ impl Writes {
         sent
     }
 
-    /// Takes away the rows that keep others out. Until the transaction ends they keep them out all
-    /// the same, and what is to be there is created in their place.
-    fn let_go<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
+    /// Removes the placeholder rows. They keep other transactions out until the end of the
+    /// transaction, and new rows are created in their place.
+    fn release_placeholders<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
         let Held { streams, records } = &self.held;
         if !(streams.is_empty() && records.is_empty()) {
             sent.push(Box::pin(async move { session.query(&LET_GO, &[streams, records]).await }));
@@ -325,7 +323,7 @@ impl Writes {
         sent.push(Box::pin(async move { session.query(&CHECK_FLOORS, &[&names, &floors]).await }));
     }
 
-    /// Where the new events came to lie.
+    /// The positions of the new events.
     pub(super) fn placed(&self, answers: &[Vec<Row>]) -> Result<Placed> {
         if self.events.is_empty() {
             return Ok(Placed { positions: Vec::new(), at: self.now });
@@ -360,7 +358,7 @@ impl Writes {
         let trimmed = names.clone();
         sent.push(Box::pin(async move { session.query(&CLOSE_FOR_TRIM, &[&trimmed]).await }));
         sent.push(Box::pin(async move { session.query(&TRIM, &[&names, &through]).await }));
-        // Some of them are to be open in the end.
+        // Some of them are open in the end.
         put_streams(session, &CHANGE_STREAMS, &self.new.streams, sent);
         put_streams(session, &CHANGE_STREAMS, &self.old.streams, sent);
     }
@@ -379,24 +377,24 @@ impl Writes {
         if self.commits.is_empty() {
             return;
         }
-        let memory = Memory::of(self);
+        let memory = RememberColumns::of(self);
         sent.push(Box::pin(async move { session.query(&REMEMBER, &memory.parameters()).await }));
     }
 
-    /// The id of the event that was counted so.
+    /// The id of the event with this number.
     fn event_id(&self, nth: u64) -> Option<Uuid> {
         let event = self.events.get(usize::try_from(nth).ok()?.checked_sub(1)?)?;
         Some(Uuid::from_bytes(*event.id.as_bytes()))
     }
 }
 
-/// Commits to be remembered, as columns.
+/// Commits to remember, as columns.
 #[derive(Debug, Default)]
-struct Memory {
+struct RememberColumns {
     ids: Vec<Uuid>,
     fingerprints: Vec<Uuid>,
     committed: Vec<String>,
-    /// The new events whose positions the results mention, one commit's after the other's.
+    /// The new events whose positions the results mention, one commit after the other.
     mentions: Vec<Uuid>,
     mentions_from: Vec<i32>,
     mentions_to: Vec<i32>,
@@ -404,12 +402,12 @@ struct Memory {
     forget_at: Vec<i64>,
 }
 
-impl Memory {
+impl RememberColumns {
     fn of(writes: &Writes) -> Self {
         let mut memory = Self { now: writes.now.micros(), ..Self::default() };
         for (id, remembered) in &writes.commits {
             let mut committed = remembered.committed.clone();
-            let mentioned = count_anew(&mut committed);
+            let mentioned = renumber(&mut committed);
             memory.ids.push(Uuid::from_bytes(*id.as_bytes()));
             memory.fingerprints.push(Uuid::from_bytes(remembered.fingerprint));
             memory
@@ -437,16 +435,16 @@ impl Memory {
     }
 }
 
-/// Counts the provisional positions in a result by themselves, from 1 and in their order; gives
-/// what they were, of the whole batch. They need not be the commit's own: it may send again what an
-/// earlier one of the batch has just appended.
-fn count_anew(committed: &mut Committed) -> Vec<u64> {
+/// Renumbers the provisional positions of a result from 1, in their order; returns their numbers in
+/// the batch. They need not be the commit's own: it may repeat what an earlier commit of the batch
+/// has just appended.
+fn renumber(committed: &mut Committed) -> Vec<u64> {
     let positions = committed.appends.iter().filter_map(|appended| appended.positions);
     let mentioned: BTreeSet<u64> =
         positions.flat_map(|(first, last)| [first, last]).filter_map(ordinal).collect();
     let mentioned: Vec<u64> = mentioned.into_iter().collect();
-    let anew = |nth| Ok(provisional(mentioned.partition_point(|known| *known <= nth) as u64));
-    replace_provisional(committed, anew).expect("every number has a place");
+    let renumbered = |nth| Ok(provisional(mentioned.partition_point(|known| *known <= nth) as u64));
+    replace_provisional(committed, renumbered).expect("every number has a place");
     mentioned
 }
 

@@ -1,25 +1,25 @@
-//! The commits that wait their turn, and what of them goes to the server next.
+//! The commit queue, and the selection of the next batch.
 //!
-//! Whether more may come is decided here too, under the same lock: nobody can join a queue that is
-//! not served any more.
+//! Whether the queue is open is decided here too, under the same lock: no commit can join a queue
+//! that is no longer served.
 
 use std::collections::VecDeque;
 
 use tidelock_store::{Commit, CommitOutcome, Result};
 use tokio::sync::oneshot;
 
-/// How many commits travel together at most.
+/// The most commits per batch.
 const BATCH: usize = 256;
 
-/// How much travels together, unless a single commit is more: in events, or parts of commits that
+/// The most load per batch, unless a single commit is more: in events, or in parts of commits that
 /// are none.
 const LOAD: usize = 160;
 
-/// How many bytes of JSON travel together, unless a single commit has more.
+/// The most bytes of JSON per batch, unless a single commit has more.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// In a queue shorter than this nobody looks for those who have given up.
-const SHORT: usize = 256;
+/// A shorter queue is not searched for abandoned commits.
+const LEAST_TO_TIDY: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -27,28 +27,28 @@ pub(super) struct Queue {
     /// Of all jobs together.
     load: usize,
     closed: bool,
-    /// How long the queue may get before those are thrown out who have given up.
+    /// The length at which abandoned commits are removed.
     tidy_at: usize,
 }
 
-/// A commit that waits its turn.
+/// A queued commit.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) commit: Commit,
-    /// It was refused on the short way.
+    /// It was refused on the fast path.
     pub(super) refused: bool,
     pub(super) reply: oneshot::Sender<Result<CommitOutcome>>,
     bytes: usize,
     load: usize,
 }
 
-/// What there is to do for whoever serves the queue.
+/// The next action of a lane's task.
 #[derive(Debug)]
 pub(super) enum Next {
     Batch(Vec<Job>),
-    /// To wait until more has come.
+    /// Wait for more.
     Wait,
-    /// Nothing, ever.
+    /// End: the queue is closed and empty.
     End,
 }
 
@@ -59,7 +59,7 @@ impl Job {
         reply: oneshot::Sender<Result<CommitOutcome>>,
     ) -> Self {
         let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
-        // A new record takes the server about a third of the time that an event does.
+        // A new record takes the server about a third of the time of an event.
         let others = commit.parts() - commit.writes.len() / 2;
         Self { bytes: commit.bytes(), load: events.max(others), commit, refused, reply }
     }
@@ -71,7 +71,7 @@ impl Job {
 
 impl Default for Queue {
     fn default() -> Self {
-        Self { jobs: VecDeque::new(), load: 0, closed: false, tidy_at: SHORT }
+        Self { jobs: VecDeque::new(), load: 0, closed: false, tidy_at: LEAST_TO_TIDY }
     }
 }
 
@@ -80,30 +80,30 @@ impl Queue {
         self.jobs.len()
     }
 
-    /// Whether nobody waits, and somebody may come.
+    /// Whether the queue is empty and open.
     pub(super) fn is_free(&self) -> bool {
         self.jobs.is_empty() && !self.closed
     }
 
-    /// Takes nothing more. What is there is still served.
+    /// Accepts no more commits. Queued ones are still served.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Gives how much is queued now; nothing if it is closed.
+    /// Returns the load that is queued now; none if the queue is closed.
     pub(super) fn push(&mut self, job: Job) -> Option<usize> {
         if self.closed {
             return None;
         }
         if self.jobs.len() >= self.tidy_at {
-            self.throw_out_abandoned();
+            self.drop_abandoned();
         }
         self.load += job.load;
         self.jobs.push_back(job);
         Some(self.load)
     }
 
-    /// What is to be done by somebody for whom it takes so much to begin.
+    /// The next action for a lane with this least load.
     pub(super) fn next(&mut self, least: usize) -> Next {
         let batch = self.take(least);
         match (batch.is_empty(), self.closed) {
@@ -113,12 +113,12 @@ impl Queue {
         }
     }
 
-    /// While the server does not answer, callers who give up and come again would fill the memory
-    /// with what nobody waits for.
-    fn throw_out_abandoned(&mut self) {
+    /// While the server does not answer, callers that give up and retry would fill the memory with
+    /// abandoned commits.
+    fn drop_abandoned(&mut self) {
         self.jobs.retain(|job| !job.is_abandoned());
         self.load = self.jobs.iter().map(|job| job.load).sum();
-        self.tidy_at = (2 * self.jobs.len()).max(SHORT);
+        self.tidy_at = (2 * self.jobs.len()).max(LEAST_TO_TIDY);
     }
 
     fn pop(&mut self) -> Option<Job> {
@@ -127,20 +127,20 @@ impl Queue {
         Some(job)
     }
 
-    /// Takes what may travel together, if it is enough. Nobody waits for an answer to what was
-    /// abandoned, so that stays behind.
+    /// Takes a batch, if there is enough load. Abandoned commits are dropped.
     fn take(&mut self, least: usize) -> Vec<Job> {
         let (mut batch, mut bytes, mut load) = (Vec::new(), 0, 0);
         if self.load < least {
             return batch;
         }
         while let Some(job) = self.jobs.front() {
-            // A trim lets event ids be used again, which the others of its batch could not know.
-            let alone = !job.commit.trims.is_empty();
+            // A trim makes event ids available again, which the other commits of its batch could
+            // not know.
+            let own_batch = !job.commit.trims.is_empty();
             let full = batch.len() == BATCH
                 || bytes + job.bytes > BATCH_BYTES
                 || load + job.load > LOAD
-                || alone;
+                || own_batch;
             if full && !batch.is_empty() {
                 break;
             }
@@ -151,7 +151,7 @@ impl Queue {
             bytes += job.bytes;
             load += job.load;
             batch.push(job);
-            if alone {
+            if own_batch {
                 break;
             }
         }
@@ -191,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn those_who_have_given_up_do_not_pile_up() {
+    fn abandoned_commits_do_not_pile_up() {
         let mut queue = Queue::default();
         let waiting = push(&mut queue, 1);
         for _ in 0..100_000 {
             drop(push(&mut queue, 1));
-            assert!(queue.len() <= SHORT);
+            assert!(queue.len() <= LEAST_TO_TIDY);
         }
         assert_eq!(calls(queue.next(1)), 1);
         assert_eq!((queue.len(), queue.load), (0, 0));
@@ -204,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_are_kept_however_many_they_are() {
+    fn waiting_commits_are_kept_however_many_there_are() {
         let mut queue = Queue::default();
-        let waiting: Vec<Answer> = (0..10 * SHORT).map(|_| push(&mut queue, 1)).collect();
+        let waiting: Vec<Answer> = (0..10 * LEAST_TO_TIDY).map(|_| push(&mut queue, 1)).collect();
         let served: usize = std::iter::from_fn(|| match queue.next(1) {
             Next::Batch(batch) => Some(batch.len()),
             _ => None,
@@ -215,9 +215,9 @@ mod tests {
         assert_eq!(served, waiting.len());
     }
 
-    /// The one who closes and the one who commits meet at any moment: it is served, or it is told.
+    /// A close and a commit can meet at any moment: the commit is served, or fails.
     #[test]
-    fn whoever_comes_before_the_end_is_served_and_whoever_comes_after_it_is_told() {
+    fn a_commit_before_the_close_is_served_and_one_after_it_fails() {
         let mut queue = Queue::default();
         let early = push(&mut queue, 1);
         queue.close();

@@ -1,4 +1,4 @@
-//! Takes items, and says which of them it got.
+//! Grants leases on candidates, and returns which it got.
 
 use tidelock_store::{ItemKey, Lease, LeaseRequest, Result, StoreError, Timestamp};
 use tokio_postgres::Row;
@@ -9,11 +9,11 @@ use crate::error::{commit_failed, failed};
 use crate::session::Session;
 use crate::statement::Statement;
 
-/// Locks no more than it takes: the lock is asked for in the order of the candidates, until there
-/// are enough. A row that changed since it was looked at is judged anew, as it is now.
+/// Locks no more than it takes: locks are acquired in the order of the candidates, until there are
+/// enough. A row that changed since it was read is judged again, as it is now.
 ///
-/// Whether it is ready is asked in a way that the index of what is ready cannot answer. A planner
-/// that finds that index small would look up each key by it, and walk through all of it for each.
+/// The readiness check is written so that the index of ready items cannot answer it. A planner that
+/// finds that index small would look up each key in it, and scan all of it for each.
 pub(super) static GRANT: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (
@@ -35,7 +35,7 @@ pub(super) static GRANT: Statement = Statement::new(
     &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8, Type::TEXT, Type::INT8],
 );
 
-/// Takes as many as are wanted; nothing if others were quicker with all of them.
+/// Takes as many as are wanted; none if other sessions took all of them.
 pub(super) async fn grant(
     session: &Session,
     request: &LeaseRequest,

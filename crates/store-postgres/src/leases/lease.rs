@@ -1,4 +1,4 @@
-//! One call that asks for leases: look, choose, take, and say when to come back.
+//! A lease call: scan, select, grant, and compute the next due time.
 
 use std::collections::HashSet;
 
@@ -12,19 +12,19 @@ use crate::error::failed;
 use crate::lazy_connection::LazyConnection;
 use crate::session::Session;
 
-/// How often to look again when others have taken everything that was looked at.
+/// How often to scan again when other sessions have taken everything that was found.
 const TRIES: usize = 5;
 
-/// Begins where there was something before, and looks at the whole if nothing came of that.
+/// Starts at the scan hints, and scans from the beginning if that found nothing.
 pub(crate) async fn lease(
-    link: &LazyConnection,
+    connection: &LazyConnection,
     request: &LeaseRequest,
-    turns: &FairShare,
-    fronts: &ScanHints,
+    fair_share: &FairShare,
+    hints: &ScanHints,
 ) -> Result<Leased> {
-    let session = &*link.session().await?;
-    let call = Call { session, request, turns, fronts };
-    match call.by_fronts().await? {
+    let session = &*connection.session().await?;
+    let call = Call { session, request, fair_share, hints };
+    match call.by_hints().await? {
         Some(leased) => Ok(leased),
         None => call.by_whole().await,
     }
@@ -33,11 +33,11 @@ pub(crate) async fn lease(
 struct Call<'a> {
     session: &'a Session,
     request: &'a LeaseRequest,
-    turns: &'a FairShare,
-    fronts: &'a ScanHints,
+    fair_share: &'a FairShare,
+    hints: &'a ScanHints,
 }
 
-/// What was taken, and when.
+/// The leases, and when they were granted.
 struct Taken {
     at: Timestamp,
     leases: Vec<Lease>,
@@ -50,13 +50,13 @@ impl Taken {
 }
 
 impl Call<'_> {
-    /// Nothing, if nothing was taken: that alone does not say that there is nothing.
-    async fn by_fronts(&self) -> Result<Option<Leased>> {
-        let Some(recalled) = self.fronts.recall(self.request) else { return Ok(None) };
-        let look = scan::from(self.session, self.request, &recalled.fronts).await?;
-        self.fronts.advance(self.request, &recalled, &look);
-        let Some(taken) = self.take(&look).await? else { return Ok(None) };
-        let next_due = self.left(&look, &taken).unwrap_or_else(|| {
+    /// None if nothing was taken: that does not prove that nothing is ready.
+    async fn by_hints(&self) -> Result<Option<Leased>> {
+        let Some(recalled) = self.hints.recall(self.request) else { return Ok(None) };
+        let found = scan::from(self.session, self.request, &recalled.hints).await?;
+        self.hints.advance(self.request, &recalled, &found);
+        let Some(taken) = self.take(&found).await? else { return Ok(None) };
+        let next_due = self.left(&found, &taken).unwrap_or_else(|| {
             let deadlines = taken.leases.iter().map(|lease| lease.deadline);
             deadlines.fold(recalled.next_due(taken.at), Timestamp::min)
         });
@@ -65,71 +65,72 @@ impl Call<'_> {
 
     async fn by_whole(&self) -> Result<Leased> {
         for _ in 0..TRIES {
-            let look = scan::whole(self.session, self.request, self.fronts).await?;
-            if look.ready.is_empty() {
-                return self.nothing(&look);
+            let found = scan::whole(self.session, self.request, self.hints).await?;
+            if found.ready.is_empty() {
+                return self.nothing(&found);
             }
-            if let Some(leased) = self.take_and_look_on(&look).await? {
-                self.fronts.remember(self.request, &look, leased.next_due);
+            if let Some(leased) = self.take_and_find_next(&found).await? {
+                self.hints.remember(self.request, &found, leased.next_due);
                 return Ok(leased);
             }
-            if look.ready.len() < self.request.limit + SPARE {
-                // Others are taking the little there is at this very moment.
+            if found.ready.len() < self.request.limit + SPARE {
+                // Other sessions are taking the few ready items at this moment.
                 break;
             }
         }
-        self.nothing(&scan::whole(self.session, self.request, self.fronts).await?)
+        self.nothing(&scan::whole(self.session, self.request, self.hints).await?)
     }
 
-    fn nothing(&self, look: &Scan) -> Result<Leased> {
-        let next_due = look.next_due()?;
-        self.fronts.remember(self.request, look, next_due);
-        Ok(Leased { at: look.now, leases: Vec::new(), next_due })
+    fn nothing(&self, found: &Scan) -> Result<Leased> {
+        let next_due = found.next_due()?;
+        self.hints.remember(self.request, found, next_due);
+        Ok(Leased { at: found.now, leases: Vec::new(), next_due })
     }
 
-    /// Takes, and finds out when there will be more. Unless more is ready already, the second
-    /// question is sent along with the first.
-    async fn take_and_look_on(&self, look: &Scan) -> Result<Option<Leased>> {
-        if look.ready.len() > self.request.limit {
-            let Some(taken) = self.take(look).await? else { return Ok(None) };
-            let next_due = match self.left(look, &taken) {
+    /// Grants leases, and finds out when more will be due. Unless more is ready already, the second
+    /// query is pipelined with the first.
+    async fn take_and_find_next(&self, found: &Scan) -> Result<Option<Leased>> {
+        if found.ready.len() > self.request.limit {
+            let Some(taken) = self.take(found).await? else { return Ok(None) };
+            let next_due = match self.left(found, &taken) {
                 Some(left) => Some(left),
-                None => self.next_due(look).await?,
+                None => self.next_due(found).await?,
             };
             return Ok(Some(taken.leased(next_due)));
         }
-        // What is prepared on the way would let the second question overtake the first.
+        // A statement that is prepared on the way would let the second query overtake the first.
         self.session.prepare_all(&[&GRANT, &NEXT_DUE]).await.map_err(failed)?;
-        let (taken, next_due) = tokio::join!(self.take(look), self.next_due(look));
+        let (taken, next_due) = tokio::join!(self.take(found), self.next_due(found));
         let Some(taken) = taken? else { return Ok(None) };
         Ok(Some(taken.leased(next_due?)))
     }
 
-    async fn next_due(&self, look: &Scan) -> Result<Option<Timestamp>> {
-        scan::next_due(self.session, self.request, &look.fronts).await
+    async fn next_due(&self, found: &Scan) -> Result<Option<Timestamp>> {
+        scan::next_due(self.session, self.request, &found.hints).await
     }
 
-    /// Takes as many as are wanted; nothing if others were quicker with all of them.
-    async fn take(&self, look: &Scan) -> Result<Option<Taken>> {
-        if look.ready.is_empty() {
+    /// Takes as many as are wanted; none if other sessions took all of them.
+    async fn take(&self, found: &Scan) -> Result<Option<Taken>> {
+        if found.ready.is_empty() {
             return Ok(None);
         }
-        let order = self.turns.order(self.request, look.ready.clone(), self.request.limit + SPARE);
+        let order =
+            self.fair_share.order(self.request, found.ready.clone(), self.request.limit + SPARE);
         let Some((at, leases)) = grant(self.session, self.request, &order).await? else {
             return Ok(None);
         };
-        self.turns.count(self.request, leases.len());
+        self.fair_share.count(self.request, leases.len());
         Ok(Some(Taken { at, leases }))
     }
 
-    /// Since when the longest of those has been ready that were seen and not wanted. Nothing, if
-    /// there were none, or if others have taken some: then nobody knows what became of the rest.
-    fn left(&self, look: &Scan, taken: &Taken) -> Option<Timestamp> {
+    /// Since when the oldest item that was seen and not wanted has been ready. None if there was
+    /// none, or if other sessions took some: then the state of the rest is unknown.
+    fn left(&self, found: &Scan, taken: &Taken) -> Option<Timestamp> {
         if taken.leases.len() < self.request.limit {
             return None;
         }
         let gone: HashSet<&ItemKey> = taken.leases.iter().map(|lease| &lease.item.key).collect();
-        let left = look.ready.iter().filter(|candidate| !gone.contains(&candidate.key));
+        let left = found.ready.iter().filter(|candidate| !gone.contains(&candidate.key));
         left.map(|candidate| candidate.ready_at).min()
     }
 }

@@ -1,8 +1,8 @@
-//! Looks at what is ready, without locks.
+//! Scans of ready items, without locks.
 //!
-//! A whole look begins at the very front of the index; it finds the lanes and priorities one by
-//! one, and in each its first item. Another look begins where something was found before. Neither
-//! ever comes to what is idle: that is not in the index.
+//! A full scan begins at the front of the index; it finds the lanes and priorities one by one, and
+//! in each its first item. A hinted scan begins where something was found before. Neither reads
+//! idle items: they are not in the index.
 
 use tidelock_store::plan::Candidate;
 use tidelock_store::{ItemKey, LaneName, LeaseRequest, Priority, Result, StoreError, Timestamp};
@@ -15,12 +15,11 @@ use crate::log::{moment, text};
 use crate::session::Session;
 use crate::statement::{Statement, now};
 
-/// How many items to look at beyond those that are wanted, because others may be taking the same
-/// ones.
+/// Items to read beyond those that are wanted, because other sessions may be taking the same ones.
 pub(super) const SPARE: usize = 32;
 
-/// The lanes and priorities in which anything is or will be ready, with the first moment of each:
-/// one look into the index for each, however many items are in it.
+/// The lanes and priorities with anything ready, now or later, with the first moment of each: one
+/// index lookup for each, however many items it has.
 macro_rules! lanes {
     ($first:expr, $next:expr) => {
         concat!(
@@ -38,8 +37,8 @@ macro_rules! lanes {
     };
 }
 
-/// What is ready, so many of each lane and priority; each of these, also when nothing in it is
-/// ready; and the moment.
+/// Ready items, up to a number per lane and priority; each lane and priority, even if nothing in it
+/// is ready; and the moment.
 macro_rules! ready {
     ($lanes:expr) => {
         concat!(
@@ -83,32 +82,32 @@ pub(super) static NEXT_DUE: Statement = Statement::new(
 static DEAD_ROWS: Statement =
     Statement::new("SELECT pg_stat_get_dead_tuples('tidelock.items'::regclass)", &[]);
 
-/// What a look has found.
+/// The result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
-    /// The moment of it.
+    /// The moment of the scan.
     pub(super) now: Timestamp,
-    /// Each lane and priority that it came by.
-    pub(super) fronts: Vec<ScanHint>,
-    /// What is ready; of each lane and priority no more than could be wanted.
+    /// Each lane and priority that it passed.
+    pub(super) hints: Vec<ScanHint>,
+    /// Ready items; per lane and priority no more than could be wanted.
     pub(super) ready: Vec<Candidate>,
 }
 
 impl Scan {
-    /// When there will be something, after a look at the whole that has found nothing ready.
+    /// When something will be ready, after a full scan that found nothing.
     pub(super) fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.fronts.iter().map(|front| front.first).min().map(Timestamp::from_micros).transpose()
+        self.hints.iter().map(|hint| hint.first).min().map(Timestamp::from_micros).transpose()
     }
 }
 
-/// Looks at the whole. From time to time it asks how much of it is dead, too.
+/// Scans from the beginning. From time to time it also asks for the number of dead rows.
 pub(super) async fn whole(
     session: &Session,
     request: &LeaseRequest,
-    fronts: &ScanHints,
+    hints: &ScanHints,
 ) -> Result<Scan> {
-    let (looked, ()) = tokio::join!(ask_whole(session, request), count_dead(session, fronts));
-    read(&looked.map_err(failed)?)
+    let (rows, ()) = tokio::join!(ask_whole(session, request), count_dead(session, hints));
+    read(&rows.map_err(failed)?)
 }
 
 async fn ask_whole(
@@ -122,22 +121,22 @@ async fn ask_whole(
     }
 }
 
-/// A server that does not tell is looked at as if nothing were dead.
-async fn count_dead(session: &Session, fronts: &ScanHints) {
-    if fronts.wants_count() {
+/// If the server does not tell, no row is assumed dead.
+async fn count_dead(session: &Session, hints: &ScanHints) {
+    if hints.wants_count() {
         let rows = session.query(&DEAD_ROWS, &[]).await.unwrap_or_default();
         let dead: Option<i64> = rows.first().and_then(|row| row.try_get(0).ok());
-        fronts.counted(dead.unwrap_or_default().unsigned_abs());
+        hints.counted(dead.unwrap_or_default().unsigned_abs());
     }
 }
 
-/// Looks at what is ready from here on.
+/// Scans from the hints on.
 pub(super) async fn from(
     session: &Session,
     request: &LeaseRequest,
-    fronts: &[ScanHint],
+    hints: &[ScanHint],
 ) -> Result<Scan> {
-    let (lanes, priorities, firsts) = columns(fronts);
+    let (lanes, priorities, firsts) = columns(hints);
     let rows = session
         .query(
             &FROM_FRONTS,
@@ -147,13 +146,13 @@ pub(super) async fn from(
     read(&rows.map_err(failed)?)
 }
 
-/// When anything will be ready next, if nothing is before these.
+/// When anything will be ready next, if nothing is before the hints.
 pub(super) async fn next_due(
     session: &Session,
     request: &LeaseRequest,
-    fronts: &[ScanHint],
+    hints: &[ScanHint],
 ) -> Result<Option<Timestamp>> {
-    let (lanes, priorities, firsts) = columns(fronts);
+    let (lanes, priorities, firsts) = columns(hints);
     let rows =
         session.query(&NEXT_DUE, &[&request.queue.as_str(), &lanes, &priorities, &firsts]).await;
     rows.map_err(failed)?.first().map_or(Ok(None), |row| moment(row, 0))
@@ -163,40 +162,39 @@ fn most(request: &LeaseRequest) -> i64 {
     (request.limit + SPARE) as i64
 }
 
-fn columns(fronts: &[ScanHint]) -> (Vec<&str>, Vec<i16>, Vec<i64>) {
-    let lanes = fronts.iter().map(|front| front.lane.as_str()).collect();
-    let priorities = fronts.iter().map(|front| front.priority.get()).collect();
-    (lanes, priorities, fronts.iter().map(|front| front.first).collect())
+fn columns(hints: &[ScanHint]) -> (Vec<&str>, Vec<i16>, Vec<i64>) {
+    let lanes = hints.iter().map(|hint| hint.lane.as_str()).collect();
+    let priorities = hints.iter().map(|hint| hint.priority.get()).collect();
+    (lanes, priorities, hints.iter().map(|hint| hint.first).collect())
 }
 
 fn read(rows: &[Row]) -> Result<Scan> {
     let now =
         rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let now = Timestamp::from_micros(now.try_get(0).map_err(failed)?)?;
-    let mut look = Scan { now, fronts: Vec::new(), ready: Vec::new() };
+    let mut scan = Scan { now, hints: Vec::new(), ready: Vec::new() };
     for row in rows {
-        // One row without a lane: there is none.
+        // One row without a lane means that there is none.
         if row.try_get::<_, Option<&str>>(1).map_err(failed)?.is_some() {
-            add(&mut look, row).map_err(corrupt)?;
+            add(&mut scan, row).map_err(corrupt)?;
         }
     }
-    Ok(look)
+    Ok(scan)
 }
 
-/// The rows of a lane and priority come one after the other, those that have been ready longest
-/// first.
-fn add(look: &mut Scan, row: &Row) -> Result<()> {
+/// The rows of a lane and priority are consecutive, longest ready first.
+fn add(scan: &mut Scan, row: &Row) -> Result<()> {
     let (lane, priority) = (text(row, 1)?, Priority::new(row.try_get(2).map_err(failed)?)?);
     let ready = moment(row, 5)?;
     let known =
-        look.fronts.last().is_some_and(|l| l.lane.as_str() == lane && l.priority == priority);
+        scan.hints.last().is_some_and(|l| l.lane.as_str() == lane && l.priority == priority);
     if !known {
         let first: i64 = row.try_get(3).map_err(failed)?;
-        let first = ready.map_or(first.max(look.now.micros()), Timestamp::micros);
-        look.fronts.push(ScanHint { lane: LaneName::new(lane)?, priority, first });
+        let first = ready.map_or(first.max(scan.now.micros()), Timestamp::micros);
+        scan.hints.push(ScanHint { lane: LaneName::new(lane)?, priority, first });
     }
     if let Some(ready_at) = ready {
-        look.ready.push(Candidate { priority, key: ItemKey::new(text(row, 4)?)?, ready_at });
+        scan.ready.push(Candidate { priority, key: ItemKey::new(text(row, 4)?)?, ready_at });
     }
     Ok(())
 }

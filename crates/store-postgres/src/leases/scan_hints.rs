@@ -1,12 +1,11 @@
-//! Where in the index of what is ready there was something to see, so that the next look need not
-//! begin before it.
+//! Scan hints: where in the index of ready items the last scan found something.
 //!
-//! An item that is leased or settled leaves its place in the index. What it leaves there is dead,
-//! and stays until the server's vacuum comes by, which can be a minute; a look from the very front
-//! walks through all of it. So a process remembers for a moment where it has found the first item
-//! of each lane and priority, and begins there. Nothing but speed hangs on it: whoever finds
-//! nothing that way looks at the whole, and so does everybody once the moment is over. It is the
-//! shorter the less is dead; where that is little, nothing is remembered.
+//! An item that is leased or settled leaves its place in the index. The dead entry stays until
+//! vacuum removes it, which can take a minute, and a scan from the front reads all of them. So a
+//! process remembers for a short time where it found the first item of each lane and priority, and
+//! begins there. Only speed depends on it: a scan that finds nothing is followed by a full scan,
+//! and so is every scan once the hint has expired. The fewer dead rows, the shorter a hint is
+//! valid; with few of them, there are no hints.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +16,20 @@ use tidelock_store::{Clock, LaneName, LeaseRequest, Priority, QueueName, Timesta
 use super::micros;
 use super::scan::Scan;
 
-/// To walk through so few costs nothing to speak of.
+/// Scanning this many dead rows costs next to nothing.
 const FEW_DEAD: u64 = 10_000;
 
-/// For how long a whole look is good, for each row that is dead: a hundred times what it takes to
-/// walk past one.
+/// How long a full scan stays valid, per dead row: a hundred times the time to skip one.
 const PER_DEAD_ROW: Duration = Duration::from_nanos(500);
 
-/// And for how long at most.
+/// The longest that a full scan stays valid.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The server's own count of what is dead is about as old.
+/// The server's own count of dead rows is about as old.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
-/// A commit knows its moment before others see it. What becomes visible within this time is not
-/// overlooked.
+/// A commit's moment is earlier than its visibility. Items that become visible within this time are
+/// not overlooked.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// A lane and priority of a queue, and where its first item is.
@@ -43,7 +41,7 @@ pub(super) struct ScanHint {
     pub(super) first: i64,
 }
 
-/// What this process remembers, by queue and lane asked for.
+/// The hints of this process, by queue and requested lane.
 #[derive(Debug)]
 pub(crate) struct ScanHints {
     stopwatch: Arc<dyn Clock>,
@@ -53,39 +51,39 @@ pub(crate) struct ScanHints {
 #[derive(Debug, Default)]
 struct HintState {
     seen: HashMap<Place, Seen>,
-    /// How many rows are dead, and when that was counted.
+    /// The number of dead rows, and when it was read.
     dead: Option<(u64, Duration)>,
-    /// How many whole looks there were.
-    looks: u64,
+    /// The number of full scans.
+    full_scans: u64,
 }
 
 type Place = (QueueName, Option<LaneName>);
 
 #[derive(Debug)]
 struct Seen {
-    /// Which whole look this goes back to.
-    look: u64,
+    /// The full scan that this is based on.
+    full_scan: u64,
     until: Duration,
-    fronts: Vec<ScanHint>,
+    hints: Vec<ScanHint>,
     next_due: Option<Timestamp>,
 }
 
-/// A memory that is still good.
+/// A hint that is still valid.
 #[derive(Debug)]
 pub(super) struct Recalled {
-    look: u64,
-    pub(super) fronts: Vec<ScanHint>,
-    /// What the whole look said of when there will be more.
+    full_scan: u64,
+    pub(super) hints: Vec<ScanHint>,
+    /// The next due time that the full scan found.
     next_due: Option<Timestamp>,
-    /// The time until there has to be another whole look.
+    /// The time until the next full scan.
     left: Duration,
 }
 
 impl Recalled {
-    /// When to come back: for what was known to come, and for what can have been overlooked.
+    /// When to come back: for the known next item, and for what may have been overlooked.
     pub(super) fn next_due(&self, now: Timestamp) -> Timestamp {
-        let look = now.plus(self.left);
-        self.next_due.filter(|due| *due > now).map_or(look, |due| due.min(look))
+        let rescan = now.plus(self.left);
+        self.next_due.filter(|due| *due > now).map_or(rescan, |due| due.min(rescan))
     }
 }
 
@@ -94,45 +92,45 @@ impl ScanHints {
         Self { stopwatch, memory: Mutex::default() }
     }
 
-    /// Where to begin; nothing if the whole has to be looked at.
+    /// Where to begin; none if a full scan is needed.
     pub(super) fn recall(&self, request: &LeaseRequest) -> Option<Recalled> {
         let elapsed = self.stopwatch.elapsed();
         let memory = self.lock();
         let seen = memory.seen.get(&place(request)).filter(|seen| elapsed < seen.until)?;
-        let (look, fronts, next_due) = (seen.look, seen.fronts.clone(), seen.next_due);
-        Some(Recalled { look, fronts, next_due, left: seen.until.saturating_sub(elapsed) })
+        let (full_scan, hints, next_due) = (seen.full_scan, seen.hints.clone(), seen.next_due);
+        Some(Recalled { full_scan, hints, next_due, left: seen.until.saturating_sub(elapsed) })
     }
 
-    /// Remembers what a look at the whole has found.
+    /// Stores the result of a full scan.
     pub(super) fn remember(
         &self,
         request: &LeaseRequest,
-        look: &Scan,
+        scan: &Scan,
         next_due: Option<Timestamp>,
     ) {
         let elapsed = self.stopwatch.elapsed();
         let mut memory = self.lock();
-        memory.looks += 1;
+        memory.full_scans += 1;
         let until = elapsed + good_for(memory.dead.map_or(0, |(rows, _)| rows));
-        if until == elapsed || look.fronts.is_empty() {
+        if until == elapsed || scan.hints.is_empty() {
             memory.seen.remove(&place(request));
             return;
         }
-        let seen = Seen { look: memory.looks, until, fronts: begins(look), next_due };
+        let seen = Seen { full_scan: memory.full_scans, until, hints: begins(scan), next_due };
         memory.seen.insert(place(request), seen);
     }
 
-    /// Remembers what a look from where it was recalled to begin has found, unless the whole was
-    /// looked at meanwhile: that may have found what this one could not see.
-    pub(super) fn advance(&self, request: &LeaseRequest, from: &Recalled, look: &Scan) {
+    /// Stores the result of a hinted scan, unless there was a full scan in the meantime: that may
+    /// have found what this one could not see.
+    pub(super) fn advance(&self, request: &LeaseRequest, from: &Recalled, scan: &Scan) {
         if let Some(seen) = self.lock().seen.get_mut(&place(request))
-            && seen.look == from.look
+            && seen.full_scan == from.full_scan
         {
-            seen.fronts = begins(look);
+            seen.hints = begins(scan);
         }
     }
 
-    /// Whether it is time to ask the server how much is dead.
+    /// Whether it is time to ask the server for the number of dead rows.
     pub(super) fn wants_count(&self) -> bool {
         let counted = self.lock().dead;
         counted.is_none_or(|(_, at)| self.stopwatch.elapsed().saturating_sub(at) >= COUNTED_EVERY)
@@ -158,11 +156,11 @@ fn good_for(dead_rows: u64) -> Duration {
     PER_DEAD_ROW.saturating_mul(u32::try_from(dead_rows).unwrap_or(u32::MAX)).min(LONGEST)
 }
 
-fn begins(look: &Scan) -> Vec<ScanHint> {
-    let latest = look.now.micros() - micros(GRACE);
-    look.fronts
+fn begins(scan: &Scan) -> Vec<ScanHint> {
+    let latest = scan.now.micros() - micros(GRACE);
+    scan.hints
         .iter()
-        .map(|front| ScanHint { first: front.first.min(latest), ..front.clone() })
+        .map(|hint| ScanHint { first: hint.first.min(latest), ..hint.clone() })
         .collect()
 }
 
@@ -174,10 +172,10 @@ mod tests {
 
     const NOW: i64 = 1_000_000_000;
 
-    fn fronts(dead_rows: u64) -> ScanHints {
-        let fronts = ScanHints::new(Arc::new(ManualClock::at(Timestamp::from_micros(0).unwrap())));
-        fronts.counted(dead_rows);
-        fronts
+    fn hints(dead_rows: u64) -> ScanHints {
+        let hints = ScanHints::new(Arc::new(ManualClock::at(Timestamp::from_micros(0).unwrap())));
+        hints.counted(dead_rows);
+        hints
     }
 
     fn request() -> LeaseRequest {
@@ -185,14 +183,14 @@ mod tests {
         LeaseRequest::new(&queue, &worker, Duration::from_secs(60), 10)
     }
 
-    fn look(first: i64) -> Scan {
+    fn scan(first: i64) -> Scan {
         let (lane, priority) = (LaneName::new("default").unwrap(), Priority::new(0).unwrap());
-        let fronts = vec![ScanHint { lane, priority, first }];
-        Scan { now: Timestamp::from_micros(NOW).unwrap(), fronts, ready: Vec::new() }
+        let hints = vec![ScanHint { lane, priority, first }];
+        Scan { now: Timestamp::from_micros(NOW).unwrap(), hints, ready: Vec::new() }
     }
 
-    fn begins_at(fronts: &ScanHints) -> Option<i64> {
-        fronts.recall(&request()).map(|recalled| recalled.fronts[0].first)
+    fn begins_at(hints: &ScanHints) -> Option<i64> {
+        hints.recall(&request()).map(|recalled| recalled.hints[0].first)
     }
 
     #[test]
@@ -205,23 +203,23 @@ mod tests {
 
     #[test]
     fn a_look_begins_where_the_first_was_and_never_among_what_may_yet_become_visible() {
-        let fronts = fronts(1_000_000);
-        fronts.remember(&request(), &look(NOW - 5_000_000), None);
-        assert_eq!(begins_at(&fronts), Some(NOW - 5_000_000));
-        fronts.remember(&request(), &look(NOW + 5_000_000), None);
-        assert_eq!(begins_at(&fronts), Some(NOW - micros(GRACE)));
+        let hints = hints(1_000_000);
+        hints.remember(&request(), &scan(NOW - 5_000_000), None);
+        assert_eq!(begins_at(&hints), Some(NOW - 5_000_000));
+        hints.remember(&request(), &scan(NOW + 5_000_000), None);
+        assert_eq!(begins_at(&hints), Some(NOW - micros(GRACE)));
     }
 
     #[test]
     fn a_look_from_memory_does_not_undo_what_a_whole_one_has_found_meanwhile() {
-        let fronts = fronts(1_000_000);
-        fronts.remember(&request(), &look(NOW - 3_000_000), None);
-        let slow = fronts.recall(&request()).unwrap();
-        fronts.remember(&request(), &look(NOW - 9_000_000), None);
-        fronts.advance(&request(), &slow, &look(NOW - 1_000_000));
-        assert_eq!(begins_at(&fronts), Some(NOW - 9_000_000));
-        let quick = fronts.recall(&request()).unwrap();
-        fronts.advance(&request(), &quick, &look(NOW - 8_000_000));
-        assert_eq!(begins_at(&fronts), Some(NOW - 8_000_000));
+        let hints = hints(1_000_000);
+        hints.remember(&request(), &scan(NOW - 3_000_000), None);
+        let slow = hints.recall(&request()).unwrap();
+        hints.remember(&request(), &scan(NOW - 9_000_000), None);
+        hints.advance(&request(), &slow, &scan(NOW - 1_000_000));
+        assert_eq!(begins_at(&hints), Some(NOW - 9_000_000));
+        let quick = hints.recall(&request()).unwrap();
+        hints.advance(&request(), &quick, &scan(NOW - 8_000_000));
+        assert_eq!(begins_at(&hints), Some(NOW - 8_000_000));
     }
 }

@@ -1,13 +1,12 @@
-//! How many questions in a row were given up before their answers came.
+//! Backlog of abandoned requests: how many in a row were dropped before their answers came.
 //!
-//! A question that nobody waits for any more is still answered, and kept until then. A server that
-//! is stopped answers nothing: callers who give up and ask again would fill the memory, and the
-//! server would do it all when it goes on. One answer is enough to know that all before it have
-//! been given.
+//! An abandoned request is still answered, and kept until then. A stopped server answers nothing:
+//! callers that give up and retry would fill the memory, and the server would do all of it when it
+//! resumes. One answer proves that all requests before it are answered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// After so many nothing more is asked until there was an answer.
+/// The backlog from which on nothing more is sent until there is an answer.
 const MANY: usize = 1_000;
 
 #[derive(Debug, Default)]
@@ -16,30 +15,30 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Somebody asks, and waits for the answer.
+    /// Registers a request that waits for its answer.
     pub(super) fn ask(&self) -> Waiting<'_> {
-        Waiting { silence: self, answered: false }
+        Waiting { backlog: self, answered: false }
     }
 
-    /// Whether somebody has given up since the last answer.
+    /// Whether a request was abandoned since the last answer.
     pub(super) fn is_any(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether so many have that nothing more should be asked.
+    /// Whether the backlog is so long that nothing more should be sent.
     pub(super) fn is_long(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) >= MANY
     }
 }
 
-/// One who waits for an answer. Dropped without one, it has given up.
+/// A request in flight. Dropped without an answer, it counts as abandoned.
 pub(super) struct Waiting<'a> {
-    silence: &'a Backlog,
+    backlog: &'a Backlog,
     answered: bool,
 }
 
 impl Waiting<'_> {
-    /// Here it is.
+    /// Records the answer.
     pub(super) fn answered(mut self) {
         self.answered = true;
     }
@@ -48,9 +47,9 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.answered {
-            self.silence.given_up.store(0, Ordering::Relaxed);
+            self.backlog.given_up.store(0, Ordering::Relaxed);
         } else {
-            self.silence.given_up.fetch_add(1, Ordering::Relaxed);
+            self.backlog.given_up.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -61,13 +60,13 @@ mod tests {
 
     #[test]
     fn one_answer_ends_the_silence() {
-        let silence = Backlog::default();
+        let backlog = Backlog::default();
         for nth in 0..MANY {
-            assert_eq!((silence.is_any(), silence.is_long()), (nth > 0, false));
-            drop(silence.ask());
+            assert_eq!((backlog.is_any(), backlog.is_long()), (nth > 0, false));
+            drop(backlog.ask());
         }
-        assert!(silence.is_long());
-        silence.ask().answered();
-        assert!(!silence.is_any() && !silence.is_long());
+        assert!(backlog.is_long());
+        backlog.ask().answered();
+        assert!(!backlog.is_any() && !backlog.is_long());
     }
 }

@@ -1,8 +1,8 @@
-//! Why there is no connection, and what to do about it.
+//! Connection failures: why there is no connection, and what to do about it.
 //!
-//! What passes by itself is `Unavailable` and worth another try: a server that is down, starting,
-//! full or a standby. What somebody has to change is `Invalid`: the user, the password, the
-//! database, a certificate.
+//! Temporary failures are `Unavailable` and worth a retry: a server that is down, starting, full or
+//! a standby. Failures that need a change are `Invalid`: the user, the password, the database, a
+//! certificate.
 
 use std::error::Error;
 use std::io;
@@ -12,11 +12,13 @@ use rustls::CertificateError;
 use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::DbError;
 
-/// One error for what kept each server from being used. While one of them may pass, it is worth
-/// trying again.
+/// Combines the failures of all servers into one error. If one of them is temporary, a retry may
+/// help.
 pub(super) fn of_all(mut failures: Vec<(&str, StoreError)>) -> StoreError {
-    let each: Vec<_> =
-        failures.iter().map(|(place, failure)| format!("{place}: {}", failure.context())).collect();
+    let each: Vec<_> = failures
+        .iter()
+        .map(|(server, failure)| format!("{server}: {}", failure.context()))
+        .collect();
     let passing = failures.iter().position(|(_, failure)| failure.advice() == RetryAdvice::Later);
     let (_, cause) = failures.swap_remove(passing.unwrap_or_default());
     if failures.is_empty() {
@@ -26,14 +28,14 @@ pub(super) fn of_all(mut failures: Vec<(&str, StoreError)>) -> StoreError {
     StoreError::new(cause.kind(), cause.advice(), StoreOperation::Open, context).caused_by(cause)
 }
 
-/// The server took longer than it may.
+/// The server exceeded the time limit.
 pub(super) fn timed_out(limit: Duration) -> StoreError {
     passing(format!(
         "no connection within {limit:?}: is something between here and the server dropping what is sent?"
     ))
 }
 
-/// The server, or the way to it, refused.
+/// The server, or the network, refused the connection.
 pub(super) fn refused(error: tokio_postgres::Error) -> StoreError {
     let failure = match error.source() {
         Some(source) => meaning(source),
@@ -74,8 +76,8 @@ fn refused_by_server(error: &DbError) -> StoreError {
         "" => format!("the server refuses the connection: {message} ({code})"),
         advice => format!("the server refuses the connection: {message} ({code}): {advice}"),
     };
-    // What is wrong with the role, the database or a parameter stays wrong; what the server lacks,
-    // it may get.
+    // Errors about the role, the database or a parameter are permanent; a lack of resources is
+    // temporary.
     let lasts = ["22", "28", "3D", "42"].iter().any(|class| code.starts_with(class));
     if lasts { lasting(what) } else { passing(what) }
 }
@@ -84,8 +86,8 @@ fn refused_on_the_way(error: &io::Error) -> StoreError {
     if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return not_encrypted(error);
     }
-    // The driver's own word for a server that takes writes when it should not, or the reverse; the
-    // system's have a number.
+    // The driver's own error for a server that is read-only when it should not be, or the reverse;
+    // errors of the system have a number.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         return passing(format!("{error}: {}", other_than_asked_for(&error.to_string())));
     }
@@ -94,8 +96,7 @@ fn refused_on_the_way(error: &io::Error) -> StoreError {
     ))
 }
 
-/// What to do about a server that is not of the kind that `target_session_attrs` asks for, by the
-/// driver's words.
+/// What to do about a server that does not match `target_session_attrs`, by the driver's message.
 fn other_than_asked_for(said: &str) -> &'static str {
     match said {
         "database does not allow writes" => {
@@ -125,11 +126,11 @@ fn not_encrypted(error: &rustls::Error) -> StoreError {
     lasting(format!("the server's certificate is not trusted: {error}: {advice}"))
 }
 
-/// The driver says these in words only.
+/// The driver reports these only as text.
 fn refused_by_driver(message: &str) -> StoreError {
     let advice = match message {
         "server does not support TLS" => {
-            "turn ssl on in the server; or, if nobody can listen or answer in its place, write sslmode=disable"
+            "turn ssl on in the server; or, if the network is trusted, write sslmode=disable"
         }
         "password missing" => {
             "the server asks for one: write postgres://USER:PASSWORD@HOST/DATABASE"

@@ -1,12 +1,12 @@
-//! When a connection is encrypted, and whom it trusts.
+//! TLS modes and trust: when a connection is encrypted, and which certificates are accepted.
 //!
-//! There are three modes and no guessing ones: `disable`, `require`, which keeps out those who only
-//! listen, and `verify-full`, which keeps out everybody. Without a word the mode is `verify-full`,
+//! There are three modes: `disable`; `require`, which protects against passive listeners; and
+//! `verify-full`, which also protects against active attackers. The default is `verify-full`,
 //! unless the server is on this machine. The modes of libpq that fall back to less (`allow`,
 //! `prefer`) or check half (`verify-ca`) are refused.
 //!
-//! The cryptography is ring's, named here and not taken from the process, so that what else a
-//! program links does not change it.
+//! The cryptography is ring's, named here and not taken from the process, so that other libraries
+//! of a program do not change it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -23,31 +23,32 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::setting::Setting;
 
-/// How much a connection is protected.
+/// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Not at all.
+    /// No TLS.
     Disable,
-    /// Encrypted, but with whoever answers: no certificate is checked.
+    /// Encrypted, without checking the server's certificate.
     Require,
-    /// Encrypted, with a server that a trusted authority calls by the name in the URL.
+    /// Encrypted, and the certificate must be issued by a trusted authority for the host in the
+    /// URL.
     VerifyFull,
 }
 
-/// What a URL says about encryption.
+/// The TLS settings of a URL.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     mode: Option<Mode>,
-    /// The file of the authorities to trust; without one, those that the machine trusts.
+    /// The file with trusted authorities; by default, those of the machine.
     roots: Option<String>,
-    /// The file of the certificate that this client shows.
+    /// The file with the client certificate.
     certificate: Option<String>,
-    /// The file of that certificate's key.
+    /// The file with that certificate's key.
     key: Option<String>,
 }
 
 impl Trust {
-    /// Takes a setting if it is one of these; says whether it did.
+    /// Takes a setting if it is one of these; returns whether it did.
     pub(crate) fn take(&mut self, setting: Setting<'_>) -> Result<bool> {
         let file = || Some(setting.value.to_owned());
         match setting.name {
@@ -60,21 +61,21 @@ impl Trust {
         Ok(true)
     }
 
-    /// How a connection to this host is protected, when it goes to this address.
+    /// The mode for this host and address.
     pub(crate) fn mode_for(&self, host: &str, address: Option<IpAddr>) -> Mode {
         match self.mode {
-            // PostgreSQL has no TLS on sockets, which never leave the machine.
+            // PostgreSQL has no TLS on Unix sockets, which never leave the machine.
             _ if host.starts_with('/') && address.is_none() => Mode::Disable,
             Some(mode) => mode,
-            // Who names a certificate wants it used.
+            // Naming a certificate implies using it.
             None if self.names_files() => Mode::VerifyFull,
             None if is_local(host) && address.is_none_or(is_loopback) => Mode::Disable,
             None => Mode::VerifyFull,
         }
     }
 
-    /// What makes connections in the modes that are `used`. Files are read now, so that a missing
-    /// one is found at once.
+    /// Builds the connector for the modes that are `used`. Files are read now, so that a missing
+    /// one is reported immediately.
     pub(crate) fn connector(&self, used: &[Mode]) -> Result<MakeRustlsConnect> {
         self.check_no_file_is_ignored()?;
         let provider = Arc::new(ring::default_provider());
@@ -86,7 +87,7 @@ impl Trust {
         } else if used.contains(&Mode::Require) {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
         } else {
-            // It is not going to be used, and would trust nobody if it were.
+            // It is never used, and would trust no certificate.
             builder.with_root_certificates(RootCertStore::empty())
         };
         Ok(MakeRustlsConnect::new(self.with_client_certificate(builder)?))
@@ -152,7 +153,7 @@ fn mode(setting: Setting<'_>) -> Result<Mode> {
         "require" => return Ok(Mode::Require),
         "verify-full" => return Ok(Mode::VerifyFull),
         "allow" | "prefer" => {
-            "verify-full, or require to check no certificate, or disable: falling back to no encryption protects nobody"
+            "verify-full, or require to check no certificate, or disable: falling back to no encryption does not protect"
         }
         "verify-ca" => {
             "verify-full: a trusted authority's certificate for another name proves nothing"
@@ -172,7 +173,7 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Whether a certificate can be asked for under this name at all.
+/// Whether a certificate can be issued for this name at all.
 pub(crate) fn is_server_name(host: &str) -> bool {
     ServerName::try_from(host).is_ok()
 }
@@ -193,9 +194,9 @@ fn unreadable(option: &str, file: &str, error: rustls::pki_types::pem::Error) ->
     StoreError::invalid(format!("{option}={file}: cannot be read as PEM: {error}")).caused_by(error)
 }
 
-/// Accepts every certificate, for [`Mode::Require`]. That the server has the certificate's key is
-/// still checked: a password bound to the certificate (channel binding) would mean nothing
-/// otherwise.
+/// Accepts every certificate, for [`Mode::Require`]. The server must still prove that it has the
+/// certificate's key: otherwise a password bound to the certificate (channel binding) would be
+/// meaningless.
 #[derive(Debug)]
 struct AcceptAny {
     provider: Arc<CryptoProvider>,
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_encryption_gets_it_on_this_machine_too() {
+    fn requested_encryption_is_used_on_this_machine_too() {
         let named =
             |settings: &[(&str, &str)]| trust(settings).unwrap().mode_for("localhost", None);
         assert_eq!(named(&[("sslmode", "require")]), Mode::Require);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_protects_nobody_is_refused_with_a_better_one() {
+    fn a_mode_that_does_not_protect_is_refused_with_a_better_one() {
         for weak in ["allow", "prefer", "verify-ca", "on"] {
             let refused = trust(&[("sslmode", weak)]).unwrap_err().to_string();
             assert!(refused.contains(weak) && refused.contains("verify-full"), "{refused}");
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn no_certificate_is_named_in_vain() {
+    fn no_named_certificate_is_ignored() {
         let refused = |settings: &[(&str, &str)]| {
             let trust = trust(settings).unwrap();
             trust

@@ -1,12 +1,12 @@
-//! What a notification says, and who said it.
+//! The format of a notification: its sender and its topics.
 
 use tidelock_store::{QueueName, RecordKey, Topic};
 
-/// How many bytes of topics a notification names at most; PostgreSQL takes less than 8,000, and the
-/// sender has to fit in too.
+/// The most bytes of topics in a notification; PostgreSQL allows less than 8,000, including the
+/// sender.
 pub(super) const LONGEST: usize = 7_000;
 
-/// Says that anything may have changed.
+/// Stands for any change.
 const EVERYTHING: &str = "*";
 
 /// What changed.
@@ -16,7 +16,7 @@ pub(super) enum Changed {
     Everything,
 }
 
-/// One line for the sender, then one for each topic. Names hold no line ends.
+/// One line for the sender, then one for each topic. Names contain no line ends.
 pub(super) fn write(sender: &str, changed: &Changed) -> String {
     let mut message = sender.to_owned();
     let mut add = |kind: &str, name: &str| message.extend(["\n", kind, name]);
@@ -27,7 +27,7 @@ pub(super) fn write(sender: &str, changed: &Changed) -> String {
     message
 }
 
-/// How many bytes a topic takes.
+/// The bytes of a topic.
 pub(super) fn length(topic: &Topic) -> usize {
     let (kind, name) = line(topic);
     1 + kind.len() + name.len()
@@ -41,13 +41,13 @@ fn line(topic: &Topic) -> (&str, &str) {
     }
 }
 
-/// What somebody else said; nothing if it was `own`.
+/// Parses another process's message; none if it is `own`.
 pub(super) fn read(own: &str, message: &str) -> Option<Changed> {
     let mut lines = message.lines();
     if lines.next() == Some(own) {
         return None;
     }
-    // It may be from a newer version, or from somebody who only wants everybody to look.
+    // It may be from a newer version, or a manual request to poll.
     Some(lines.map(read_topic).collect::<Option<_>>().map_or(Changed::Everything, Changed::Topics))
 }
 

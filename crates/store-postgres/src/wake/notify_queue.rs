@@ -1,9 +1,9 @@
-//! What other processes have not been told yet, and when they are.
+//! The notify queue: changes that other processes have not been notified of, and when they will be.
 //!
-//! Every notification wakes everybody who listens. If each process told all it had at a pace of its
-//! own, the work would grow with the square of their number. But whoever waits for a topic has just
-//! been woken when another process told of it. So a topic that others tell of can wait, the longer
-//! the more they do: together they tell about as often as one of them would alone.
+//! Every notification wakes every listener. If each process notified at its own pace, the work
+//! would grow with the square of their number. But the waiters of a topic are woken when any
+//! process notifies of it. So a topic that other processes also notify of can wait, the longer the
+//! more of them do: together they notify about as often as one of them would alone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,37 +14,37 @@ use tokio::time::Instant;
 
 use super::message::{self, Changed};
 
-/// The least time between two notifications that a process sends.
+/// The least time between two notifications of a process.
 const PACE: Duration = Duration::from_millis(10);
 
-/// How many notifications of others a topic waits for at most.
+/// The most notifications of others that a topic waits for.
 const MOST_OTHERS: u32 = 10;
 
 #[derive(Debug)]
 pub(super) struct NotifyQueue {
-    topics: HashMap<Topic, Untold>,
-    /// How many bytes of a notification the topics take.
+    topics: HashMap<Topic, Pending>,
+    /// The bytes of the queued topics in a notification.
     length: usize,
-    /// There were so many topics that they could not be named any more.
-    everything: Option<Untold>,
-    /// When it is time to look for what to tell.
-    next_look: Instant,
+    /// There were too many topics to name.
+    everything: Option<Pending>,
+    /// When to check the queue next.
+    next_check: Instant,
 }
 
-/// Something that others have not been told of.
+/// A change that was not sent yet.
 #[derive(Debug)]
-struct Untold {
+struct Pending {
     since: Instant,
-    /// How often others told of it since then.
+    /// How often others notified of it since then.
     by_others: u32,
 }
 
-impl Untold {
+impl Pending {
     fn new(now: Instant) -> Self {
         Self { since: now, by_others: 0 }
     }
 
-    /// Every one of the others has its turn first, and then this process.
+    /// Each of the others has its turn first, and then this process.
     fn is_due(&self, now: Instant) -> bool {
         let turns = if self.by_others == 0 { 0 } else { self.by_others.min(MOST_OTHERS) + 1 };
         self.since + PACE * turns <= now
@@ -53,19 +53,19 @@ impl Untold {
 
 impl NotifyQueue {
     pub(super) fn new(now: Instant) -> Self {
-        Self { topics: HashMap::new(), length: 0, everything: None, next_look: now }
+        Self { topics: HashMap::new(), length: 0, everything: None, next_check: now }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.topics.is_empty() && self.everything.is_none()
     }
 
-    /// When it is time to look for what to tell.
-    pub(super) fn next_look(&self) -> Instant {
-        self.next_look
+    /// When to check the queue next.
+    pub(super) fn next_check(&self) -> Instant {
+        self.next_check
     }
 
-    /// These have changed.
+    /// Adds changed topics.
     pub(super) fn add(&mut self, topics: Vec<Topic>, now: Instant) {
         if self.everything.is_some() {
             return;
@@ -73,19 +73,19 @@ impl NotifyQueue {
         for topic in topics {
             if let Entry::Vacant(place) = self.topics.entry(topic) {
                 self.length += message::length(place.key());
-                place.insert(Untold::new(now));
+                place.insert(Pending::new(now));
             }
         }
         if self.length > message::LONGEST {
             self.topics.clear();
             self.length = 0;
-            self.everything = Some(Untold::new(now));
+            self.everything = Some(Pending::new(now));
         }
     }
 
-    /// Another process told of this.
-    pub(super) fn told_by_another(&mut self, changed: &Changed) {
-        let count = |untold: &mut Untold| untold.by_others += 1;
+    /// Records another process's notification.
+    pub(super) fn notified_by_other(&mut self, changed: &Changed) {
+        let count = |pending: &mut Pending| pending.by_others += 1;
         match changed {
             Changed::Topics(topics) => topics.iter().for_each(|topic| {
                 self.topics.get_mut(topic).into_iter().for_each(count);
@@ -96,15 +96,15 @@ impl NotifyQueue {
         }
     }
 
-    /// Takes what is to be told now, if anything is.
+    /// Takes what is due, if anything is.
     pub(super) fn take(&mut self, now: Instant) -> Option<Changed> {
-        self.next_look = now + PACE;
-        if self.everything.take_if(|untold| untold.is_due(now)).is_some() {
+        self.next_check = now + PACE;
+        if self.everything.take_if(|pending| pending.is_due(now)).is_some() {
             return Some(Changed::Everything);
         }
         let due: Vec<Topic> = self
             .topics
-            .extract_if(|_, untold| untold.is_due(now))
+            .extract_if(|_, pending| pending.is_due(now))
             .map(|(topic, _)| topic)
             .collect();
         self.length -= due.iter().map(message::length).sum::<usize>();
@@ -117,71 +117,73 @@ mod tests {
     use super::*;
     use tidelock_store::QueueName;
 
-    fn queue(name: &str) -> Topic {
+    fn topic(name: &str) -> Topic {
         Topic::Queue(QueueName::new(name).unwrap())
     }
 
-    fn told(topics: &[Topic]) -> Option<Changed> {
+    fn changed(topics: &[Topic]) -> Option<Changed> {
         Some(Changed::Topics(topics.to_vec()))
     }
 
     #[test]
-    fn what_nobody_else_tells_of_is_told_at_the_next_look() {
+    fn a_topic_of_this_process_only_is_sent_at_the_next_check() {
         let start = Instant::now();
-        let mut news = NotifyQueue::new(start);
-        news.add(vec![Topic::Log, Topic::Log], start);
-        assert_eq!((news.next_look(), news.take(start)), (start, told(&[Topic::Log])));
-        assert!(news.is_empty());
-        assert_eq!((news.next_look(), news.take(start)), (start + PACE, None));
+        let mut queue = NotifyQueue::new(start);
+        queue.add(vec![Topic::Log, Topic::Log], start);
+        assert_eq!((queue.next_check(), queue.take(start)), (start, changed(&[Topic::Log])));
+        assert!(queue.is_empty());
+        assert_eq!((queue.next_check(), queue.take(start)), (start + PACE, None));
     }
 
     #[test]
-    fn what_others_tell_of_waits_the_longer_the_more_they_do_and_the_rest_does_not() {
+    fn a_topic_that_others_send_waits_longer_and_the_rest_does_not() {
         let start = Instant::now();
-        let mut news = NotifyQueue::new(start);
-        news.add(vec![Topic::Log, queue("mine")], start);
+        let mut queue = NotifyQueue::new(start);
+        queue.add(vec![Topic::Log, topic("mine")], start);
         (0..3).for_each(|_| {
-            news.told_by_another(&Changed::Topics(vec![Topic::Log, queue("theirs")]));
+            queue.notified_by_other(&Changed::Topics(vec![Topic::Log, topic("theirs")]));
         });
-        assert_eq!(news.take(start), told(&[queue("mine")]));
-        assert_eq!(news.take(start + PACE * 3), None);
-        assert!(!news.is_empty());
-        assert_eq!(news.take(start + PACE * 4), told(&[Topic::Log]));
+        assert_eq!(queue.take(start), changed(&[topic("mine")]));
+        assert_eq!(queue.take(start + PACE * 3), None);
+        assert!(!queue.is_empty());
+        assert_eq!(queue.take(start + PACE * 4), changed(&[Topic::Log]));
     }
 
     #[test]
-    fn nothing_waits_for_ever() {
+    fn every_topic_is_sent_in_the_end() {
         let start = Instant::now();
-        let mut news = NotifyQueue::new(start);
-        news.add(vec![Topic::Log], start);
-        (0..10_000).for_each(|_| news.told_by_another(&Changed::Everything));
-        assert_eq!(news.take(start + PACE * (MOST_OTHERS + 1)), told(&[Topic::Log]));
+        let mut queue = NotifyQueue::new(start);
+        queue.add(vec![Topic::Log], start);
+        (0..10_000).for_each(|_| queue.notified_by_other(&Changed::Everything));
+        assert_eq!(queue.take(start + PACE * (MOST_OTHERS + 1)), changed(&[Topic::Log]));
     }
 
     #[test]
-    fn what_fits_is_named_and_more_than_that_is_not_kept() {
+    fn topics_that_fit_are_named_and_more_are_not_kept() {
         let start = Instant::now();
-        let mut news = NotifyQueue::new(start);
+        let mut queue = NotifyQueue::new(start);
         for nth in 0..10_000 {
-            news.add(vec![queue(&format!("{nth}{}", "q".repeat(100)))], start);
-            assert!(news.length <= message::LONGEST && news.topics.len() <= message::LONGEST / 100);
+            queue.add(vec![topic(&format!("{nth}{}", "q".repeat(100)))], start);
+            assert!(
+                queue.length <= message::LONGEST && queue.topics.len() <= message::LONGEST / 100
+            );
         }
-        assert_eq!(news.take(start), Some(Changed::Everything));
-        assert!(news.is_empty());
-        news.add(vec![queue("q")], start);
-        assert_eq!(news.take(start), told(&[queue("q")]));
-        assert_eq!(news.length, 0);
+        assert_eq!(queue.take(start), Some(Changed::Everything));
+        assert!(queue.is_empty());
+        queue.add(vec![topic("q")], start);
+        assert_eq!(queue.take(start), changed(&[topic("q")]));
+        assert_eq!(queue.length, 0);
     }
 
     #[test]
-    fn what_cannot_be_named_waits_too_if_others_say_the_same() {
+    fn what_cannot_be_named_also_waits_for_others() {
         let start = Instant::now();
-        let mut news = NotifyQueue::new(start);
-        news.add((0..10_000).map(|nth| queue(&nth.to_string())).collect(), start);
-        news.told_by_another(&Changed::Topics(vec![queue("1")]));
-        (0..3).for_each(|_| news.told_by_another(&Changed::Everything));
-        assert_eq!(news.take(start + PACE * 3), None);
-        assert!(!news.is_empty());
-        assert_eq!(news.take(start + PACE * 4), Some(Changed::Everything));
+        let mut queue = NotifyQueue::new(start);
+        queue.add((0..10_000).map(|nth| topic(&nth.to_string())).collect(), start);
+        queue.notified_by_other(&Changed::Topics(vec![topic("1")]));
+        (0..3).for_each(|_| queue.notified_by_other(&Changed::Everything));
+        assert_eq!(queue.take(start + PACE * 3), None);
+        assert!(!queue.is_empty());
+        assert_eq!(queue.take(start + PACE * 4), Some(Changed::Everything));
     }
 }

@@ -1,4 +1,4 @@
-//! What the server found when it looked at the records of a batch.
+//! The probe: what the server found when it read the records of a batch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,9 +15,9 @@ use crate::error::{corrupt, failed};
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) moment: Timestamp,
-    /// By commit, and by which of its writes it is.
+    /// By commit, and by the index of the write in it.
     found: HashMap<(usize, usize), Found>,
-    /// The revisions that the records have now, unless their commit was refused.
+    /// The new revisions, unless the commit was refused.
     after: HashMap<(usize, usize), Revision>,
     refused: HashSet<usize>,
 }
@@ -25,10 +25,10 @@ pub(super) struct Probe {
 /// What was under a key.
 #[derive(Debug, Clone)]
 enum Found {
-    /// What was expected: never written, or at this revision.
+    /// As expected: never written, or at this revision.
     Expected(Option<Revision>),
     /// Something else: never written, or this.
-    Clash(Option<RecordRow>),
+    Unexpected(Option<RecordRow>),
 }
 
 impl Probe {
@@ -40,33 +40,34 @@ impl Probe {
         if before.len() != order.len() || after.len() != order.len() {
             return Err(StoreError::corrupt("a write of records was answered by too few numbers"));
         }
-        let mut looked =
+        let mut probe =
             Self { moment, found: HashMap::new(), after: HashMap::new(), refused: HashSet::new() };
         for (place, (before, after)) in order.iter().zip(before.into_iter().zip(after)) {
-            looked.found.insert(*place, Found::Expected(revision(before)?));
-            looked.after.insert(*place, Revision::new(after as u64).map_err(corrupt)?);
+            probe.found.insert(*place, Found::Expected(revision(before)?));
+            probe.after.insert(*place, Revision::new(after as u64).map_err(corrupt)?);
         }
-        looked.read_clashes(row, order)?;
-        Ok(looked)
+        probe.read_unexpected(row, order)?;
+        Ok(probe)
     }
 
-    fn read_clashes(&mut self, row: &Row, order: &[(usize, usize)]) -> Result<()> {
-        let Some(clashes) = row.try_get::<_, Option<Vec<i64>>>(3).map_err(failed)? else {
+    fn read_unexpected(&mut self, row: &Row, order: &[(usize, usize)]) -> Result<()> {
+        let Some(unexpected) = row.try_get::<_, Option<Vec<i64>>>(3).map_err(failed)? else {
             return Ok(());
         };
         let seen: Vec<Option<&str>> = row.try_get(4).map_err(failed)?;
         let expiries: Vec<Option<i64>> = row.try_get(5).map_err(failed)?;
-        for (nth, (value, expiry)) in clashes.into_iter().zip(seen.into_iter().zip(expiries)) {
+        for (nth, (value, expiry)) in unexpected.into_iter().zip(seen.into_iter().zip(expiries)) {
             let place = usize::try_from(nth).ok().and_then(|nth| order.get(nth.checked_sub(1)?));
-            let place = place
-                .ok_or_else(|| StoreError::corrupt("a record clashed that was not written"))?;
+            let place = place.ok_or_else(|| {
+                StoreError::corrupt("a record is unexpected that was not written")
+            })?;
             let expires_at = expiry.map(Timestamp::from_micros).transpose().map_err(corrupt)?;
-            let clash = self.before(*place).map(|revision| RecordRow {
+            let found = self.before(*place).map(|revision| RecordRow {
                 revision,
                 value: value.map(stored_json),
                 expires_at,
             });
-            self.found.insert(*place, Found::Clash(clash));
+            self.found.insert(*place, Found::Unexpected(found));
             self.refused.insert(place.0);
         }
         Ok(())
@@ -80,7 +81,7 @@ impl Probe {
     pub(super) fn before(&self, place: (usize, usize)) -> Option<Revision> {
         match self.found.get(&place)? {
             Found::Expected(revision) => *revision,
-            Found::Clash(row) => row.as_ref().map(|row| row.revision),
+            Found::Unexpected(row) => row.as_ref().map(|row| row.revision),
         }
     }
 
@@ -89,20 +90,22 @@ impl Probe {
         self.after.get(&place).copied()
     }
 
-    /// Whether a record of the commit had run out when it was refused. The look is a little older
+    /// Whether a record of the commit had expired when it was refused. The read is a little older
     /// than the moment: it may have been renewed in between.
     pub(super) fn is_in_doubt(&self, nth: usize, commit: &Commit) -> bool {
         (0..commit.writes.len()).any(|at| match self.found.get(&(nth, at)) {
-            Some(Found::Clash(Some(row))) => row.expires_at.is_some_and(|at| at <= self.moment),
+            Some(Found::Unexpected(Some(row))) => {
+                row.expires_at.is_some_and(|at| at <= self.moment)
+            }
             _ => false,
         })
     }
 
-    /// The rows of one commit that was refused.
+    /// The rows of a commit that was refused.
     pub(super) fn rows(&self, nth: usize, commit: &Commit) -> CommitRows {
         let rows = commit.writes.iter().enumerate().filter_map(|(at, write)| {
             let row = match self.found.get(&(nth, at))? {
-                Found::Clash(row) => row.clone()?,
+                Found::Unexpected(row) => row.clone()?,
                 Found::Expected(revision) => expected((*revision)?, write.expected),
             };
             Some((write.key.clone(), row))
@@ -115,7 +118,7 @@ fn revision(number: i64) -> Result<Option<Revision>> {
     (number > 0).then(|| Revision::new(number as u64)).transpose().map_err(corrupt)
 }
 
-/// A record that was as expected. Its value was not sent, and nobody asks for it.
+/// A record that was as expected. Its value was not transferred, and is not needed.
 fn expected(revision: Revision, expected: ExpectedRevision) -> RecordRow {
     let value = (expected != ExpectedRevision::Absent).then(|| stored_json("null"));
     RecordRow { revision, value, expires_at: None }
@@ -152,7 +155,7 @@ impl Rows for CommitRows {
         Ok(Position::START)
     }
 
-    /// A commit that is refused gives out no revision.
+    /// A refused commit assigns no revision.
     fn floors(&mut self) -> Result<Floors> {
         Ok(Floors::default())
     }

@@ -1,7 +1,7 @@
-//! Calls that are made again after an error that lets them, as a careful program makes them: the
-//! server may have been another one a moment ago.
+//! Calls with retries, as a careful program makes them: the server may have been replaced a moment
+//! ago.
 
-// Each of the test binaries uses what it needs of this.
+// Each test binary uses what it needs of this.
 #![allow(dead_code)]
 
 use std::time::Duration;
@@ -14,16 +14,16 @@ use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{append, queue, wake};
 
-/// A lease that nobody outlives here.
+/// A lease that outlasts every test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// A lease that has run out by the time that anybody looks.
+/// A lease that has expired by the time of the next call.
 pub(crate) const SHORT: Duration = Duration::from_micros(1);
 
-/// How often to ask a server that is there.
+/// Attempts per call.
 const TRIES: usize = 20;
 
-/// Asks until there is an answer.
+/// Retries until there is an answer.
 async fn answer<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
     for _ in 1..TRIES {
         match ask().await {
@@ -38,12 +38,12 @@ async fn send(store: &PostgresStore, commit: &Commit) -> CommitOutcome {
     answer(async || store.commit(commit.clone()).await).await
 }
 
-/// Commits what must be accepted.
+/// Makes a commit that must be accepted.
 pub(crate) async fn commit(store: &PostgresStore, commit: Commit) -> Committed {
     send(store, &commit).await.committed().unwrap()
 }
 
-/// Adds an event that says this to a stream of that name, and tells where it lies in the feed.
+/// Appends an event with this text to a stream of that name, and returns its position.
 pub(crate) async fn note(store: &PostgresStore, text: &str) -> Position {
     commit(store, append(text, text)).await.appends[0].positions.unwrap().0
 }
@@ -54,26 +54,26 @@ pub(crate) async fn wake_and_lease(store: &PostgresStore, key: &str, duration: D
     lease(store, key, duration).await
 }
 
-/// Leases the item, which is the only one to be had.
+/// Leases the item, which is the only one available.
 pub(crate) async fn lease(store: &PostgresStore, key: &str, duration: Duration) -> Lease {
-    let request = LeaseRequest::new(&queue(), &WorkerName::new("somebody").unwrap(), duration, 1);
+    let request = LeaseRequest::new(&queue(), &WorkerName::new("w").unwrap(), duration, 1);
     let leased = answer(async || store.lease(request.clone()).await).await;
-    let lease = leased.leases.into_iter().next().expect("it is due, and nobody has it");
+    let lease = leased.leases.into_iter().next().expect("it is due and free");
     assert_eq!(lease.item.key.as_str(), key);
     lease
 }
 
-/// Sees that what is done under this lease is refused; gives the fence that is there instead.
+/// Checks that a commit under this lease is refused; returns the current fence.
 pub(crate) async fn assert_lease_lost(store: &PostgresStore, lease: &Lease) -> Option<Fence> {
     let conflict = send(store, &Commit::new().settle(lease.ack())).await.conflict();
-    let mut clashes = conflict.expect("the lease was lost").clashes;
-    match clashes.pop().map(|clash| clash.reason) {
+    let mut violations = conflict.expect("the lease was lost").violations;
+    match violations.pop().map(|violation| violation.reason) {
         Some(ViolationReason::LeaseLost { found, .. }) => found.and_then(|item| item.fence),
         other => panic!("{other:?}"),
     }
 }
 
-/// What comes after a position, all of it in one page.
+/// Everything after a position, in one page.
 pub(crate) async fn read_after(
     store: &PostgresStore,
     position: Position,
@@ -83,8 +83,7 @@ pub(crate) async fn read_after(
     Ok(page.events)
 }
 
-/// Sees that a reader who wants what comes after a position that was lost is told where what is
-/// there ends.
+/// Checks that reading after a lost position is an error that names the last valid one.
 pub(crate) async fn assert_rewound(store: &PostgresStore, lost: Position, last: Position) {
     let refused = read_after(store, lost).await.expect_err("that position was lost");
     assert_eq!(refused.kind(), StoreErrorKind::Rewound, "{refused}");

@@ -1,4 +1,4 @@
-//! What became of what was acknowledged, judged by what is there in the end.
+//! The audit: compares what was acknowledged with what is there in the end.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,23 @@ use tidelock_store_postgres::PostgresStore;
 use crate::ground::feed_after;
 use crate::load::{Acknowledged, Journal};
 
-/// How many commits are not as they should be, in each of the ways in which that can be.
+/// The number of wrong commits, by kind of error.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Audit {
     /// Acknowledged, and not there.
     pub(crate) lost: usize,
     /// Acknowledged, and there at another version or position.
     pub(crate) moved: usize,
-    /// There, and never acknowledged to anybody.
+    /// There, and never acknowledged.
     pub(crate) unasked: usize,
-    /// There more than once, or not next to the one before.
+    /// There more than once, or not next to the previous one.
     pub(crate) out_of_line: usize,
     /// Counted another number of times than acknowledged.
     pub(crate) miscounted: usize,
 }
 
 impl Audit {
-    /// Compares the store with the journals of all who ever wrote to it.
+    /// Compares the store with the journals of all writers.
     pub(crate) async fn of(store: &PostgresStore, journals: &[Journal]) -> Self {
         let events = feed_after(store, Position::START).await;
         let mut audit = Self { out_of_line: out_of_line(&events), ..Self::default() };
@@ -48,12 +48,12 @@ impl Audit {
     }
 }
 
-/// What a caller should have been told of an event.
+/// The acknowledgement that belongs to an event.
 fn acknowledged(event: &StoredEvent) -> Acknowledged {
     Acknowledged { id: event.id, version: event.version, position: event.position }
 }
 
-/// How many events do not have the version after that of their stream's event before.
+/// How many events do not have the version after that of the previous event of their stream.
 fn out_of_line(events: &[StoredEvent]) -> usize {
     let mut versions: HashMap<&StreamName, Version> = HashMap::new();
     let strays = events.iter().filter(|event| {

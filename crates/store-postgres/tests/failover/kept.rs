@@ -1,4 +1,4 @@
-//! A standby that the primary waits for: nothing that was acknowledged is lost.
+//! Synchronous replication: nothing that was acknowledged is lost.
 
 use tidelock_store::{Commit, Renewal, Store};
 use tidelock_store_postgres::PostgresStore;
@@ -10,11 +10,11 @@ use crate::pair::{Pair, url};
 
 const CALLERS: usize = 8;
 
-/// Enough for every caller to be in the middle of something.
+/// Enough for every caller to have a commit in flight.
 const MANY: usize = 200;
 
-/// Schedules 74 and 77; COMMIT-5, COMMIT-6, LOG-2 and LOG-7. The URL names both servers, and nobody
-/// tells the clients.
+/// Schedules 74 and 77; COMMIT-5, COMMIT-6, LOG-2 and LOG-7. The URL names both servers, and the
+/// clients are not told.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_when_the_primary_dies_under_load() {
     let pair = Pair::synchronous();
@@ -51,6 +51,6 @@ async fn positions_and_fences_go_on_above_all_that_were_given_out() {
     assert_eq!(assert_lease_lost(&store, &lapsed).await, Some(taken.fence));
 
     let renewed = store.renew(&[kept.token()], LONG).await.unwrap();
-    assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "nobody else had it: {renewed:?}");
+    assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "no other worker had it: {renewed:?}");
     commit(&store, Commit::new().settle(kept.ack())).await;
 }

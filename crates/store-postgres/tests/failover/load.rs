@@ -1,8 +1,8 @@
-//! Callers who commit on and on through one handle, and write down what was acknowledged to them.
+//! Load: callers that commit continuously through one handle, and record what was acknowledged.
 //!
-//! Each has a stream of its own and sends every commit until it is answered, as a careful program
-//! would. Half of them make plain appends, which are told apart by the ids of their events; the
-//! others add to a record as well, under a commit id.
+//! Each has its own stream and retries every commit until it is answered, as a careful program
+//! would. Half of them make plain appends, which are identified by the ids of their events; the
+//! others also add to a record, under a commit id.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use tokio::task::JoinSet;
 
 use crate::ground::{event, soon, stream};
 
-/// How often a commit is sent to a server that is said to be there.
+/// Attempts per commit to a server that is known to be up.
 const TRIES: usize = 100;
 
-/// What the callers are told.
+/// The orders to the callers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Go,
-    /// Whoever meets an error waits.
+    /// A caller that gets an error waits.
     Hold,
-    /// Whoever has an answer leaves.
+    /// A caller that has an answer ends.
     Stop,
 }
 
-/// Callers at work.
+/// The running callers.
 pub(crate) struct Load {
     callers: JoinSet<Journal>,
     orders: watch::Sender<Order>,
@@ -57,7 +57,7 @@ impl Load {
         soon("more commits", reached).await.expect("the callers are at work");
     }
 
-    /// From now on a caller who meets an error waits before it tries again.
+    /// From now on a caller that gets an error waits before it retries.
     pub(crate) fn hold(&self) {
         self.orders.send_replace(Order::Hold);
     }
@@ -66,7 +66,7 @@ impl Load {
         self.orders.send_replace(Order::Go);
     }
 
-    /// Lets every caller finish what it is at.
+    /// Lets every caller finish its commit.
     pub(crate) async fn stop(self) -> Vec<Journal> {
         self.orders.send_replace(Order::Stop);
         self.callers.join_all().await
@@ -76,16 +76,16 @@ impl Load {
 /// What one caller was told.
 pub(crate) struct Journal {
     pub(crate) stream: StreamName,
-    /// What the caller counts its commits in, if it does.
+    /// The record in which the caller counts its commits, if it does.
     pub(crate) counter: Option<RecordKey>,
     pub(crate) acknowledged: Vec<Acknowledged>,
     /// Errors after which nothing was written.
     pub(crate) failed: usize,
-    /// Errors after which anything may be.
+    /// Errors with an unknown outcome.
     pub(crate) unknown: usize,
 }
 
-/// An event that the store said is there.
+/// An acknowledged event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
     pub(crate) id: EventId,
@@ -137,7 +137,8 @@ impl Caller {
         for _ in 0..TRIES {
             match self.store.commit(commit.clone()).await {
                 Ok(outcome) => {
-                    let committed = outcome.committed().expect("nobody else writes to this stream");
+                    let committed =
+                        outcome.committed().expect("no other caller writes to this stream");
                     let (appended, event) = (&committed.appends[0], &commit.appends[0].events[0]);
                     let position = appended.positions.expect("an event was appended").0;
                     return Acknowledged { id: event.id, version: appended.version, position };

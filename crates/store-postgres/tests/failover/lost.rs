@@ -1,5 +1,5 @@
-//! A standby that the primary does not wait for: what was acknowledged can be lost, and whoever
-//! relies on it is told.
+//! Asynchronous replication: what was acknowledged can be lost, and a caller that relies on it gets
+//! an error.
 
 use tidelock_store::{
     Commit, ExpectedRevision, Lease, Position, RawJson, RecordKey, RecordWrite, Revision,
@@ -16,7 +16,7 @@ use crate::pair::Pair;
 /// The positive control of `nothing_acknowledged_is_lost_when_the_primary_dies_under_load`: the
 /// same callers, judged by the same audit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_that_nobody_waits_for_loses_what_was_acknowledged() {
+async fn an_asynchronous_standby_loses_what_was_acknowledged() {
     let pair = Pair::asynchronous();
     let store = pair.open().await;
     let mut load = Load::start(&store, 4);
@@ -33,7 +33,7 @@ async fn a_standby_that_nobody_waits_for_loses_what_was_acknowledged() {
 
 /// Schedules 74, 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_relies_on_what_was_lost_is_told_whenever_it_comes_back() {
+async fn a_caller_that_relies_on_what_was_lost_gets_an_error_whenever_it_returns() {
     let loss = Loss::new().await;
     let [early, late] = &loss.stores;
     assert_rewound(early, loss.lost, loss.kept).await;
@@ -84,7 +84,7 @@ impl Loss {
     }
 }
 
-/// Writes the one record there is.
+/// Writes the only record.
 async fn write(store: &PostgresStore) -> Revision {
     let key = RecordKey::new("record").unwrap();
     let write = RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&1).unwrap());

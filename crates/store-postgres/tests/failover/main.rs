@@ -1,10 +1,9 @@
-//! A server dies, or is thought to be dead, and its standby takes over: what is kept, what can be
-//! lost, and who is told.
+//! Failover: a server dies, or is believed to be dead, and its standby takes over.
 //!
-//! Real servers on the loopback, real kills. That other ways of putting an older state in a newer
-//! one's place are noticed too is the matter of the `restore` tests.
+//! Real servers on the loopback, real kills. Other ways of replacing a newer state by an older one
+//! are covered by the `restore` tests.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod kept;

@@ -1,4 +1,4 @@
-//! A primary and its standby, and a way to whichever of them is in charge.
+//! A primary and its standby, and a proxy to the current primary.
 
 use std::time::Instant;
 
@@ -10,27 +10,27 @@ use crate::ground::PATIENCE;
 /// The name under which the standby follows.
 const STANDBY: &str = "second";
 
-/// Two servers, of which the second follows the first.
+/// Two servers; the second replicates the first.
 pub(crate) struct Pair {
     pub(crate) primary: Server,
     pub(crate) standby: Server,
-    /// Where clients connect to; it leads to the primary until somebody aims it elsewhere.
-    pub(crate) door: Proxy,
+    /// Where clients connect; it leads to the primary until it is pointed elsewhere.
+    pub(crate) proxy: Proxy,
     /// How the standby finds its primary.
     route: String,
 }
 
 impl Pair {
-    /// The primary acknowledges without asking the standby.
+    /// The primary acknowledges without waiting for the standby.
     pub(crate) fn asynchronous() -> Self {
         let primary = Server::start().unwrap();
         let standby = primary.standby(STANDBY).unwrap();
-        let door = Proxy::to(primary.port()).unwrap();
+        let proxy = Proxy::to(primary.port()).unwrap();
         let route = standby.run_sql("postgres", "SHOW primary_conninfo").unwrap();
-        Self { primary, standby, door, route }
+        Self { primary, standby, proxy, route }
     }
 
-    /// The primary acknowledges nothing that the standby does not have on its disk.
+    /// The primary acknowledges only what the standby has on its disk.
     pub(crate) fn synchronous() -> Self {
         let pair = Self::asynchronous();
         pair.primary.set("synchronous_standby_names", STANDBY).unwrap();
@@ -40,20 +40,20 @@ impl Pair {
         pair
     }
 
-    /// Through the door.
+    /// The URL of the proxy.
     pub(crate) fn url(&self) -> String {
-        url(&[self.door.port()])
+        url(&[self.proxy.port()])
     }
 
-    /// A store behind the door.
+    /// A store behind the proxy.
     pub(crate) async fn open(&self) -> PostgresStore {
         PostgresStore::open(&self.url()).await.unwrap()
     }
 
-    /// From now on the standby hears nothing of what the primary does.
+    /// From now on the standby receives nothing.
     pub(crate) fn cut_off_standby(&self) {
         self.standby.set("primary_conninfo", "").unwrap();
-        wait_until("nobody follows the primary", || {
+        wait_until("no standby follows the primary", || {
             self.says("SELECT count(*) FROM pg_stat_replication") == "0"
         });
     }
@@ -71,14 +71,14 @@ impl Pair {
         });
     }
 
-    /// The primary is gone from one moment to the next, and the standby is put in its place.
+    /// Kills the primary, and promotes the standby in its place.
     pub(crate) fn fail_over(&self) {
         self.primary.kill().unwrap();
         self.standby.promote().unwrap();
-        self.door.aim(self.standby.port());
+        self.proxy.aim(self.standby.port());
     }
 
-    /// What the primary answers.
+    /// The primary's answer.
     pub(crate) fn says(&self, sql: &str) -> String {
         self.primary.run_sql("postgres", sql).unwrap()
     }
@@ -90,11 +90,10 @@ pub(crate) fn url(ports: &[u16]) -> String {
     format!("postgres://postgres@{}/postgres", hosts.join(","))
 }
 
-/// Looks until the fact is true. Whoever looks asks a server, which takes long enough for a loop to
-/// be gentle.
+/// Polls until the fact is true. Each poll is a query to a server, which is slow enough for a loop.
 pub(crate) fn wait_until(fact: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {fact}");
+        assert!(begun.elapsed() < PATIENCE, "timed out until {fact}");
     }
 }

@@ -1,4 +1,4 @@
-//! A primary that was replaced and comes back: whoever knows better does not listen to it.
+//! A replaced primary that comes back: handles that know of its successor refuse it.
 
 use tidelock_store::{
     ExpectedVersion, LeaseRequest, Position, Result, RetryAdvice, Store, StoreError,
@@ -25,18 +25,21 @@ async fn a_primary_that_was_replaced_is_refused_and_nothing_is_written_to_it() {
     note_by_all(&stores, "after").await;
 
     pair.primary.start_again().unwrap();
-    note(&PostgresStore::open(&pair.primary.url()).await.unwrap(), "of somebody who does not know")
-        .await;
+    note(
+        &PostgresStore::open(&pair.primary.url()).await.unwrap(),
+        "of a client that does not know",
+    )
+    .await;
     let untouched = contents(&pair);
-    pair.door.aim(pair.primary.port());
-    pair.door.cut();
+    pair.proxy.aim(pair.primary.port());
+    pair.proxy.cut();
     other_door.refuse();
     for store in &stores {
         assert_refused(store).await;
     }
     assert_eq!(contents(&pair), untouched);
 
-    pair.door.aim(pair.standby.port());
+    pair.proxy.aim(pair.standby.port());
     other_door.heal();
     note_by_all(&stores, "last").await;
     assert_eq!(read_after(&stores[0], Position::START).await.unwrap().len(), 3 * stores.len());
@@ -52,7 +55,7 @@ async fn connections_to_a_primary_that_was_replaced_are_given_up_once_that_is_kn
     read_from_everywhere(&store).await;
     pair.wait_until_standby_has_all();
     pair.standby.promote().unwrap();
-    pair.door.aim(pair.standby.port());
+    pair.proxy.aim(pair.standby.port());
     end_connection_that_commits(&pair);
 
     note(&store, "after").await;
@@ -61,7 +64,7 @@ async fn connections_to_a_primary_that_was_replaced_are_given_up_once_that_is_kn
     }
 }
 
-/// All that can be seen of the old primary's store, with the transactions that wrote it.
+/// The visible contents of the old primary's store, with the transactions that wrote them.
 fn contents(pair: &Pair) -> String {
     let tables = ["meta", "epochs", "streams", "events", "records", "items", "commits"];
     let selects = tables.map(|table| format!("SELECT t.xmin, t.* FROM tidelock.{table} t;"));
@@ -74,10 +77,10 @@ async fn note_by_all(stores: &[PostgresStore], name: &str) {
     }
 }
 
-/// Sees that every kind of call is refused, and told what to do.
+/// Checks that every kind of call is refused, with advice.
 async fn assert_refused(store: &PostgresStore) {
     let guarded = append("never", "never").guard_stream(&stream("before"), ExpectedVersion::Any);
-    let request = LeaseRequest::new(&queue(), &WorkerName::new("somebody").unwrap(), LONG, 1);
+    let request = LeaseRequest::new(&queue(), &WorkerName::new("w").unwrap(), LONG, 1);
     let refusals = [
         refusal(async || store.commit(append("never", "never")).await).await,
         refusal(async || store.commit(guarded.clone()).await).await,
@@ -95,7 +98,7 @@ async fn assert_refused(store: &PostgresStore) {
     }
 }
 
-/// Asks until there is a refusal that says more than that a connection was lost.
+/// Retries until the refusal says more than that a connection was lost.
 async fn refusal<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> StoreError {
     for _ in 1..10 {
         match ask().await {

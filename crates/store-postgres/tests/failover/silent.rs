@@ -1,4 +1,4 @@
-//! A primary that falls silent: its connections stay open, and nothing is heard of it any more.
+//! A primary that stops answering: its connections stay open, and no answer comes any more.
 
 use tidelock_store::{LeaseToken, Renewal, Result, RetryAdvice, Store};
 use tidelock_store_postgres::PostgresStore;
@@ -11,18 +11,18 @@ async fn renew(store: PostgresStore, lease: LeaseToken) -> Result<Vec<Renewal>> 
     store.renew(&[lease], LONG).await
 }
 
-/// Schedule 74. COMMIT-6: nobody waits for ever for an answer of a server that was replaced. What
-/// was under way has an unknown outcome, or is asked again where it can be.
+/// Schedule 74. COMMIT-6: no call waits indefinitely for a server that was replaced. Commits in
+/// flight have an unknown outcome; idempotent calls are retried.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_a_primary_that_fell_silent_is_told_once_it_was_replaced() {
+async fn a_call_to_a_silent_primary_fails_once_it_was_replaced() {
     let pair = Pair::synchronous();
-    let url = url(&[pair.door.port(), pair.standby.port()]) + "?connect_timeout_ms=2000";
+    let url = url(&[pair.proxy.port(), pair.standby.port()]) + "?connect_timeout_ms=2000";
     let store = PostgresStore::open(&url).await.unwrap();
     let before = note(&store, "before").await;
     let lease = wake_and_lease(&store, "kept", LONG).await;
     soon("a renewal", renew(store.clone(), lease.token())).await.unwrap();
 
-    pair.door.stall();
+    pair.proxy.stall();
     let committing = tokio::spawn({
         let store = store.clone();
         async move { store.commit(append("during", "during")).await }

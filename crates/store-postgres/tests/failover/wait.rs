@@ -1,4 +1,4 @@
-//! A commit that waits for the standby, and is told not to: nobody may take that for success.
+//! A commit that waits for the standby and is interrupted: that is no success.
 
 use tidelock_store::{
     Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Position, RawJson,
@@ -11,12 +11,12 @@ use crate::careful::{LONG, commit, read_after, wake_and_lease};
 use crate::ground::{event, stream};
 use crate::pair::{Pair, wait_until};
 
-/// Schedule 75; COMMIT-4, COMMIT-6, LOG-5 and LEASE-9. Each commit is interrupted twice, because
-/// what is known again must wait like what is new.
+/// Schedule 75; COMMIT-4, COMMIT-6, LOG-5 and LEASE-9. Each commit is interrupted twice, because a
+/// recognized commit must wait like a new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_was_told_not_to_wait_is_unknown_until_the_standby_has_it() {
     let pair = Pair::synchronous();
-    // Housekeeping would wait for the standby as well.
+    // Maintenance would wait for the standby as well.
     let store = PostgresStore::open(&(pair.url() + "?sweep_interval_ms=3600000")).await.unwrap();
     let cancelled = every_kind(&store, "cancelled").await;
     let ended = every_kind(&store, "ended").await;
@@ -34,17 +34,17 @@ async fn a_commit_that_was_told_not_to_wait_is_unknown_until_the_standby_has_it(
     }
 }
 
-/// How a commit gets to the server.
+/// The path of a commit to the server.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum CommitPath {
     Store,
-    /// In a transaction of the caller's own.
-    Door,
+    /// In a user transaction.
+    Transaction,
 }
 
-/// Commits that can be sent again, each known again by something else; among them one for each of
-/// the ways to the server.
-async fn every_kind(store: &PostgresStore, name: &str) -> Vec<(Way, Commit)> {
+/// Commits that can be sent again, each recognized in another way; among them one for each path to
+/// the server.
+async fn every_kind(store: &PostgresStore, name: &str) -> Vec<(CommitPath, Commit)> {
     let append_to = |commit: Commit, nth| {
         commit.append(&stream(&format!("{name}-{nth}")), ExpectedVersion::NoStream, [event("said")])
     };
@@ -55,29 +55,29 @@ async fn every_kind(store: &PostgresStore, name: &str) -> Vec<(Way, Commit)> {
     let record = RecordKey::new(name).unwrap();
     let put = RecordWrite::put(&record, ExpectedRevision::Absent, RawJson::new(&1).unwrap());
     vec![
-        (Way::Store, append(1)),
-        (Way::Store, Commit::new().append(&there, ExpectedVersion::Exists, [event("next")])),
-        (Way::Store, Commit::new().write(put).with_id(CommitId::fresh())),
-        (Way::Store, append_to(append(2), 3)),
-        (Way::Store, append(4).with_id(CommitId::fresh())),
-        (Way::Store, Commit::new().settle(lease.ack())),
-        (Way::Door, append(5).with_id(CommitId::fresh())),
+        (CommitPath::Store, append(1)),
+        (CommitPath::Store, Commit::new().append(&there, ExpectedVersion::Exists, [event("next")])),
+        (CommitPath::Store, Commit::new().write(put).with_id(CommitId::fresh())),
+        (CommitPath::Store, append_to(append(2), 3)),
+        (CommitPath::Store, append(4).with_id(CommitId::fresh())),
+        (CommitPath::Store, Commit::new().settle(lease.ack())),
+        (CommitPath::Transaction, append(5).with_id(CommitId::fresh())),
     ]
 }
 
 type Sent = JoinHandle<Result<CommitOutcome>>;
 
-fn send(store: &PostgresStore, way: Way, commit: &Commit) -> Sent {
+fn send(store: &PostgresStore, way: CommitPath, commit: &Commit) -> Sent {
     let (store, commit) = (store.clone(), commit.clone());
     tokio::spawn(async move {
         match way {
-            Way::Store => store.commit(commit).await,
-            Way::Door => store.begin().await?.commit(commit).await,
+            CommitPath::Store => store.commit(commit).await,
+            CommitPath::Transaction => store.begin().await?.commit(commit).await,
         }
     })
 }
 
-/// Does this to the commit, once it waits for the standby.
+/// Interrupts the commit, once it waits for the standby.
 fn injure(pair: &Pair, injury: &str, sent: &Sent) {
     let sql = format!(
         "SELECT CASE wait_event WHEN 'SyncRep' THEN {injury}(pid) END FROM pg_stat_activity"
@@ -97,8 +97,8 @@ fn assert_unknown(outcome: Result<CommitOutcome>) {
     );
 }
 
-/// Sees that each append of the commit made one event, and that it is where the answer says; and
-/// each write one revision.
+/// Checks that each append of the commit made one event, at the acknowledged position; and each
+/// write one revision.
 async fn assert_there_once(store: &PostgresStore, commit: &Commit, outcome: Result<CommitOutcome>) {
     let committed = outcome.unwrap().committed().unwrap();
     let events = read_after(store, Position::START).await.unwrap();

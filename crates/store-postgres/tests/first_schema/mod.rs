@@ -1,4 +1,4 @@
-//! Stores that were made before there was a second migration, with rows of every kind.
+//! Upgrades: stores of the first schema version, with rows of every kind.
 
 use tidelock_store::{
     Commit, CommitId, ExpectedRevision, ExpectedVersion, RawJson, RecordKey, RecordWrite, Slot,
@@ -9,10 +9,10 @@ use tidelock_store_postgres::PostgresStore;
 use crate::ground::{Ground, Plain, committed, event, lease, soon, stream, wake};
 
 const FIRST: &str = include_str!("../../migrations/0001_store.sql");
-/// What the list of migrations says of it. A script that was released never changes.
+/// Its checksum in the list of migrations. A released script never changes.
 const CHECKSUM: &str = "bfb47d62-72d7-5891-b1fa-417ba03e5a9f";
 
-/// Tables of the first schema, as that version made them.
+/// Tables of the first schema, as that version created them.
 async fn make(ground: &Ground) -> Plain {
     let plain = ground.connect().await;
     plain
@@ -28,8 +28,8 @@ async fn make(ground: &Ground) -> Plain {
     plain
 }
 
-/// What that version wrote: two streams, records that live, that have expired and that were
-/// deleted, items with and without a lease, and a commit with an id.
+/// Rows that that version wrote: two streams; live, expired and deleted records; items with and
+/// without a lease; and a commit with an id.
 const ROWS: &str = "SELECT tidelock.append_one('orders/1', -1, gen_random_uuid(), 'said', '\"first\"', '{}');
     SELECT tidelock.append_one('orders/1', 1, gen_random_uuid(), 'said', '\"second\"', '{}');
     INSERT INTO tidelock.streams (name, version, first, closed) VALUES ('closed', 3, 4, true);
@@ -49,8 +49,8 @@ fn put(name: &str, expected: ExpectedRevision) -> Commit {
     Commit::new().write(RecordWrite::put(&key(name), expected, RawJson::new(&2).unwrap()))
 }
 
-/// Schedule 120; KEEP-1, LOG-2, REC-2 and LEASE-2: what was there is there, its numbers go on, and
-/// old tombstones leave.
+/// Schedule 120; KEEP-1, LOG-2, REC-2 and LEASE-2: existing rows are kept, their numbers continue,
+/// and old tombstones are removed.
 pub(crate) async fn a_store_of_the_first_schema_goes_on() {
     let ground = Ground::shared();
     let plain = make(&ground).await;
@@ -79,7 +79,7 @@ async fn check_numbers_go_on(store: &PostgresStore) {
     assert_eq!(lease(store, "w", 1).await[0].fence.get(), 7);
 }
 
-/// They get an hour from the migration on, also those at the end of the walk.
+/// They are kept for an hour from the migration on, including those at the end of the scan.
 async fn check_tombstones_leave(store: &PostgresStore, plain: &Plain) {
     let undated =
         "SELECT count(*) FROM tidelock.records WHERE value IS NULL AND expires_at IS NULL";
@@ -100,9 +100,8 @@ async fn check_tombstones_leave(store: &PostgresStore, plain: &Plain) {
     assert_eq!(done.writes[0].revision.unwrap().get(), 9, "above the highest that was forgotten");
 }
 
-/// Schedule 120: a program that was started before the migration goes on with the statements that
-/// it knows, in a role that has the rights that it had; and what it does is not taken for something
-/// that may leave.
+/// Schedule 120: a program that was started before the migration continues with its statements, in
+/// a role with its earlier rights; and what it does is not removed as expired.
 pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
     let ground = Ground::shared();
     let plain = make(&ground).await;
@@ -114,7 +113,7 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
     for statement in OLD_STATEMENTS {
         old.run(statement).await;
     }
-    // What a new program has finished, and an old one has woken or filled again, stays.
+    // What a new program has finished, and an old one has woken or filled again, is kept.
     plain
         .run("UPDATE tidelock.items SET forget_at = 1; UPDATE tidelock.streams SET forget_at = 1")
         .await;
@@ -126,13 +125,13 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
     );
 }
 
-/// Schedule 120: a transaction that has one table and waits for another, which the migration has,
-/// while that waits for the first.
+/// Schedule 120: a transaction that holds one table and waits for another, which the migration
+/// holds, while that waits for the first.
 pub(crate) async fn a_migration_in_a_deadlock_with_a_program_at_work_is_made_again() {
     let ground = Ground::shared();
     let (old, holder, looker) =
         (make(&ground).await, ground.connect().await, ground.connect().await);
-    // It never looks for a deadlock itself, so it is never the one to be undone.
+    // It never checks for a deadlock itself, so it is never the victim.
     old.run("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM tidelock.commits").await;
     holder.run("BEGIN; SELECT FROM tidelock.streams").await;
     let opening = tokio::spawn({

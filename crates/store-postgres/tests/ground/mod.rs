@@ -1,11 +1,11 @@
-//! A schema of its own on a real server: handles on the store in it, and plain connections beside
-//! them.
+//! The fixture: a separate schema on a real server, handles to its store, and plain connections
+//! beside them.
 //!
-//! A schedule is driven from outside. A plain connection plays the slow committer, holds a lock, or
-//! looks at what the server says of its sessions. Nobody sleeps: a test looks until a fact is
-//! there, and fails if it never comes.
+//! A schedule is driven from outside. A plain connection acts as the slow committer, holds a lock,
+//! or reads the server's view of its sessions. No test sleeps: it polls until a fact is true, and
+//! fails if it never is.
 
-// Each of the test binaries uses what it needs of this.
+// Each test binary uses what it needs of this.
 #![allow(dead_code)]
 
 use std::fmt::Write as _;
@@ -25,18 +25,18 @@ use tidelock_store_postgres::{PostgresOptions, PostgresStore, SchemaName};
 /// Against hanging only; no test is slower for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A poll so rare that no test sees one.
+/// A poll interval so long that no test sees a poll.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
-/// How often a fact is looked at.
+/// How often a fact is polled.
 pub(crate) const GLANCE: Duration = Duration::from_millis(2);
 
-/// Where one test plays.
+/// The fixture of one test.
 #[derive(Debug, Clone)]
 pub(crate) struct Ground {
-    /// How the store gets to the server; a proxy may stand between them.
+    /// The store's URL to the server; it may lead through a proxy.
     pub(crate) url: String,
-    /// How the test gets there, always by itself.
+    /// The test's URL, always direct.
     direct: String,
     pub(crate) schema: SchemaName,
 }
@@ -61,19 +61,19 @@ impl Ground {
         place.split_once('/').unwrap().0.parse().unwrap()
     }
 
-    /// The same, and the store takes a way of its own to the server.
+    /// Makes the store connect through this port.
     pub(crate) fn through(mut self, port: u16) -> Self {
         let (_, database) = self.direct.rsplit_once('/').unwrap();
         self.url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
         self
     }
 
-    /// A handle with connections of its own, as another process has them.
+    /// Opens a handle with its own connections, like another process.
     pub(crate) async fn open(&self) -> PostgresStore {
         self.open_with(|_| {}).await
     }
 
-    /// The same, with other options.
+    /// Opens a handle with other options.
     pub(crate) async fn open_with(
         &self,
         change: impl FnOnce(&mut PostgresOptions),
@@ -93,7 +93,7 @@ impl Ground {
         PostgresStore::open_with(url, options).await.unwrap()
     }
 
-    /// The sessions of this test's handles are known by the schema's name.
+    /// The sessions of this test's handles are identified by the schema's name.
     fn own_url(&self, more: &str) -> String {
         format!("{}?application_name={}{more}", self.url, self.schema)
     }
@@ -105,9 +105,9 @@ impl Ground {
         Plain { client, schema: self.schema.clone() }
     }
 
-    /// Somebody who has the upper half of all tickets for himself, until the transaction ends.
-    /// Appends wait for him when all their statements are on the way.
-    pub(crate) async fn let_nobody_append(&self) -> Plain {
+    /// A session that holds the upper half of all tickets until its transaction ends. Appends wait
+    /// for it when all their statements are sent.
+    pub(crate) async fn block_appends(&self) -> Plain {
         let holder = self.connect().await;
         holder
             .run("BEGIN; SELECT pg_advisory_xact_lock('tidelock.positions'::regclass::oid::integer, -1)")
@@ -115,8 +115,7 @@ impl Ground {
         holder
     }
 
-    /// Puts a calendar into the database that the test can set; it goes on from where the old one
-    /// is.
+    /// Installs a calendar in the database that the test can set; it continues from the old one.
     pub(crate) async fn own_calendar(&self) {
         let sql = "CREATE TABLE tidelock.ahead AS SELECT 0::bigint AS micros;
             CREATE OR REPLACE FUNCTION tidelock.calendar() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -124,7 +123,7 @@ impl Ground {
         self.connect().await.run(sql).await;
     }
 
-    /// Sets that calendar forward, for everybody.
+    /// Sets that calendar forward, for every session.
     pub(crate) async fn let_pass(&self, seconds: u32) {
         let sql =
             format!("UPDATE tidelock.ahead SET micros = micros + {seconds}::bigint * 1000000");
@@ -132,9 +131,8 @@ impl Ground {
     }
 }
 
-/// A connection that speaks SQL and knows nothing of the store. Its statements say `tidelock.`
-/// where they mean the schema, and `@` where they mean its name, which is also that of the store's
-/// sessions.
+/// A connection for plain SQL that knows nothing of the store. Its statements say `tidelock.` for
+/// the schema, and `@` for its name, which is also that of the store's sessions.
 #[derive(Debug)]
 pub(crate) struct Plain {
     client: Client,
@@ -161,20 +159,20 @@ impl Plain {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// Looks until this is so. `what` completes the sentence "waited in vain until …".
+    /// Polls until this is true. `what` completes the sentence "timed out until …".
     pub(crate) async fn until(&self, what: &str, sql: &str) {
         let begun = Instant::now();
         while !self.one::<bool>(sql).await {
             assert!(
                 begun.elapsed() < PATIENCE,
-                "waited in vain until {what}: {}",
+                "timed out until {what}: {}",
                 self.sessions().await
             );
             tokio::time::sleep(GLANCE).await;
         }
     }
 
-    /// Waits until so many of the store's sessions wait for a lock.
+    /// Waits until this many of the store's sessions wait for a lock.
     pub(crate) async fn until_blocked(&self, sessions: usize) {
         let sql = "SELECT count(*) = $ FROM pg_stat_activity WHERE application_name = '@' AND wait_event_type = 'Lock'";
         let what = format!("{sessions} of the store's sessions wait for a lock");
@@ -187,7 +185,7 @@ impl Plain {
         self.until("no transaction of the store is open", sql).await;
     }
 
-    /// What the store's sessions do, for a failure to quote.
+    /// The state of the store's sessions, for a failure message.
     async fn sessions(&self) -> String {
         let sql =
             "SELECT pid, state, coalesce(wait_event, '-'), left(query, 120) FROM pg_stat_activity
@@ -206,10 +204,10 @@ impl Plain {
     }
 }
 
-/// Waits for what must come, and fails instead of hanging.
+/// Waits with a deadline: fails instead of hanging.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     let came = tokio::time::timeout(PATIENCE, future).await;
-    came.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    came.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }
 
 pub(crate) fn stream(name: &str) -> StreamName {
@@ -225,17 +223,17 @@ pub(crate) fn queue() -> QueueName {
     QueueName::new("mail").unwrap()
 }
 
-/// An event that says this.
+/// An event with this text.
 pub(crate) fn event(text: &str) -> NewEvent {
     NewEvent::of("said", text).unwrap()
 }
 
-/// A plain append of one event, whatever the stream's version.
+/// A plain append of one event, at any version of the stream.
 pub(crate) fn append(name: &str, text: &str) -> Commit {
     Commit::new().append(&stream(name), ExpectedVersion::Any, [event(text)])
 }
 
-/// A wake of this item, at once.
+/// A wake of this item, immediately.
 pub(crate) fn wake(key: &str) -> Commit {
     Commit::new().wake(Wake::at(item(key), When::NOW))
 }
@@ -276,7 +274,7 @@ pub(crate) async fn feed_after(store: &PostgresStore, mut position: Position) ->
     }
 }
 
-/// What the events say, in their order.
+/// The texts of the events, in order.
 pub(crate) fn said(events: &[StoredEvent]) -> Vec<String> {
     events.iter().map(|event| event.payload.to().unwrap()).collect()
 }

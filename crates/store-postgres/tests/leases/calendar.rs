@@ -1,4 +1,4 @@
-//! A worker whose calendar is wrong.
+//! A worker whose wall clock is wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidelock_store::{Clock, Commit, Store, SystemClock, Timestamp, Wake, When};
 
 use crate::ground::{Ground, committed, item, lease, wake};
 
-/// The machine's clock, with a calendar that is ahead.
+/// The machine's clock, with a wall clock that is ahead.
 #[derive(Debug, Default)]
 struct Ahead(SystemClock);
 
@@ -23,8 +23,8 @@ impl Clock for Ahead {
     }
 }
 
-/// Schedule 21. TIME-1: leases are for a minute, and the worker believes that it is a minute and a
-/// half later.
+/// Schedule 21. TIME-1: leases are for a minute, and the worker's wall clock is a minute and a half
+/// ahead.
 #[tokio::test]
 async fn a_worker_whose_calendar_is_ahead_steals_no_lease_and_takes_nothing_early() {
     let ground = Ground::shared();
@@ -41,8 +41,7 @@ async fn a_worker_whose_calendar_is_ahead_steals_no_lease_and_takes_nothing_earl
     committed(&right, Commit::new().settle(held.ack())).await;
 }
 
-/// Schedule 21. TIME-1: what such a worker leases and puts off counts from the database's calendar,
-/// too.
+/// Schedule 21. TIME-1: what such a worker leases and defers counts from the database's clock, too.
 #[tokio::test]
 async fn what_a_worker_with_a_wrong_calendar_asks_for_counts_from_the_databases_time() {
     let ground = Ground::shared();

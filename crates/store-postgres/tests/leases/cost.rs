@@ -1,4 +1,4 @@
-//! What leasing and settling have to read, counted by the server itself.
+//! The cost of leasing and settling, in rows and pages, counted by the server.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::ground::{Ground, NEVER, Plain, committed, item, lease};
 const ROUNDS: usize = 20;
 const AT_ONCE: usize = 10;
 
-/// What the server counted for the table of items.
+/// The server's counts for the table of items.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     /// Scans of the whole table.
     scans: i64,
     /// Entries of indexes.
     entries: i64,
-    /// Pages of the index of what is ready.
+    /// Pages of the index of ready items.
     pages: i64,
 }
 
 impl Read {
-    /// The counts so far. The store's sessions have ended, so nothing is on its way any more.
+    /// The counts so far. The store's sessions have ended, so all counts are reported.
     async fn so_far(plain: &Plain) -> Self {
         let ended = "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@')";
         plain.until("the store's sessions have ended", ended).await;
@@ -42,14 +42,14 @@ impl Read {
     }
 }
 
-/// The table of items, with many that have nothing to do.
+/// The table of items, with many that have no work.
 struct Table {
     ground: Ground,
     plain: Plain,
 }
 
 impl Table {
-    /// So many, half of them idle and half of them due tomorrow.
+    /// This many, half of them idle and half of them due tomorrow.
     async fn with(idle: usize) -> Self {
         let ground = Ground::shared();
         ground.open().await.close().await.unwrap();
@@ -66,14 +66,14 @@ impl Table {
         Self { ground, plain }
     }
 
-    /// What some rounds of leasing and settling read.
+    /// The cost of some rounds of leasing and settling.
     async fn read_by_rounds(&self, prepare: Prepare) -> Read {
         let before = Read::so_far(&self.plain).await;
         let store = self
             .ground
             .open_with(|options| {
                 options.prepare = prepare;
-                // However slow this machine is, all rounds are made at once.
+                // However slow this machine is, all rounds happen at one moment.
                 options.clock = Arc::new(ManualClock::at(Timestamp::from_micros(0).unwrap()));
                 options.sweep_interval = NEVER;
             })
@@ -91,9 +91,9 @@ impl Table {
         }
     }
 
-    /// All of them were ready once, and are idle again; nobody has cleared away what that left in
-    /// the index. The server planned for a table in which hardly anything is ready. Gives how many
-    /// pages of the index there are.
+    /// All of them were ready once, and are idle again; vacuum has not removed the dead index
+    /// entries. The server planned for a table in which hardly anything is ready. Returns the
+    /// number of pages of the index.
     async fn leave_dead(&self) -> i64 {
         let leave_dead = "ALTER TABLE tidelock.items SET (autovacuum_enabled = off);
             UPDATE tidelock.items SET ready = NULL WHERE ready IS NOT NULL;
@@ -125,8 +125,8 @@ fn wakes(name: &str, count: usize) -> Commit {
 
 const IDLE: usize = 50_000;
 
-/// The cost of leasing does not grow with what is idle: in all its rounds it reads less than there
-/// is of that.
+/// The cost of leasing does not grow with idle items: in all its rounds it reads fewer rows than
+/// there are idle.
 #[tokio::test]
 async fn leasing_reads_what_is_ready_and_nothing_that_is_idle() {
     for prepare in [Prepare::Always, Prepare::Never] {
@@ -141,7 +141,7 @@ async fn leasing_reads_what_is_ready_and_nothing_that_is_idle() {
     }
 }
 
-/// The control of the test above: without its index, leasing looks at everything.
+/// The control of the test above: without its index, leasing reads everything.
 #[tokio::test]
 async fn leasing_without_the_index_of_what_is_ready_reads_what_is_idle() {
     let table = Table::with(IDLE).await;
@@ -150,8 +150,8 @@ async fn leasing_without_the_index_of_what_is_ready_reads_what_is_idle() {
     assert!(read.entries > (ROUNDS * IDLE) as i64, "{read:?}");
 }
 
-/// What was ready once has left its place in the index, and nobody has cleared that away. One look
-/// walks through it, and the others begin behind it; the statement that takes the items never does.
+/// What was ready once has left dead entries in the index. One scan reads them, and later ones
+/// begin behind them; the statement that grants the leases never does.
 #[tokio::test]
 async fn leasing_walks_through_what_is_dead_once_and_not_each_time() {
     for prepare in [Prepare::Always, Prepare::Never] {

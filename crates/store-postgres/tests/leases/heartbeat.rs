@@ -1,4 +1,4 @@
-//! Renewals while everything else stands still.
+//! Renewals while everything else is blocked.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, append, committed, lease, lease_for, soon, wake};
 
-const DOOR: usize = 2;
+const TRANSACTIONS: usize = 2;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn renew(store: &PostgresStore, leases: &[&Lease]) -> Vec<Renewal> {
@@ -19,16 +19,16 @@ fn all_stand(renewals: &[Renewal]) -> bool {
     renewals.iter().all(|renewal| matches!(renewal, Renewal::Renewed(_)))
 }
 
-/// Schedule 34. LEASE-4: handlers hold every connection that they can have, and every commit waits
-/// for somebody who has locked the events.
+/// Schedule 34. LEASE-4: handlers hold every connection of the pool, and every commit waits for a
+/// session that has locked the events.
 #[tokio::test]
 async fn renewals_go_through_while_every_other_connection_is_held() {
     let ground = Ground::shared();
-    let store = ground.open_with(|options| options.door = DOOR).await;
+    let store = ground.open_with(|options| options.transactions = TRANSACTIONS).await;
     committed(&store, wake("letter")).await;
     let held = lease(&store, "worker", 1).await.remove(0);
     let mut handlers = Vec::new();
-    for _ in 0..DOOR {
+    for _ in 0..TRANSACTIONS {
         handlers.push(store.begin().await.unwrap());
     }
     let (holder, looker) = (ground.connect().await, ground.connect().await);
@@ -45,8 +45,8 @@ async fn renewals_go_through_while_every_other_connection_is_held() {
     drop(handlers);
 }
 
-/// Schedule 34: what a store does by itself from time to time does not stand in the way either. It
-/// writes the clock down, in a row that somebody else may hold.
+/// Schedule 34: background maintenance does not block renewals either. It saves the clock, in a row
+/// that another session may have locked.
 #[tokio::test]
 async fn housekeeping_that_is_held_up_holds_up_no_renewal() {
     let ground = Ground::shared();
@@ -67,8 +67,8 @@ async fn housekeeping_that_is_held_up_holds_up_no_renewal() {
     holder.run("COMMIT").await;
 }
 
-/// Schedule 34: one item's row is locked, by a commit of this very process that cannot go on. Its
-/// other leases are renewed.
+/// Schedule 34: one item's row is locked, by a commit of this same process that cannot continue.
+/// Its other leases are renewed.
 #[tokio::test]
 async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
     let ground = Ground::shared();
@@ -96,7 +96,7 @@ async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
         "SELECT deadline > {} FROM tidelock.items WHERE key = 'quiet'",
         quiet.deadline.micros()
     );
-    looker.until("the lease of the item that nobody is at is renewed", &renewed).await;
+    looker.until("the lease of the unlocked item is renewed", &renewed).await;
     assert!(all_stand(&renew(&store, &[quiet]).await), "it does not wait behind the other");
 
     holder.run("COMMIT").await;
@@ -105,9 +105,8 @@ async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
     committed(&store, Commit::new().settle(busy.ack()).settle(quiet.ack())).await;
 }
 
-/// Schedule 34: the row stays locked for longer than the leases last. The call goes on waiting for
-/// it, and goes on renewing the others, for whoever renews many at once can make no other call
-/// meanwhile.
+/// Schedule 34: the row stays locked for longer than the leases last. The call keeps waiting for
+/// it, and keeps renewing the others, because its caller can make no other call in the meantime.
 #[tokio::test]
 async fn an_item_whose_row_stays_locked_lets_no_other_lease_run_out() {
     let ground = Ground::shared();
@@ -131,14 +130,14 @@ async fn an_item_whose_row_stays_locked_lets_no_other_lease_run_out() {
     assert!(all_stand(&soon("the renewals", renewing).await.unwrap()));
 }
 
-/// An operator who mends something does not wait for the handlers that have to be mended.
+/// An operator's adjustment does not wait for the handlers that it is to repair.
 #[tokio::test]
 async fn adjustments_go_through_while_every_connection_for_transactions_is_held() {
     let ground = Ground::shared();
-    let store = ground.open_with(|options| options.door = DOOR).await;
+    let store = ground.open_with(|options| options.transactions = TRANSACTIONS).await;
     committed(&store, wake("letter")).await;
     let mut handlers = Vec::new();
-    for _ in 0..DOOR {
+    for _ in 0..TRANSACTIONS {
         handlers.push(store.begin().await.unwrap());
     }
     let adjusting =

@@ -1,17 +1,16 @@
-//! Leases between several processes' worth of handles on one real server.
+//! Leases between several handles, as many processes would have, on one real server.
 //!
-//! The rules are the contract's and are in the conformance suite. Here is what depends on the
-//! database: what its row locks let through, which of its connections are free, whose clock counts,
-//! and what it has to read.
+//! The rules are the contract's and are tested by the conformance suite. These tests cover what
+//! depends on the database: its row locks, its connections, its clock, and its cost.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod calendar;
 mod cost;
-mod fronts;
 mod heartbeat;
 mod recheck;
+mod scan_hints;
 mod takeover;
 
 #[path = "../ground/mod.rs"]

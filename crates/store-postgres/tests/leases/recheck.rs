@@ -1,4 +1,4 @@
-//! What changes between the look at what is ready and the lock on it.
+//! Changes between the scan of ready items and the lock on them.
 
 use tidelock_store::{Commit, ItemRef, Lease, Mark, StoreExt, Wake};
 use tidelock_store_postgres::PostgresStore;
@@ -14,9 +14,8 @@ struct Site {
     brake: Plain,
 }
 
-/// Stops the statement that grants leases once it has its view of the table and before it locks
-/// anything: it asks what time it is, and the calendar does not answer while somebody holds the
-/// brake.
+/// Stops the statement that grants leases once it has its snapshot and before it locks anything: it
+/// reads the clock, and the calendar does not answer while the brake is held.
 const CALENDAR: &str =
     "CREATE OR REPLACE FUNCTION tidelock.calendar() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
     BEGIN
@@ -40,7 +39,7 @@ impl Site {
         Self { store, other, plain, brake }
     }
 
-    /// Asks for leases, and stops where the statement that grants them has its view and no lock.
+    /// Requests leases, and stops where the granting statement has its snapshot and no lock.
     async fn lease_up_to_the_brake(&self) -> JoinHandle<Vec<Lease>> {
         self.brake.run("SELECT pg_advisory_lock('tidelock.items'::regclass::oid::bigint)").await;
         let store = self.store.clone();
@@ -55,17 +54,17 @@ impl Site {
     }
 }
 
-/// Schedule 78. LEASE-1: the row changes after the statement has its view of the table. It is
-/// judged as it is once it is locked.
+/// Schedule 78. LEASE-1: the row changes after the statement has its snapshot. It is judged as it
+/// is once it is locked.
 #[tokio::test]
-async fn an_item_that_somebody_else_took_meanwhile_is_not_granted() {
+async fn an_item_taken_by_another_worker_meanwhile_is_not_granted() {
     check_not_granted(Site::new().await).await;
 }
 
-/// Schedule 78: the same where a role or a database has an isolation in which whatever is changed
-/// meanwhile is an error.
+/// Schedule 78: the same where a role or a database has an isolation level at which a concurrent
+/// change is an error.
 #[tokio::test]
-async fn an_item_that_somebody_else_took_is_no_error_whatever_the_default_isolation_is() {
+async fn an_item_taken_by_another_worker_is_no_error_at_any_default_isolation() {
     let ground = Ground::shared();
     let store = ground.open_where("default_transaction_isolation%3Dserializable").await;
     check_not_granted(Site::of(ground, store).await).await;
@@ -88,7 +87,8 @@ async fn check_not_granted(site: Site) {
     assert_eq!(taken.holder.unwrap().worker.as_str(), "quick");
 }
 
-/// Schedule 78. LEASE-3: the same for one that was blocked meanwhile, and one that is put off.
+/// Schedule 78. LEASE-3: the same for an item that was blocked in the meantime, and one that was
+/// deferred.
 #[tokio::test]
 async fn an_item_that_is_no_longer_ready_is_not_granted() {
     let site = Site::new().await;
@@ -118,15 +118,14 @@ async fn an_item_that_was_woken_further_meanwhile_is_granted_with_the_new_mark()
     assert!(lease(&site.other, "next", 1).await.is_empty(), "nothing was left to do");
 }
 
-/// Schedule 78: the row changes between the two statements, the one that looks and the one that
-/// locks.
+/// Schedule 78: the row changes between the two statements, the scan and the grant.
 #[tokio::test]
 async fn what_changes_between_the_look_and_the_grant_counts() {
     let site = Site::new().await;
     for key in ["blocked", "free"] {
         committed(&site.store, wake(key)).await;
     }
-    // Looking is let through, and whoever wants to change a row is not.
+    // Reads pass, and changes of a row do not.
     site.brake.run("BEGIN; LOCK TABLE tidelock.items IN EXCLUSIVE MODE").await;
     let store = site.store.clone();
     let leasing = tokio::spawn(async move { lease(&store, "slow", 10).await });
@@ -137,10 +136,10 @@ async fn what_changes_between_the_look_and_the_grant_counts() {
     assert_eq!(keys(&soon("leases", leasing).await.unwrap()), ["free"]);
 }
 
-/// Schedule 29. LEASE-1: an item is all of a target's work in its order. Whoever holds it holds
-/// what comes next as well, and nobody waits for a row that somebody else is taking.
+/// Schedule 29. LEASE-1: an item is all of a target's work in its order. Its holder holds what
+/// comes next as well, and no other session waits for a row that is being leased.
 #[tokio::test]
-async fn nobody_takes_what_comes_after_work_that_is_being_done() {
+async fn work_behind_a_leased_item_is_not_granted() {
     let site = Site::new().await;
     committed(&site.store, to_mark("ordered", 1)).await;
     let held = lease(&site.store, "first", 1).await.remove(0);

@@ -1,4 +1,4 @@
-//! A lease that ran out, and its old holder, who does not know.
+//! Takeover: a lease that expired, and its former holder, which does not know.
 
 use std::time::Duration;
 
@@ -46,10 +46,10 @@ async fn assert_lost(store: &PostgresStore, commit: Commit) {
     assert!(conflict.has(ViolationKind::LeaseLost), "{conflict}");
 }
 
-/// Schedule 96. LEASE-1, LEASE-2: contenders for a lease that has just run out, all at the same
+/// Schedule 96. LEASE-1, LEASE-2: contenders for a lease that has just expired, all at the same
 /// moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_who_reach_for_a_lease_that_ran_out_one_gets_it() {
+async fn of_many_contenders_for_an_expired_lease_one_gets_it() {
     let ground = Ground::shared();
     let mut contenders = Vec::new();
     for _ in 0..5 {

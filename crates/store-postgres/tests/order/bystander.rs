@@ -1,4 +1,4 @@
-//! Transactions that have nothing to do with the feed, left open beside it; and one that has.
+//! Open transactions beside the feed: unrelated ones, and one that blocks it.
 
 use tidelock_store::{FeedQuery, Position, Store};
 
@@ -6,7 +6,7 @@ use crate::ground::{Ground, accepted, append, committed, feed_after, said, soon}
 
 /// Schedule 3. LOG-7. [`naive`](crate::naive) shows a reader that does stand still.
 #[tokio::test]
-async fn a_transaction_left_open_holds_nobody_back() {
+async fn a_transaction_left_open_holds_no_reader_back() {
     let ground = Ground::shared();
     let (writer, reader) = (ground.open().await, ground.open().await);
     committed(&writer, append("theirs", "theirs")).await;
@@ -33,8 +33,8 @@ async fn a_transaction_left_open_holds_nobody_back() {
     assert_eq!(feed_after(&reader, Position::START).await.len(), 5);
 }
 
-/// Schedule 3: whoever has locked the log holds back those who append, not those who read, and the
-/// server ends it when it is told to.
+/// Schedule 3: a session that has locked the log blocks appends, not reads, and the server's own
+/// timeout ends it.
 #[tokio::test]
 async fn one_that_sits_on_the_log_is_ended_by_the_servers_own_timeout() {
     let ground = Ground::shared();

@@ -1,4 +1,4 @@
-//! Commits that name the same streams in opposite order.
+//! Lock order: commits that name the same streams in opposite order.
 
 use tidelock_store::{
     Commit, ExpectedRevision, ExpectedVersion, Position, RawJson, RecordKey, RecordWrite, Store,
@@ -19,7 +19,7 @@ fn spawn(store: &PostgresStore, commit: Commit) -> JoinHandle<tidelock_store::Co
     tokio::spawn(async move { committed(&store, commit).await })
 }
 
-/// Schedule 13: both ask for the rows in the order of the names, so whoever waits holds nothing
+/// Schedule 13: both lock the rows in the order of the names, so a waiting commit holds nothing
 /// that another wants.
 #[tokio::test]
 async fn streams_are_locked_by_name_however_a_commit_lists_them() {
@@ -39,15 +39,15 @@ async fn streams_are_locked_by_name_however_a_commit_lists_them() {
     assert_eq!(feed_after(&one, Position::START).await.len(), 6);
 }
 
-/// What is sent together where nothing is known of the streams, and where they must be there.
+/// The batches for streams of unknown state, and for streams that must exist.
 const WAYS: [ExpectedVersion; 2] = [ExpectedVersion::Any, ExpectedVersion::Exists];
 
-/// Both ways of planning: by an index each time, which a connection of our own is told to; and as
-/// the server likes, where nothing can be told to a connection. For a table as small as here it
-/// likes to read it from its beginning.
+/// Both ways of planning: by an index each time, which our own connections are set to; and the
+/// server's default, where a connection cannot be configured. For a table as small as here the
+/// default is a sequential scan.
 const PLANS: [Prepare; 2] = [Prepare::Always, Prepare::Never];
 
-/// Schedule 13: the same for commits that travel together the short way, one stream to each.
+/// Schedule 13: the same for commits that share a batch of the fast path, one stream each.
 #[tokio::test]
 async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() {
     for (prepare, expected) in
@@ -86,7 +86,7 @@ async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() 
 
 const VERSION_OF_Z: &str = "SELECT version FROM tidelock.streams WHERE name = 'z'";
 
-/// Waits until so many commits of the handle are under way or wait for their turn.
+/// Waits until this many commits of the handle are in flight or queued.
 async fn until_queued(store: &PostgresStore, commits: usize) {
     let queued = async {
         while store
@@ -100,7 +100,7 @@ async fn until_queued(store: &PostgresStore, commits: usize) {
     soon("the commits to be queued", queued).await;
 }
 
-/// Schedule 13: the same for records that go the short way.
+/// Schedule 13: the same for records on the fast path.
 #[tokio::test]
 async fn records_of_a_batch_are_locked_by_key_wherever_they_lie_in_the_table() {
     for prepare in PLANS {
@@ -128,8 +128,8 @@ fn put(keys: &[&str]) -> Commit {
     })
 }
 
-/// Schedule 13: somebody else locks rows in another order than the store, and the server picks the
-/// store's transaction to undo. The store does it again.
+/// Schedule 13: another program locks rows in another order than the store, and the server picks
+/// the store's transaction as the victim. The store retries.
 #[tokio::test]
 async fn a_deadlock_with_a_stranger_is_not_the_callers_affair() {
     let ground = Ground::shared();
@@ -138,7 +138,7 @@ async fn a_deadlock_with_a_stranger_is_not_the_callers_affair() {
     let (holder, stranger, looker) =
         (ground.connect().await, ground.connect().await, ground.connect().await);
     holder.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'b' FOR UPDATE").await;
-    // It never looks for a deadlock itself, so it is never the one to be undone.
+    // It never checks for a deadlock itself, so it is never the victim.
     stranger.run("SET deadlock_timeout = '1h'").await;
     stranger.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'c' FOR UPDATE").await;
     let commit = spawn(&store, to(&["c", "b", "a"]));
@@ -165,8 +165,8 @@ async fn deadlocks(looker: &crate::ground::Plain) -> i64 {
     looker.one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await
 }
 
-/// Schedule 13. LOG-2: new streams, streams that are there, and streams that must not be there, in
-/// every order.
+/// Schedule 13. LOG-2: new streams, existing streams, and streams that must not exist, in every
+/// order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_that_cross_each_other_are_all_answered() {
     let ground = Ground::shared();

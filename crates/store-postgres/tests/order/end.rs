@@ -1,4 +1,4 @@
-//! Where the feed ends, while commits are in flight and when an epoch has begun.
+//! The end of the feed, while commits are in flight and when an epoch has begun.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, ExpectedVersion, FeedQuery, FeedStart, Position, Store,
@@ -9,8 +9,8 @@ use tidelock_store_postgres::PostgresStore;
 use crate::ground::{Ground, append, committed, feed_after, said, stream};
 use crate::late::Slow;
 
-/// Has the next handle find the database moved, so that it begins an epoch. Earlier handles are of
-/// no more use.
+/// Makes the next handle find the database moved, so that it begins an epoch. Earlier handles
+/// become unusable.
 async fn move_away(ground: &Ground) -> PostgresStore {
     let sql = "UPDATE tidelock.epochs SET home = 'elsewhere' WHERE epoch = (SELECT epoch FROM tidelock.meta)";
     ground.connect().await.run(sql).await;
@@ -21,7 +21,7 @@ async fn note(store: &PostgresStore, text: &str) -> Position {
     committed(store, append(text, text)).await.appends[0].positions.unwrap().0
 }
 
-/// LOG-11: the end is before what is in flight, and stays there until that has ended.
+/// LOG-11: the end is before a commit in flight, and stays there until that has ended.
 #[tokio::test]
 async fn the_end_is_before_a_commit_that_is_in_flight() {
     let ground = Ground::shared();
@@ -37,7 +37,7 @@ async fn the_end_is_before_a_commit_that_is_in_flight() {
     assert_eq!(reader.feed_end().await.unwrap(), fast);
 }
 
-/// LOG-11: the same when all that came before was trimmed, and what is trimmed came after.
+/// LOG-11: the same when everything before was trimmed, and the trimmed events came after.
 #[tokio::test]
 async fn the_end_is_before_a_commit_in_flight_though_later_events_were_trimmed() {
     let ground = Ground::shared();
@@ -54,8 +54,8 @@ async fn the_end_is_before_a_commit_in_flight_though_later_events_were_trimmed()
     assert_eq!(said(&feed_after(&reader, end).await), ["slow"]);
 }
 
-/// LOG-11: positions that were drawn and never used are not the end: after a restart they would be
-/// taken for lost.
+/// LOG-11: positions that were drawn and never used are not the end: after a restart they would
+/// count as lost.
 #[tokio::test]
 async fn an_end_can_be_read_on_from_in_every_later_epoch() {
     let ground = Ground::shared();
@@ -82,8 +82,7 @@ async fn an_end_can_be_read_on_from_in_every_later_epoch() {
     assert_eq!(counts, [3, 2, 2, 1, 1, 1, 1], "what was appended after each end was asked for");
 }
 
-/// LOG-7: a reader of some events only that meets a commit in flight at the very beginning of an
-/// epoch goes on.
+/// LOG-7: a filtered reader that meets a commit in flight at the beginning of an epoch continues.
 #[tokio::test]
 async fn a_filter_goes_on_past_what_is_in_flight_when_an_epoch_begins() {
     let ground = Ground::shared();
@@ -100,8 +99,8 @@ async fn a_filter_goes_on_past_what_is_in_flight_when_an_epoch_begins() {
     assert_eq!(said(&store.read_feed(query(held.next)).await.unwrap().events), ["fast"]);
 }
 
-/// LOG-7 and LOG-10: the first event of an epoch is found by its position, and what lies in the gap
-/// before it is refused.
+/// LOG-7 and LOG-10: the first event of an epoch is found by its position, and a position in the
+/// gap before it is refused.
 #[tokio::test]
 async fn the_first_event_of_an_epoch_is_found_by_its_position() {
     let ground = Ground::shared();

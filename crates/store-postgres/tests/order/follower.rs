@@ -1,5 +1,4 @@
-//! Readers that follow the feed while several processes' worth of handles write in every way there
-//! is.
+//! Readers that follow the feed while several handles write in every possible way.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_afte
 
 const HANDLES: usize = 3;
 const CALLERS: usize = 8;
-/// A multiple of the ways in which a caller writes.
+/// A multiple of the number of ways in which a caller writes.
 const COMMITS: usize = 60;
 
-/// Each round of a caller's ways of writing adds this many events.
+/// The events that each round of a caller adds.
 const EVENTS_IN_A_ROUND: usize = 1 + 1 + 3 + 5 + 1;
 
-/// How many events each of the readers takes at once; the last one only looks at some streams.
+/// The page size of each reader; the last one reads only some streams.
 const PAGES: [usize; 4] = [1, 7, 100, 3];
 
 /// Schedules 1, 2 and 4. LOG-7.
@@ -69,7 +68,7 @@ async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
     );
 }
 
-/// Reads page after page, without a pause, until so many events were seen.
+/// Reads page after page, without a pause, until this many events were seen.
 async fn follow(
     store: PostgresStore,
     limit: usize,
@@ -100,7 +99,7 @@ async fn write(store: PostgresStore, plain: Arc<Plain>, name: String) {
     }
 }
 
-/// A commit that is more than an append.
+/// A commit for the general path.
 fn long(name: &str) -> Commit {
     let count = RecordKey::new("count").unwrap();
     append(&format!("{name}-long"), "one")
@@ -109,7 +108,7 @@ fn long(name: &str) -> Commit {
         .with_id(CommitId::fresh())
 }
 
-/// An append of several events, which travel the short way with others.
+/// An append of several events, for a batch of the fast path.
 fn many(name: &str) -> Commit {
     let five = (0..5).map(|_| event("many"));
     Commit::new().append(&stream(&format!("{name}-many")), ExpectedVersion::Any, five)
@@ -129,5 +128,5 @@ async fn undone(plain: &Plain, name: &str) {
 async fn through_the_door(store: &PostgresStore, name: &str) {
     let own = soon("a connection", store.begin()).await.unwrap();
     own.execute("SELECT pg_current_xact_id()", &[]).await.unwrap();
-    accepted(soon("a commit", own.commit(append(&format!("{name}-door"), "own"))).await.unwrap());
+    accepted(soon("a commit", own.commit(append(&format!("{name}-user"), "own"))).await.unwrap());
 }

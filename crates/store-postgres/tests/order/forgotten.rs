@@ -1,5 +1,4 @@
-//! Appends and writes that meet a sweep: whatever they waited for, no version, revision or fence
-//! comes back.
+//! Appends and writes that meet a sweep: no version, revision or fence is reused.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Mark,
@@ -10,8 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::ground::{Ground, Plain, committed, event, item, lease, soon, stream};
 
-/// A store with a stream that is past its retention, and a session that is in the middle of
-/// sweeping it.
+/// A store with a stream that is past its retention, and a session in the middle of sweeping it.
 struct Sweep {
     ground: Ground,
     store: PostgresStore,
@@ -31,7 +29,7 @@ impl Sweep {
         Self { ground, store, sweeper }
     }
 
-    /// Sends a commit, which has to wait for the sweep; gives the version of its first append.
+    /// Sends a commit, which has to wait for the sweep; returns the version of its first append.
     async fn version_after(self, commit: Commit) -> u64 {
         let waiting = spawn(&self.store, commit);
         self.ground.connect().await.until_blocked(1).await;
@@ -41,7 +39,7 @@ impl Sweep {
     }
 }
 
-/// Nothing is swept here but by the tests.
+/// Nothing is swept here except by the tests.
 async fn open(ground: &Ground, prepare: Prepare) -> PostgresStore {
     ground
         .open_with(|options| {
@@ -56,7 +54,7 @@ fn spawn(store: &PostgresStore, commit: Commit) -> JoinHandle<CommitOutcome> {
     tokio::spawn(async move { store.commit(commit).await.unwrap() })
 }
 
-/// Makes a stream of so many events, takes them away and has it forgotten at once.
+/// Creates a stream of this many events, removes them and has it forgotten immediately.
 async fn forget(store: &PostgresStore, name: &str, count: u64) {
     let events = (0..count).map(|_| event("gone"));
     committed(store, Commit::new().append(&stream(name), ExpectedVersion::Any, events)).await;
@@ -73,7 +71,7 @@ fn append(name: &str, expected: ExpectedVersion) -> Commit {
 const PLANS: [Prepare; 2] = [Prepare::Always, Prepare::Never];
 const CREATING: [ExpectedVersion; 2] = [ExpectedVersion::Any, ExpectedVersion::NoStream];
 
-/// Schedule 106; KEEP-3 and LOG-2: the row that an append waits for is gone when the wait is over.
+/// Schedule 106; KEEP-3 and LOG-2: the row that an append waits for is gone when the wait ends.
 #[tokio::test]
 async fn an_append_that_waits_for_a_sweep_begins_above_what_was_swept() {
     for prepare in PLANS {
@@ -104,15 +102,15 @@ async fn a_commit_that_waits_for_a_sweep_begins_above_what_was_swept() {
     }
 }
 
-/// Schedule 106; LOG-2. The stream was not there when the commit looked; it came and went before
-/// its row was written.
+/// Schedule 106; LOG-2. The stream did not exist when the commit read it; it was created and
+/// removed before its row was written.
 #[tokio::test]
 async fn a_stream_that_came_and_went_between_two_trips_is_not_begun_at_its_versions_again() {
     let ground = Ground::shared();
     let (store, other) =
         (open(&ground, Prepare::Always).await, open(&ground, Prepare::Always).await);
     let (holder, looker) = (ground.connect().await, ground.connect().await);
-    // New streams are created by name, so this one holds up the other.
+    // New streams are created by name, so this one blocks the other.
     holder.run("BEGIN; INSERT INTO tidelock.streams (name, version) VALUES ('before', 1)").await;
     let none = ExpectedVersion::NoStream;
     let waiting = spawn(&store, append(NAME, none).append(&stream("before"), none, [event("new")]));
@@ -132,8 +130,8 @@ fn put(key: &str) -> RecordWrite {
     )
 }
 
-/// Schedule 106; KEEP-1 and REC-2: the tombstone that a write has looked at is gone when its row is
-/// free.
+/// Schedule 106; KEEP-1 and REC-2: the tombstone that a write has read is gone when its row is
+/// unlocked.
 #[tokio::test]
 async fn a_write_that_waits_for_a_sweep_goes_on_above_what_was_swept() {
     for beside in [None, Some("beside")] {
@@ -156,8 +154,8 @@ async fn a_write_that_waits_for_a_sweep_goes_on_above_what_was_swept() {
     }
 }
 
-/// Schedule 106; KEEP-2 and LEASE-2: a wake that waits for a sweep makes the item again, and its
-/// fence goes on.
+/// Schedule 106; KEEP-2 and LEASE-2: a wake that waits for a sweep creates the item again, and its
+/// fence continues.
 #[tokio::test]
 async fn a_wake_that_waits_for_a_sweep_makes_an_item_with_a_higher_fence() {
     let ground = Ground::shared();
@@ -177,8 +175,8 @@ async fn a_wake_that_waits_for_a_sweep_makes_an_item_with_a_higher_fence() {
     assert!(second.fence > first.fence, "{} came after {}", second.fence, first.fence);
 }
 
-/// Schedule 106: a sweep leaves what others have locked, takes the rest, and is told when another
-/// is at it.
+/// Schedule 106: a sweep leaves locked rows, takes the rest, and is told when another one is
+/// running.
 #[tokio::test]
 async fn a_sweep_leaves_what_is_locked() {
     let ground = Ground::shared();
@@ -200,7 +198,7 @@ async fn a_sweep_leaves_what_is_locked() {
     assert!(plain.all::<String>("SELECT key FROM tidelock.records").await.is_empty());
 }
 
-/// KEEP-1. The value goes as soon as the record has expired, and not with the tombstone.
+/// KEEP-1. The value is removed as soon as the record has expired, and not with the tombstone.
 #[tokio::test]
 async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
     let ground = Ground::shared();
@@ -215,7 +213,7 @@ async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
     assert_eq!(plain.all::<bool>(values).await, [false; 0]);
 }
 
-/// KEEP-4. What reads as forgotten by its time is also gone from the table.
+/// KEEP-4. What reads as forgotten is also removed from the table.
 #[tokio::test]
 async fn the_row_of_a_commit_id_leaves_when_its_time_has_come() {
     let ground = Ground::shared();
@@ -231,8 +229,7 @@ async fn the_row_of_a_commit_id_leaves_when_its_time_has_come() {
     assert_eq!(plain.one::<i64>(count).await, 0);
 }
 
-/// An append that is not to a stream on its way out stays within its page: it must not touch an
-/// index.
+/// An append to a stream that does not expire stays within its page: it must not touch an index.
 #[tokio::test]
 async fn plain_appends_and_writes_touch_no_index_of_what_leaves() {
     let ground = Ground::shared();

@@ -1,5 +1,4 @@
-//! A process that is stopped in the middle of a commit, or whose machine is gone: its connection
-//! stays open.
+//! A process that is stopped during a commit, or whose machine is down: its connection stays open.
 
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use tidelock_test_postgres::Proxy;
 
 use crate::ground::{Ground, append, committed, feed_after, said};
 
-/// Schedule 3: what it holds is not held for longer than a server is waited for.
+/// Schedule 3: its locks are not held for longer than the timeout.
 #[tokio::test]
-async fn whoever_halts_in_the_middle_of_a_commit_holds_nobody_up_for_ever() {
+async fn a_process_stopped_during_a_commit_does_not_block_others_indefinitely() {
     let ground = Ground::shared();
     let (proxy, holder, looker) =
         (Proxy::to(ground.port()).unwrap(), ground.connect().await, ground.connect().await);
@@ -18,7 +17,7 @@ async fn whoever_halts_in_the_middle_of_a_commit_holds_nobody_up_for_ever() {
     committed(&other, append("a", "before")).await;
     let halted = ground.clone().through(proxy.port());
     let halted = halted.open_with(|options| options.connect_timeout = Duration::from_secs(2)).await;
-    // It waits for the row; and when it has got it, it does not hear of that.
+    // It waits for the row; and when it gets it, it does not learn of that.
     holder.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'a' FOR UPDATE").await;
     let commit = append("a", "never").with_id(CommitId::fresh());
     let committing = tokio::spawn(async move { halted.commit(commit).await });
@@ -38,9 +37,9 @@ async fn whoever_halts_in_the_middle_of_a_commit_holds_nobody_up_for_ever() {
     committing.abort();
 }
 
-/// What is done between one's own statements is one's own affair, and the server's.
+/// Pauses between user statements are limited only by the server.
 #[tokio::test]
-async fn a_transaction_of_ones_own_may_pause_for_as_long_as_the_server_lets_it() {
+async fn a_user_transaction_may_pause_for_as_long_as_the_server_allows() {
     let ground = Ground::shared();
     let (store, plain) = (ground.open().await, ground.connect().await);
     let own = store.begin().await.unwrap();

@@ -1,4 +1,4 @@
-//! A committer that has its position and takes its time.
+//! A slow committer that has its position.
 
 use futures_util::future::join_all;
 use tidelock_store::{Commit, ExpectedVersion, FeedQuery, Position, Store, StoreExt, Version};
@@ -28,7 +28,7 @@ impl Slow {
     }
 }
 
-/// Schedule 1. LOG-7: who comes later waits for nobody, and is in the feed when all before it are.
+/// Schedule 1. LOG-7: a later commit does not wait, and is in the feed when all before it are.
 #[tokio::test]
 async fn what_has_the_lower_position_is_delivered_though_it_commits_late() {
     let ground = Ground::shared();
@@ -52,8 +52,8 @@ async fn what_has_the_lower_position_is_delivered_though_it_commits_late() {
     assert_eq!(fast.appends[0].positions, Some((events[1].position, events[1].position)));
 }
 
-/// Schedule 1. LOG-7: the same for a commit of the store, whatever it expects of its stream. It has
-/// its position, and waits for somebody who may keep its event's id.
+/// Schedule 1. LOG-7: the same for a commit of the store, with every expectation. It has its
+/// position, and waits for a session that may commit its event's id.
 #[tokio::test]
 async fn a_commit_that_waits_behind_its_position_is_delivered() {
     let one = Version::new(1).unwrap();
@@ -88,7 +88,7 @@ async fn a_commit_that_waits_behind_its_position_is_delivered() {
     }
 }
 
-/// Schedule 1. LOG-7: the same for commits that travel together, of which one waits.
+/// Schedule 1. LOG-7: the same for commits of a batch, of which one waits.
 #[tokio::test]
 async fn commits_of_which_one_waits_behind_its_position_are_delivered() {
     let ground = Ground::shared();
@@ -103,7 +103,7 @@ async fn commits_of_which_one_waits_behind_its_position_are_delivered() {
     let one = ExpectedVersion::Exact(Version::new(1).unwrap());
     let commits = [("alone", event("alone")), ("late", late), ("beside", event("beside"))]
         .map(|(name, event)| Commit::new().append(&stream(name), one, [event]));
-    // The first goes alone, and the others together behind it.
+    // The first goes alone, and the others share the next batch.
     let waiting =
         tokio::spawn(async move { join_all(commits.map(|commit| slow.commit(commit))).await });
     plain.until_blocked(1).await;
@@ -117,17 +117,17 @@ async fn commits_of_which_one_waits_behind_its_position_are_delivered() {
     assert_eq!(said(&feed_after(&other, start).await), ["alone", "beside", "late", "fast"]);
 }
 
-/// Schedule 1. LOG-7: the same for a reader of some events only. It goes on from where the feed is
-/// settled, and not from what it has found beyond.
+/// Schedule 1. LOG-7: the same for a filtered reader. It continues from the settled position, and
+/// not from what it has found beyond.
 #[tokio::test]
-async fn a_filter_leads_nobody_past_what_commits_late() {
+async fn a_filter_leads_no_reader_past_what_commits_late() {
     let ground = Ground::shared();
     let (writer, reader) = (ground.open().await, ground.open().await);
     let before = committed(&writer, append("before", "before")).await;
     let slow = Slow::begin(&ground).await;
     committed(&writer, append("fast", "fast")).await;
 
-    for prefix in ["slow", "fast", "nobody"] {
+    for prefix in ["slow", "fast", "none"] {
         let query = FeedQuery::after(Position::START).stream_prefix(prefix);
         let page = reader.read_feed(query.clone()).await.unwrap();
         assert!(page.events.is_empty() && page.at_end, "{prefix}: {page:?}");
@@ -143,8 +143,7 @@ async fn a_filter_leads_nobody_past_what_commits_late() {
     assert_eq!(said(&feed_after(&reader, page.next).await), ["slow", "fast"]);
 }
 
-/// LOG-7: who appended knows its position before the feed has come so far, and may read on from
-/// there.
+/// LOG-7: a writer knows its position before the feed has reached it, and may read on from there.
 #[tokio::test]
 async fn a_reader_that_begins_beyond_what_is_settled_waits_there() {
     let ground = Ground::shared();
@@ -161,7 +160,7 @@ async fn a_reader_that_begins_beyond_what_is_settled_waits_there() {
 
 /// Schedule 2. LOG-7: the transaction that began first takes its position last.
 #[tokio::test]
-async fn an_older_transaction_that_takes_a_later_position_hides_nobody() {
+async fn an_older_transaction_that_takes_a_later_position_hides_no_event() {
     let ground = Ground::shared();
     let (older, reader) = (ground.open().await, ground.open().await);
     let plain = ground.connect().await;
@@ -177,8 +176,7 @@ async fn an_older_transaction_that_takes_a_later_position_hides_nobody() {
     assert_eq!(said(&feed_after(&reader, Position::START).await), ["slow", "older"]);
 }
 
-/// Schedule 2, the other way round: a reader has passed the younger one before the older one has a
-/// position.
+/// Schedule 2, reversed: a reader has passed the younger one before the older one has a position.
 #[tokio::test]
 async fn an_older_transaction_comes_after_what_a_reader_has_seen() {
     let ground = Ground::shared();
@@ -197,7 +195,7 @@ async fn an_older_transaction_comes_after_what_a_reader_has_seen() {
 
 /// Schedule 4. LOG-7.
 #[tokio::test]
-async fn nobody_waits_for_a_position_that_was_given_back() {
+async fn no_reader_waits_for_a_position_that_was_rolled_back() {
     let ground = Ground::shared();
     let (writer, reader) = (ground.open().await, ground.open().await);
     committed(&writer, append("before", "before")).await;
@@ -211,14 +209,13 @@ async fn nobody_waits_for_a_position_that_was_given_back() {
     assert!(page.at_end, "there is nothing to wait for");
 }
 
-/// Schedule 4: the same when it is the store itself that gives positions back, because others were
-/// quicker.
+/// Schedule 4: the same when the store itself rolls back, because of concurrent writes.
 #[tokio::test]
 async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
     let ground = Ground::shared();
     let (one, other) = (ground.open().await, ground.open().await);
     for round in 1..=20 {
-        // The same event's id on two streams: the one that is undone has taken positions before.
+        // The same event id on two streams: the one that is rolled back has drawn positions before.
         let contended = event("once");
         let to = |name: &str| {
             let commit = append(&format!("{name}-beside"), name);
@@ -231,13 +228,12 @@ async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
     }
 }
 
-/// Schedules 1 and 2: a role or database may have another isolation by default, in which a
-/// transaction goes on seeing what there was when it began. Readers must see all that is settled,
-/// and writers what came before them.
+/// Schedules 1 and 2: a role or database may have another isolation level by default, at which a
+/// transaction keeps its first snapshot. Readers must see all that is settled, and writers what
+/// came before them.
 #[tokio::test]
 async fn nothing_is_missed_whatever_the_default_isolation_is() {
-    // A connection of our own is told which one to use. One that belongs to a pooler cannot be
-    // told.
+    // Our own connections set the level. A connection of a pooler cannot.
     for prepare in ["always", "never"] {
         let setting = format!("default_transaction_isolation%3Dserializable&prepare={prepare}");
         let ground = Ground::shared();
@@ -246,7 +242,9 @@ async fn nothing_is_missed_whatever_the_default_isolation_is() {
         let own = writer.begin().await.unwrap();
         own.query("SELECT 1", &[]).await.unwrap();
         let slow = Slow::begin(&ground).await;
-        accepted(soon("the one through the door", own.commit(append("own", "own"))).await.unwrap());
+        accepted(
+            soon("the one in a user transaction", own.commit(append("own", "own"))).await.unwrap(),
+        );
         committed(&writer, append("fast", "fast")).await;
         assert!(feed_after(&reader, Position::START).await.is_empty());
         slow.commit().await;
@@ -255,9 +253,9 @@ async fn nothing_is_missed_whatever_the_default_isolation_is() {
     }
 }
 
-/// A ticket is out until what it stands for is visible, however far positions jump meanwhile.
+/// A ticket is held until its events are visible, however far positions jump in the meantime.
 #[tokio::test]
-async fn a_new_epoch_leads_nobody_past_what_commits_late() {
+async fn a_new_epoch_leads_no_reader_past_what_commits_late() {
     let ground = Ground::shared();
     let writer = ground.open().await;
     let before =

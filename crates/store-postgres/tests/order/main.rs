@@ -1,11 +1,11 @@
-//! The order of the feed, and that nothing is ever missing from it, over several real connections.
+//! Feed order: nothing is ever missing from the feed, over several real connections.
 //!
-//! Whoever appends takes a ticket before it draws positions, and nobody reads past a ticket that is
-//! out. Here others keep theirs for long, give it back with nothing done, or leave transactions
-//! open that have none, while readers look. [`naive`] shows that the same schedules do lose events
-//! where positions come from a sequence and nothing else.
+//! An append takes a ticket before it draws positions, and no reader passes a ticket that is held.
+//! Here sessions keep theirs for long, roll back, or leave unrelated transactions open, while
+//! readers read. [`naive`] shows that the same schedules do lose events where positions come from a
+//! sequence and nothing else.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod bystander;

@@ -1,9 +1,8 @@
-//! The same schedules where positions come from a sequence: the positive controls of the tests
-//! beside this file.
+//! Positive controls: the same schedules where positions come from a sequence.
 
 use crate::ground::{Ground, Plain};
 
-/// A table as one makes it without thinking of readers, and three connections on it.
+/// A naive table, designed without readers in mind, and three connections to it.
 struct Naive {
     first: Plain,
     second: Plain,
@@ -24,7 +23,7 @@ impl Naive {
         Self { first: ground.connect().await, second: ground.connect().await, reader }
     }
 
-    /// What a reader finds that has come to this position.
+    /// What a reader at this position finds.
     async fn after(&self, position: i64) -> Vec<String> {
         let sql = format!(
             "SELECT said FROM tidelock.naive WHERE position > {position} ORDER BY position"
@@ -32,7 +31,7 @@ impl Naive {
         self.reader.all(&sql).await
     }
 
-    /// The same, for a reader that keeps away from transactions that are still open.
+    /// What a reader at this position finds that stays below open transactions.
     async fn settled_after(&self, position: i64) -> Vec<String> {
         self.reader.all(&settled(&format!("position > {position}"))).await
     }
@@ -75,7 +74,7 @@ async fn a_reader_below_the_horizon_loses_what_a_younger_transaction_numbered_fi
 
 /// Schedule 3, control.
 #[tokio::test]
-async fn a_reader_below_the_horizon_stands_still_while_anybody_writes_anything() {
+async fn a_reader_below_the_horizon_stands_still_during_any_write() {
     let naive = Naive::new().await;
     naive.first.run("BEGIN; SELECT pg_current_xact_id()").await;
     naive.second.run(&says("there")).await;
@@ -85,7 +84,7 @@ async fn a_reader_below_the_horizon_stands_still_while_anybody_writes_anything()
 
 /// Schedule 4, control.
 #[tokio::test]
-async fn a_reader_that_waits_for_every_number_waits_for_ever_after_a_rollback() {
+async fn a_reader_that_waits_for_every_number_never_ends_after_a_rollback() {
     let naive = Naive::new().await;
     naive.first.run(&format!("BEGIN; {}; ROLLBACK", says("undone"))).await;
     naive.second.run(&says("there")).await;

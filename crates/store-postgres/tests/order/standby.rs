@@ -1,4 +1,4 @@
-//! A standby that lags is never read from: its feed is another one.
+//! A lagging standby is never read from: its feed is another one.
 
 use tidelock_store::{FeedQuery, Position, RetryAdvice, Store, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
@@ -6,7 +6,7 @@ use tidelock_test_postgres::{Server, Stop};
 
 use crate::ground::{append, committed, feed_after, said};
 
-/// The standby comes first; `any` takes whoever answers.
+/// The standby comes first; `any` takes the first server that answers.
 fn url(first: &Server, second: &Server, attributes: &str) -> String {
     let (first, second) = (first.port(), second.port());
     format!(
@@ -39,8 +39,8 @@ async fn nothing_is_read_from_a_standby() {
         assert!(refused.context().contains("standby"), "{refused}");
     }
 
-    // Opened on the primary, and allowed to take any server: when the primary goes away, the
-    // standby is still no place to read from.
+    // Opened on the primary, and allowed to take any server: when the primary goes down, the
+    // standby is still not read from.
     let any = PostgresStore::open(&url(&primary, &standby, "any")).await.unwrap();
     primary.stop(Stop::Immediate).unwrap();
     for store in [&reader, &any] {

@@ -1,4 +1,4 @@
-//! A store that is closed while something is under way.
+//! Closing a store while calls are in flight.
 
 use std::future::ready;
 
@@ -12,13 +12,13 @@ use crate::ground::{Ground, Plain, accepted, append, committed, soon};
 const NO_SESSION: &str =
     "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@')";
 
-/// Commits that cannot go on, the first at the server and the others behind it; and the one who
-/// holds them up.
+/// Commits that are blocked, the first at the server and the others queued; and the session that
+/// blocks them.
 async fn held_up_commits(
     ground: &Ground,
     store: &PostgresStore,
 ) -> (Plain, Vec<tokio::task::JoinHandle<()>>) {
-    let (holder, looker) = (ground.let_nobody_append().await, ground.connect().await);
+    let (holder, looker) = (ground.block_appends().await, ground.connect().await);
     let commit = |nth: usize| {
         let store = store.clone();
         tokio::spawn(
@@ -32,9 +32,9 @@ async fn held_up_commits(
     (holder, commits)
 }
 
-/// Whoever closes waits for what was begun, also when others do the same.
+/// A close waits for what was begun, even if there are several.
 #[tokio::test]
-async fn two_who_close_at_the_same_time_both_finish_what_was_begun() {
+async fn concurrent_closes_both_finish_what_was_begun() {
     let ground = Ground::shared();
     let store = ground.open().await;
     let (holder, commits) = held_up_commits(&ground, &store).await;
@@ -51,9 +51,9 @@ async fn two_who_close_at_the_same_time_both_finish_what_was_begun() {
     }
 }
 
-/// One who gave up closing has not made it any quicker for the next.
+/// A close that was dropped does not shorten the next one.
 #[tokio::test]
-async fn whoever_closes_after_one_who_gave_up_finishes_what_was_begun() {
+async fn a_close_after_a_dropped_one_finishes_what_was_begun() {
     let ground = Ground::shared();
     let store = ground.open().await;
     let (holder, commits) = held_up_commits(&ground, &store).await;
@@ -75,7 +75,7 @@ async fn whoever_closes_after_one_who_gave_up_finishes_what_was_begun() {
     }
 }
 
-/// Closing ends all connections, also one that comes back only afterwards. The handle is still
+/// Closing ends all connections, even one that is returned only afterwards. The handle is still
 /// there.
 #[tokio::test]
 async fn a_connection_that_is_given_back_after_the_end_is_not_kept() {
@@ -88,7 +88,7 @@ async fn a_connection_that_is_given_back_after_the_end_is_not_kept() {
     drop(store);
 }
 
-/// Nor is one that was being made at that moment.
+/// And one that was being made at that moment.
 #[tokio::test]
 async fn a_connection_that_is_made_while_the_store_is_closed_is_not_kept() {
     let ground = Ground::shared();

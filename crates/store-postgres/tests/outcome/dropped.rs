@@ -1,5 +1,4 @@
-//! Futures that are dropped at any moment: while a connection is made, a transaction begun, a
-//! statement run, a commit made.
+//! Futures that are dropped at any moment: during connect, BEGIN, a statement, or COMMIT.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,15 +15,15 @@ use crate::dice::Dice;
 use crate::ground::{Ground, Plain, accepted, append, committed, item, queue, soon};
 
 const ROUNDS: u64 = 240;
-/// How often a handle is opened anew, so that making connections is among the moments.
-const ANEW_EVERY: u64 = 12;
+/// How often a handle is opened again, so that connecting is among the moments.
+const REOPEN_EVERY: u64 = 12;
 /// How many kinds of calls there are.
 const KINDS: u64 = 8;
 /// More polls than any of the calls takes.
 const MOST_POLLS: u64 = 14;
-const DOOR: usize = 2;
+const TRANSACTIONS: usize = 2;
 
-/// Where futures are dropped.
+/// The fixture.
 struct Site {
     ground: Ground,
     store: PostgresStore,
@@ -40,7 +39,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half() {
     site.plain.run("CREATE TABLE tidelock.own (n bigint PRIMARY KEY)").await;
     let mut finished = 0;
     for round in 0..ROUNDS {
-        if round % ANEW_EVERY == 0 {
+        if round % REOPEN_EVERY == 0 {
             site.store = open(&site.ground).await;
         }
         let drop_at = Moment { polls: dice.below(MOST_POLLS), at_a_wake: dice.one_in(2) };
@@ -60,7 +59,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half() {
 }
 
 async fn open(ground: &Ground) -> PostgresStore {
-    ground.open_with(|options| options.door = DOOR).await
+    ground.open_with(|options| options.transactions = TRANSACTIONS).await
 }
 
 impl Site {
@@ -89,7 +88,7 @@ impl Site {
         self.store.renew(&tokens, Duration::from_secs(1)).await.map(drop)
     }
 
-    /// A row of one's own and a commit, in one transaction.
+    /// A user's row and a commit, in one transaction.
     async fn own(&self, nth: u64) -> Result<(), Box<dyn std::error::Error>> {
         let own = self.store.begin().await?;
         own.execute(&format!("INSERT INTO {}.own VALUES ({nth})", self.ground.schema), &[]).await?;
@@ -97,24 +96,24 @@ impl Site {
         Ok(())
     }
 
-    /// Whoever borrows next finds a connection that is as good as new.
+    /// The next borrower finds a clean connection.
     async fn next_borrower(&self, nth: u64) {
-        for _ in 0..DOOR {
+        for _ in 0..TRANSACTIONS {
             let own = soon("a connection", self.store.begin()).await.unwrap();
             let open = own
                 .query("SELECT pg_current_xact_id_if_assigned() IS NOT NULL", &[])
                 .await
                 .unwrap();
-            assert!(!open[0].get::<_, bool>(0), "somebody else's transaction is still open");
+            assert!(!open[0].get::<_, bool>(0), "another call's transaction is still open");
         }
         soon("a transaction", self.own(nth)).await.unwrap();
         committed(&self.store, append("next", "next")).await;
     }
 
-    /// Of the store: one that commits, four that read, one each for leases, heartbeats,
-    /// adjustments, housekeeping and notifications, and the door's.
+    /// The store's sessions: one that commits, four that read, one each for leases, heartbeats,
+    /// adjustments, maintenance and notifications, and those of user transactions.
     async fn check_sessions(&self) {
-        let most = 1 + 4 + 5 + DOOR;
+        let most = 1 + 4 + 5 + TRANSACTIONS;
         let sql =
             format!("SELECT count(*) <= {most} FROM pg_stat_activity WHERE application_name = '@'");
         self.plain.until("the connections of dropped calls are closed", &sql).await;
@@ -138,7 +137,7 @@ impl Site {
         let own = self.plain.all::<String>("SELECT n::text FROM tidelock.own").await;
         assert!(
             own.iter().all(|n| marks.contains(n)),
-            "rows of one's own without the commit: {own:?} {marks:?}"
+            "user rows without the commit: {own:?} {marks:?}"
         );
     }
 }
@@ -159,7 +158,7 @@ fn defer() -> Adjustment {
     Adjustment::Defer { until: When::In(Duration::from_secs(1)) }
 }
 
-/// When a future is dropped: after so many polls, at once or when it would be polled again.
+/// When a future is dropped: after this many polls, immediately or when it would be polled again.
 struct Moment {
     polls: u64,
     at_a_wake: bool,

@@ -1,10 +1,10 @@
-//! A commit that fails half way, on a connection that goes on to serve others.
+//! A commit that fails half way, on a connection that continues to serve others.
 
 use tidelock_store::{Bounds, RecordKey, RecordWrite, Store};
 
 use crate::ground::{Ground, append, committed, soon};
 
-/// Schedule 11. COMMIT-1: something that a commit needs is missing, and then it is there again.
+/// Schedule 11. COMMIT-1: an object that a commit needs is missing, and then it is there again.
 #[tokio::test]
 async fn a_commit_that_failed_in_the_middle_leaves_no_transaction_to_the_next() {
     let ground = Ground::shared();

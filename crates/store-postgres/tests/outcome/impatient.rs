@@ -1,5 +1,4 @@
-//! A caller that does not wait for the outcome, and sends the same again while the first is still
-//! on its way.
+//! A caller that gives up, and sends the same commit again while the first is still in flight.
 
 use tidelock_store::{
     Bounds, Commit, CommitId, ExpectedVersion, Position, RecordKey, RecordWrite, Store,
@@ -8,7 +7,8 @@ use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, committed, event, feed_after, soon, stream};
 
-/// Sends a commit that is held up, gives up, sends it again by both handles, and lets all go on.
+/// Sends a commit that is blocked, gives up, sends it again over both handles, and lets all
+/// continue.
 async fn send_three_times(
     ground: &Ground,
     one: &PostgresStore,

@@ -1,4 +1,4 @@
-//! The server is killed while many callers commit.
+//! The server is killed under load.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::ground::{Ground, PATIENCE, Plain, accepted, append, committed, soon};
 
 const HANDLES: usize = 2;
 const CALLERS: usize = 10;
-/// How many commits are acknowledged between one fault and the next.
+/// Acknowledged commits between one fault and the next.
 const ACKNOWLEDGED: usize = 150;
 
-/// One call, and what it said.
+/// One call, and its result.
 struct Call {
     commit: Commit,
     /// The error's advice; none if the commit was acknowledged.
@@ -28,13 +28,13 @@ struct Call {
 }
 
 impl Call {
-    /// By this event it is known whether the commit is there.
+    /// The event that shows whether the commit is there.
     fn event(&self) -> EventId {
         self.commit.appends[0].events[0].id
     }
 }
 
-/// Those who commit all the time, and what they are told.
+/// The callers, and their results.
 struct Crowd {
     stop: AtomicBool,
     acknowledged: AtomicUsize,
@@ -69,7 +69,7 @@ async fn a_server_that_dies_under_load_leaves_no_commit_half_and_none_twice() {
 }
 
 impl Crowd {
-    /// Lets the crowd work for a while, ends the server under it, and starts it again.
+    /// Lets the callers work for a while, kills the server under them, and starts it again.
     async fn suffer(&self, end: impl FnOnce(), server: &Server) {
         let (begun, from) = (Instant::now(), self.acknowledged.load(Ordering::SeqCst));
         while self.acknowledged.load(Ordering::SeqCst) < from + ACKNOWLEDGED {
@@ -85,8 +85,8 @@ impl Crowd {
     }
 }
 
-/// Commits on and on; after an error it waits until there is a server again, and goes on with the
-/// next one.
+/// Commits continuously; after an error it waits until there is a server again, and continues with
+/// the next one.
 async fn call_on(crowd: Arc<Crowd>, store: PostgresStore, name: String) -> Vec<Call> {
     let (mut calls, mut up) = (Vec::new(), crowd.up.subscribe());
     while !crowd.stop.load(Ordering::SeqCst) {
@@ -108,7 +108,7 @@ async fn call_on(crowd: Arc<Crowd>, store: PostgresStore, name: String) -> Vec<C
     calls
 }
 
-/// Every other one is a plain append, made safe to repeat by its event; the others by their id.
+/// Every other one is a plain append, idempotent by its event id; the others by their commit id.
 fn commit(name: &str, nth: usize) -> Commit {
     let commit = append(name, &nth.to_string());
     if nth.is_multiple_of(2) {
@@ -124,7 +124,7 @@ fn commit(name: &str, nth: usize) -> Commit {
     counted.with_id(CommitId::fresh())
 }
 
-/// Looks at what is there, apart from the store.
+/// Reads what is there, independent of the store.
 struct Audit {
     store: PostgresStore,
     plain: Plain,

@@ -1,11 +1,10 @@
-//! What a caller may believe of a call that gave no outcome: that it failed, or that it may have
-//! happened.
+//! Unknown outcomes: what a caller may conclude from a call without an answer.
 //!
-//! Servers are killed, replies are lost, callers give up and futures are dropped, each in the
-//! middle of a commit. An error that says "later" means that nothing was written; after one that
-//! says "unknown" the same commit is sent again, and then it is there once.
+//! Servers are killed, replies are lost, callers give up and futures are dropped, each during a
+//! commit. An error with advice `Later` means that nothing was written. After one with advice
+//! `Unknown` the same commit is sent again, and then it is there once.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod closed;

@@ -9,8 +9,7 @@ use tracing::{Event, Metadata, Subscriber, subscriber};
 
 use crate::ground::{Ground, append, committed, soon};
 
-/// A log that cannot be written to, and says so in the worst way. It hears of nothing but batches
-/// that failed.
+/// A logger that panics. It receives only the events about failed batches.
 struct BrokenLog;
 
 impl Subscriber for BrokenLog {
@@ -35,7 +34,7 @@ impl Subscriber for BrokenLog {
     fn exit(&self, _: &Id) {}
 }
 
-/// So many that the first goes alone, and the others behind it.
+/// So many that the first goes alone, and the others share the next batch.
 async fn commit_some(
     store: &PostgresStore,
 ) -> Vec<tidelock_store::Result<tidelock_store::CommitOutcome>> {
@@ -43,8 +42,7 @@ async fn commit_some(
     soon("answers", join_all(commits)).await
 }
 
-/// COMMIT-6: those whose commits were in it do not know what became of them. Those who come later
-/// are served.
+/// COMMIT-6: the outcome of the commits in that batch is unknown. Later commits are served.
 #[tokio::test]
 async fn a_panic_leaves_its_own_batch_unknown_and_takes_no_other_with_it() {
     let ground = Ground::shared();

@@ -1,4 +1,4 @@
-//! The server commits, and its reply is lost on the way.
+//! The server commits, and its reply is lost.
 
 use tidelock_store::{
     Bounds, Commit, CommitId, CommitOutcome, Committed, ExpectedVersion, RecordKey, RecordWrite,
@@ -12,7 +12,7 @@ use crate::ground::{
     Ground, Plain, accepted, append, committed, event, item, lease, soon, stream, wake,
 };
 
-/// A store behind a bad network, and a plain connection that is not.
+/// A store behind a faulty network, and a plain connection that is not.
 struct Site {
     ground: Ground,
     proxy: Proxy,
@@ -31,13 +31,13 @@ impl Site {
         let ground = ground.through(proxy.port());
         let store = ground.open_with(|options| options.prepare = prepare).await;
         let plain = ground.connect().await;
-        // The connections are there, and what is sent next is the commit.
+        // The connections exist, and the next request is the commit.
         committed(&store, append("warm", "warm")).await;
         committed(&store, append("warm", "warm").with_id(CommitId::fresh())).await;
         Self { ground, proxy, store, plain }
     }
 
-    /// Commits, and loses the reply to the request that has these bytes in it.
+    /// Commits, and loses the reply to the request that contains these bytes.
     async fn lose_the_reply(&self, bytes: &[u8], commit: &Commit) {
         self.proxy.cut_after_request(bytes);
         let lost = soon("an answer", self.store.commit(commit.clone())).await;
@@ -52,7 +52,7 @@ impl Site {
         self.plain.until("the server has committed", &there).await;
     }
 
-    /// What is there of an append, as a result.
+    /// Compares the stored events with the result.
     async fn check_first_result(&self, again: &Committed, commit: &Commit) {
         let sql = format!("SELECT position FROM tidelock.events WHERE id = '{}'", uuid(commit));
         let position = self.plain.one::<i64>(&sql).await as u64;
@@ -64,7 +64,7 @@ impl Site {
     }
 }
 
-/// The id of a commit's first event, as SQL has it.
+/// The id of a commit's first event, as an SQL literal.
 fn uuid(commit: &Commit) -> String {
     commit.appends[0].events[0].id.to_string()
 }
@@ -74,7 +74,7 @@ fn spawn(store: &PostgresStore, commit: &Commit) -> JoinHandle<Result<CommitOutc
     tokio::spawn(async move { store.commit(commit).await })
 }
 
-/// Schedule 6. LOG-5, COMMIT-6: each way of expecting, for a caller who is alone.
+/// Schedule 6. LOG-5, COMMIT-6: each kind of expectation, for a single caller.
 #[tokio::test]
 async fn an_append_whose_reply_was_lost_gives_its_first_result_when_sent_again() {
     let site = Site::new().await;
@@ -97,7 +97,7 @@ async fn an_append_whose_reply_was_lost_gives_its_first_result_when_sent_again()
     assert_eq!(site.store.read_whole_stream(&stream("there")).await.unwrap().len(), 4);
 }
 
-/// Schedule 6. LOG-5: the same for callers whose appends travel together.
+/// Schedule 6. LOG-5: the same for callers that share a batch.
 #[tokio::test]
 async fn every_caller_of_a_batch_whose_reply_was_lost_can_send_again() {
     let site = Site::new().await;
@@ -144,7 +144,7 @@ async fn a_commit_whose_reply_was_lost_is_made_once() {
     assert!(site.store.item(&item("woken")).await.unwrap().is_some());
 }
 
-/// Schedule 6: a renewal is asked for again by the store itself; its caller notices nothing.
+/// Schedule 6: the store itself retries a renewal; its caller notices nothing.
 #[tokio::test]
 async fn a_renewal_whose_reply_was_lost_is_made_again_by_the_store() {
     let site = Site::new().await;
@@ -157,14 +157,13 @@ async fn a_renewal_whose_reply_was_lost_is_made_again_by_the_store() {
     assert!(matches!(renewed[..], [tidelock_store::Renewal::Renewed(_)]), "{renewed:?}");
 }
 
-/// Schedule 6. COMMIT-6: every reply of a while is lost.
+/// Schedule 6. COMMIT-6: every reply is lost for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_while_without_replies_leaves_nothing_twice() {
-    // Nothing is sent ahead of the commits themselves, which would then never be sent.
+    // Nothing is sent before the commits themselves, which would then never be sent.
     let site = Site::with(Prepare::Never).await;
     let (mut whiles, mut unknown) = (0, 0);
-    // Something that is written can still be answered, if its reply is slow and comes when the
-    // while is over.
+    // A commit can still be answered, if its reply is slow and comes after that while.
     while unknown == 0 {
         assert!(whiles < 100, "no reply was lost");
         unknown = site.a_while_without_replies(whiles).await;
@@ -179,8 +178,8 @@ async fn a_while_without_replies_leaves_nothing_twice() {
 }
 
 impl Site {
-    /// Makes forty commits, whatever it takes, and says of how many it was not known at first what
-    /// became of them.
+    /// Makes forty commits with retries, and returns how many of them had an unknown outcome at
+    /// first.
     async fn a_while_without_replies(&self, nth: i64) -> usize {
         let commits: Vec<Commit> = (0..40).map(|commit| mixed(nth, commit)).collect();
         self.proxy.swallow_replies();
@@ -188,8 +187,8 @@ impl Site {
         let first =
             format!("SELECT count(*) > 0 FROM tidelock.events WHERE stream = 'mixed-{nth}-0'");
         self.plain.until("the first was written", &first).await;
-        // Some of these wait for the first one, some are on their way when the while ends: which,
-        // is a matter of luck.
+        // Some of these wait for the first one, some are in flight when the while ends; which ones
+        // is random.
         calls.extend(commits[1..].iter().map(|commit| spawn(&self.store, commit)));
         self.proxy.heal();
         let mut unknown = 0;

@@ -1,4 +1,4 @@
-//! A server that takes everything and answers nothing, and callers who do not wait for ever.
+//! A server that accepts requests and never answers, and callers that give up.
 
 use std::future::ready;
 
@@ -10,14 +10,14 @@ use tidelock_test_postgres::Server;
 use crate::ground::{Ground, append, committed, soon};
 use crate::stopped::Stopped;
 
-/// What a read was asked with last.
+/// The last query of a read.
 const READ: &str = "%moment LEFT JOIN%";
 
 async fn read(store: &PostgresStore) -> tidelock_store::Result<Vec<Slot>> {
     store.get(&[RecordKey::new("a").unwrap()]).await
 }
 
-/// Asks, and does not wait for the answer.
+/// Sends a request, and does not wait for the answer.
 async fn give_up(store: &PostgresStore) {
     tokio::select! {
         biased;
@@ -26,10 +26,10 @@ async fn give_up(store: &PostgresStore) {
     }
 }
 
-/// The driver keeps what it was asked until it is answered. After so many who gave up, callers are
-/// told instead; and once the server goes on, so does everything.
+/// The driver keeps a request until it is answered. After a number of abandoned requests, callers
+/// get an error instead; and once the server continues, so does everything.
 #[tokio::test]
-async fn callers_who_give_up_do_not_pile_up_questions() {
+async fn callers_that_give_up_do_not_pile_up_requests() {
     let server = Server::start().unwrap();
     let ground = Ground::on(&server.url());
     let plain = ground.connect().await;
@@ -57,16 +57,15 @@ async fn callers_who_give_up_do_not_pile_up_questions() {
     soon("an answer", read(&store)).await.unwrap();
 }
 
-/// One of the connections that read does not answer. Whoever comes after the one who waits for it
-/// takes another.
+/// One of the read connections does not answer. Later callers take another.
 #[tokio::test]
-async fn a_reader_that_does_not_answer_holds_up_only_those_who_had_asked_it() {
+async fn a_read_connection_that_does_not_answer_holds_up_only_its_own_callers() {
     let server = Server::start().unwrap();
     let ground = Ground::on(&server.url());
     let plain = ground.connect().await;
     let store = ground.open_with(|options| options.readers = 3).await;
     // The first connection was made when the store was opened; the second is the only one that was
-    // asked this.
+    // sent this.
     read(&store).await.unwrap();
     let stopped = Stopped::session(&plain, READ).await;
     let mut waiting = Vec::new();

@@ -1,5 +1,4 @@
-//! Commits that go the short way, one trip to the server, and what is told of them there and on the
-//! long way.
+//! Fast-path commits, and their answers on the fast path and on the general path.
 
 use futures_util::future::join_all;
 use tidelock_store::{
@@ -32,8 +31,8 @@ fn spawn(store: &PostgresStore, commit: Commit) -> JoinHandle<CommitOutcome> {
     tokio::spawn(async move { soon("a commit", store.commit(commit)).await.unwrap() })
 }
 
-/// What every one of the commits below is about: a record that is there, one that was deleted, and
-/// one that never was.
+/// The state before each of the commits below: a live record, a deleted one, and one that never
+/// existed.
 fn before() -> Vec<Commit> {
     let there =
         ["there-0", "there-1", "there-2", "there-3", "gone-0", "gone-1", "gone-2", "gone-3"];
@@ -43,7 +42,7 @@ fn before() -> Vec<Commit> {
     made.into_iter().chain(gone).collect()
 }
 
-/// Pairs of writes of every kind, each pair to records of its own.
+/// Pairs of writes of every kind, each pair to its own records.
 fn pairs() -> Vec<Commit> {
     use ExpectedRevision::{Absent, Any, Exists};
     let delete = |name: &str, expected| RecordWrite::delete(&key(name), expected);
@@ -64,7 +63,7 @@ fn pairs() -> Vec<Commit> {
 }
 
 /// COMMIT-1, COMMIT-2: made at the same moment and judged in one statement, each gets the answer
-/// that it would have got alone, and whatever is refused has written nothing.
+/// that it would have got alone, and a refused one has written nothing.
 #[tokio::test]
 async fn commits_that_write_records_together_are_judged_each_on_its_own() {
     let (store, model) = (Ground::shared().open().await, MemoryStore::new());
@@ -90,7 +89,7 @@ async fn commits_that_write_records_together_are_judged_each_on_its_own() {
     }
 }
 
-/// COMMIT-1, LOG-1: the same for one event each, to streams that must be there.
+/// COMMIT-1, LOG-1: the same for one event each, to existing streams.
 #[tokio::test]
 async fn next_events_of_many_streams_are_judged_each_on_its_own() {
     let ground = Ground::shared();
@@ -105,7 +104,7 @@ async fn next_events_of_many_streams_are_judged_each_on_its_own() {
     }
     let exact = |version| ExpectedVersion::Exact(Version::new(version).unwrap());
     let next = [
-        // The first goes alone, and the others together behind it.
+        // The first goes alone, and the others share the next batch.
         ("a", exact(1)),
         ("e", exact(1)),
         ("shut", exact(2)),
@@ -143,7 +142,7 @@ async fn next_events_of_many_streams_are_judged_each_on_its_own() {
     }
 }
 
-/// The positive control of the last: this is how it sends them.
+/// The positive control of the previous test: they are in fact sent in one batch.
 #[tokio::test]
 async fn next_events_of_many_streams_travel_together() {
     let ground = Ground::shared();
@@ -160,23 +159,24 @@ async fn next_events_of_many_streams_travel_together() {
     assert_eq!(ground.connect().await.one::<i64>(sent).await, 1, "they travelled apart");
 }
 
-/// What clashed, and with what revision.
+/// The violations, with the revisions found.
 fn kinds(conflict: &tidelock_store::Conflict) -> String {
-    let clashes = conflict.clashes.iter().map(|clash| match &clash.reason {
+    let violations = conflict.violations.iter().map(|violation| match &violation.reason {
         tidelock_store::ViolationReason::Record { key, expected, found } => {
             format!(
                 "{:?} {key:?} {expected:?} {:?} {}",
-                clash.part,
+                violation.part,
                 found.revision(),
                 found.live().is_some()
             )
         }
         other => format!("{other:?}"),
     });
-    clashes.collect::<Vec<_>>().join("; ")
+    violations.collect::<Vec<_>>().join("; ")
 }
 
-/// COMMIT-2: the record was as expected when the server looked, and is not once its row is free.
+/// COMMIT-2: the record was as expected when the server read it, and is not once its row is
+/// unlocked.
 #[tokio::test]
 async fn a_record_that_changes_while_it_is_waited_for_refuses_the_write() {
     let ground = Ground::shared();
@@ -192,7 +192,7 @@ async fn a_record_that_changes_while_it_is_waited_for_refuses_the_write() {
 
     holder.run("COMMIT").await;
     let conflict = soon("the commit", waiting).await.unwrap().conflict().unwrap();
-    assert_eq!(conflict.clashes.len(), 1);
+    assert_eq!(conflict.violations.len(), 1);
     assert!(
         looker
             .one::<bool>("SELECT NOT EXISTS (SELECT FROM tidelock.records WHERE key = 'b')")
@@ -200,7 +200,7 @@ async fn a_record_that_changes_while_it_is_waited_for_refuses_the_write() {
     );
 }
 
-/// TIME-1: whoever waited for a row must not judge by the time before.
+/// TIME-1: a commit that waited for a row must not judge by an earlier time.
 #[tokio::test]
 async fn a_record_that_runs_out_while_it_is_waited_for_refuses_the_write() {
     let ground = Ground::shared();
@@ -218,8 +218,8 @@ async fn a_record_that_runs_out_while_it_is_waited_for_refuses_the_write() {
     assert!(soon("the commit", waiting).await.unwrap().conflict().is_some());
 }
 
-/// Schedule 13: each locks what is there by key, and then makes what is not; so whoever waits holds
-/// nothing that another wants.
+/// Schedule 13: each locks existing rows by key, and then creates missing ones; so a waiting commit
+/// holds nothing that another wants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_of_several_handles_that_cross_each_other_are_all_answered() {
     let ground = Ground::shared();
@@ -237,7 +237,7 @@ async fn writes_of_several_handles_that_cross_each_other_are_all_answered() {
     assert_eq!(looker.one::<i64>(sum).await, 2 * won);
 }
 
-/// Twenty times two of five records, in an order of its own; says how often both were written.
+/// Twenty times two of five records, in its own order; returns how often both were written.
 async fn cross(store: PostgresStore, caller: usize) -> i64 {
     let mut won = 0;
     for round in 0..20 {
@@ -260,7 +260,7 @@ async fn cross(store: PostgresStore, caller: usize) -> i64 {
     won
 }
 
-/// COMMIT-4, COMMIT-6: the server has committed, and its reply is lost on the way.
+/// COMMIT-4, COMMIT-6: the server has committed, and its reply is lost.
 #[tokio::test]
 async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_sent_again() {
     let ground = Ground::shared();
@@ -274,7 +274,7 @@ async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_se
             .with_id(CommitId::fresh())
             .write(marked)
             .write(put(&format!("beside-{nth}"), ExpectedRevision::Absent));
-        // What is sent next on that connection is the commit, and nothing that has to be prepared.
+        // The next request on that connection is the commit, without a prepare before it.
         committed(&store, Commit::new().write(put("warm", ExpectedRevision::Any))).await;
         proxy.cut_after_request(format!("marked-{nth}").as_bytes());
         let error =
@@ -292,8 +292,8 @@ async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_se
     }
 }
 
-/// LEASE-5: an append under a lease that was lost writes nothing, is told so, and its neighbours
-/// are none the worse for it.
+/// LEASE-5: an append under a lost lease writes nothing and is refused; other commits of the batch
+/// are not affected.
 #[tokio::test]
 async fn an_append_under_a_lost_lease_is_refused_and_others_of_its_batch_are_not() {
     let store = Ground::shared().open().await;
@@ -321,7 +321,8 @@ async fn an_append_under_a_lost_lease_is_refused_and_others_of_its_batch_are_not
     assert_eq!(said(&store.read_whole_stream(&stream("a")).await.unwrap()), ["a", "a"]);
 }
 
-/// LEASE-5: the lease stood when the append was sent, and is another's when its row is free.
+/// LEASE-5: the lease was held when the append was sent, and is another worker's when its row is
+/// unlocked.
 #[tokio::test]
 async fn an_append_whose_lease_is_taken_while_it_waits_is_refused() {
     let ground = Ground::shared();

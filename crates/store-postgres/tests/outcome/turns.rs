@@ -1,4 +1,4 @@
-//! Callers who commit again and again, and whose commits come to travel together.
+//! Batching: callers that commit repeatedly come to share batches.
 
 use tidelock_store::Commit;
 use tidelock_store_postgres::PostgresStore;
@@ -9,7 +9,7 @@ use crate::ground::{Ground, append, committed, soon};
 /// How often each of them commits.
 const ROUNDS: usize = 20;
 
-/// Commits this, and then to a stream of its own, one after the other.
+/// Makes this commit, and then commits to its own stream, one after the other.
 fn again_and_again(store: &PostgresStore, name: &'static str, first: Commit) -> JoinHandle<()> {
     let store = store.clone();
     tokio::spawn(async move {
@@ -20,10 +20,10 @@ fn again_and_again(store: &PostgresStore, name: &'static str, first: Commit) -> 
     })
 }
 
-/// One of two is on its way when the other comes. If each then went as soon as the other was back,
-/// both would wait for two flushes every time, for ever.
+/// One of two is in flight when the other arrives. If each went as soon as the other returned, both
+/// would wait for two flushes every time, indefinitely.
 #[tokio::test]
-async fn callers_who_took_turns_come_to_travel_together() {
+async fn alternating_callers_come_to_share_batches() {
     let ground = Ground::shared();
     let (store, plain) = (ground.open().await, ground.connect().await);
     let (alone, queued) = (ground.connect().await, ground.connect().await);

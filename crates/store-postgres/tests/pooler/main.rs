@@ -1,7 +1,7 @@
-//! The store behind a pooler that gives every transaction another connection: with `prepare=never`
-//! nothing relies on what a session keeps.
+//! The store behind a pooler in transaction mode: with `prepare=never` nothing relies on session
+//! state.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod pgbouncer;

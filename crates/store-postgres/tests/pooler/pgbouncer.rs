@@ -1,5 +1,5 @@
-//! A real pgbouncer in transaction mode: every transaction of a client may get another connection
-//! to the server.
+//! A real pgbouncer in transaction mode: every transaction of a client may get another server
+//! connection.
 
 use std::fs;
 use std::io::Write;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How many connections it has to the server, for all of its clients.
+/// Its server connections, for all of its clients.
 pub(crate) const SERVER_CONNECTIONS: usize = 2;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends the pooler when the test does, in whichever way: then the shell's input ends.
+/// Ends the pooler with the test, however it ends: then the shell's input ends.
 const RUN: &str = r#""$0" "$@" & read -r _; kill $!; wait $!"#;
 
 /// Ended when dropped.
@@ -54,7 +54,7 @@ impl PgBouncer {
 
 impl Drop for PgBouncer {
     fn drop(&mut self) {
-        // A word is as good as the end of the input.
+        // A line is as good as the end of the input.
         let told = self.shell.stdin.take().map(|mut input| input.write_all(b"\n"));
         let _ended = told.map(|_| self.shell.wait());
     }
@@ -64,7 +64,7 @@ fn run(settings: &Path, folder: &Path) -> Child {
     let program = program();
     let mut command = Command::new("/bin/sh");
     command.args(["-c", RUN]).arg(&program).arg(settings);
-    // It refuses to run as root, and becomes somebody else when told to.
+    // It refuses to run as root, and changes to another user when told to.
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         command.args(["-u", "postgres"]);
     }
@@ -100,8 +100,8 @@ fn ini(server: u16, port: u16) -> String {
     )
 }
 
-/// Nobody listens on it now, and somebody else may by the time that the pooler does; then it ends,
-/// and says so.
+/// The port is free now, and may be taken by the time that the pooler listens; then it ends with an
+/// error.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! The whole path of a store through the pooler.
+//! Every kind of call through the pooler.
 
 use std::time::Duration;
 
@@ -59,9 +59,9 @@ impl Site {
         failed
     }
 
-    /// What the connections that the pooler has to the server keep.
+    /// The state that the pooler's server connections keep.
     async fn kept(&self) -> Vec<String> {
-        // All of them at once, so that none is looked at twice.
+        // All of them at once, so that none is read twice.
         let mut clients = Vec::new();
         for _ in 0..SERVER_CONNECTIONS {
             let client = self.client().await;
@@ -138,7 +138,7 @@ async fn call(store: PostgresStore, name: String) {
         let first = committed(&store, long.clone()).await;
         assert_eq!(committed(&store, long).await, first, "the same again is the first result");
         work(&store, &name).await;
-        door(&store, &name, nth).await;
+        user_transaction(&store, &name, nth).await;
     }
 }
 
@@ -152,8 +152,8 @@ async fn work(store: &PostgresStore, name: &str) {
     }
 }
 
-/// A statement of one's own and a commit, in one transaction; now and then undone.
-async fn door(store: &PostgresStore, name: &str, nth: usize) {
+/// A user statement and a commit, in one transaction; sometimes rolled back.
+async fn user_transaction(store: &PostgresStore, name: &str, nth: usize) {
     let own = soon("a connection", store.begin()).await.unwrap();
     let rows = own.query("SELECT $1::int8 + 1", &[&(nth as i64)]).await.unwrap();
     assert_eq!(rows[0].get::<_, i64>(0), nth as i64 + 1);
@@ -161,7 +161,7 @@ async fn door(store: &PostgresStore, name: &str, nth: usize) {
         drop(own);
         return;
     }
-    let stream = stream(&format!("{name}-door"));
+    let stream = stream(&format!("{name}-user"));
     let guarded = Commit::new().append(&stream, ExpectedVersion::Any, [event("own")]);
     accepted(soon("a commit", own.commit(guarded)).await.unwrap());
 }
@@ -178,7 +178,7 @@ async fn check_what_is_there(store: &PostgresStore) {
     assert_eq!(total.value.to::<usize>().unwrap(), callers * COMMITS);
 }
 
-/// What is left: adjusting, conflicts, and waiting, which is by polls here.
+/// The rest: adjustments, conflicts, and waiting, which is by polling here.
 async fn adjust_and_wait(stores: &[PostgresStore]) {
     let (one, other) = (&stores[0], &stores[1]);
     for held in lease(one, "worker", 1_000).await {
@@ -196,8 +196,8 @@ async fn adjust_and_wait(stores: &[PostgresStore]) {
     assert!(conflict.has(ViolationKind::Taken), "{conflict}");
 }
 
-/// Schedule 81, control: through this pooler, what a session keeps stays behind for others and is
-/// not there for the next transaction.
+/// Schedule 81, control: through this pooler, session state leaks to others and is not there for
+/// the next transaction.
 #[tokio::test]
 async fn what_a_session_keeps_is_lost_behind_this_pooler() {
     let site = Site::new();
@@ -214,7 +214,7 @@ async fn what_a_session_keeps_is_lost_behind_this_pooler() {
     assert_eq!(lost.code(), Some(&SqlState::INVALID_SQL_STATEMENT_NAME), "{lost}");
 }
 
-/// Schedule 81, control: a store that prepares its statements does not get far here.
+/// Schedule 81, control: a store that prepares its statements fails here.
 #[tokio::test]
 async fn a_store_that_prepares_fails_behind_this_pooler() {
     let site = Site::new();

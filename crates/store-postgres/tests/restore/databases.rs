@@ -69,8 +69,8 @@ async fn data_that_is_restored_into_emptied_tables_gives_nothing_out_again() {
     Given::by_the_copy(&url("refilled"), &kept, &[lost]).await;
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The first copy was not what it
-/// should be, so another is made.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The first copy was wrong, so
+/// another is made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_copy_gives_nothing_out_again_that_the_first_one_did() {
     SERVER.create_database("twice").unwrap();
@@ -83,8 +83,8 @@ async fn a_second_copy_gives_nothing_out_again_that_the_first_one_did() {
     Given::by_the_copy(&url("second"), &kept, &[by_original, by_first]).await;
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. What it takes is among the
-/// rights of the application.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The application's rights are
+/// enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_only_the_application_opens_gives_nothing_out_again() {
     SERVER.create_database("owned").unwrap();
@@ -98,14 +98,14 @@ async fn a_copy_that_only_the_application_opens_gives_nothing_out_again() {
     Given::by_the_copy(&SERVER.url_of("application", "lent"), &kept, &[lost]).await;
 }
 
-/// Schedules 76 and 77. The copies go by the same name, one after the other.
+/// Schedules 76 and 77. The copies have the same name, one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_went_on_with_one_copy_does_not_go_on_with_another() {
+async fn a_handle_that_used_one_copy_refuses_another() {
     SERVER.create_database("forked").unwrap();
     note(&PostgresStore::open(&url("forked")).await.unwrap(), "before").await;
     copy("forked", "one");
     copy("forked", "other");
-    // It connects when it is asked for something, and not by itself in the middle of the renaming.
+    // It connects when it is called, and not by itself in the middle of the renaming.
     let quiet = url("one") + "?notify=never&sweep_interval_ms=3600000";
     let store = PostgresStore::open(&quiet).await.unwrap();
     note(&store, "after").await;
@@ -126,7 +126,7 @@ fn url(database: &str) -> String {
     SERVER.url_of("postgres", database)
 }
 
-/// The database as statements that make it.
+/// The database as an SQL dump.
 fn dump(database: &str, how: &str) -> String {
     let mut pg_dump = Command::new("pg_dump");
     let output = pg_dump.arg(how).arg("--dbname").arg(url(database)).output().unwrap();
@@ -135,23 +135,23 @@ fn dump(database: &str, how: &str) -> String {
 }
 
 fn copy(database: &str, to: &str) {
-    send_everybody_away(database);
+    disconnect_all(database);
     SERVER.run_sql("postgres", &format!("CREATE DATABASE {to} TEMPLATE {database}")).unwrap();
 }
 
 fn rename(database: &str, to: &str) {
-    send_everybody_away(database);
+    disconnect_all(database);
     SERVER.run_sql("postgres", &format!("ALTER DATABASE {database} RENAME TO {to}")).unwrap();
 }
 
-/// Nobody may be connected to a database that is copied or renamed.
-fn send_everybody_away(database: &str) {
+/// A database that is copied or renamed must have no connections.
+fn disconnect_all(database: &str) {
     let begun = Instant::now();
     let sql = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
     );
     while !SERVER.run_sql("postgres", &sql).unwrap().is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "somebody stays connected to {database}");
+        assert!(begun.elapsed() < PATIENCE, "a session stays connected to {database}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Copies of a server's data folder.
+//! Copies of a server's data directory.
 
 use std::fs;
 use std::time::Instant;
@@ -25,7 +25,7 @@ async fn a_backup_that_is_recovered_gives_nothing_out_again() {
     Given::by_the_copy(&backup.url(), &kept, &[lost]).await;
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The server takes itself for the
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The server believes to be the
 /// original.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_is_put_back_as_it_was_gives_nothing_out_again() {
@@ -39,7 +39,8 @@ async fn a_folder_that_is_put_back_as_it_was_gives_nothing_out_again() {
     Given::by_the_copy(&backup.url(), &kept, &[lost]).await;
 }
 
-/// COMMIT-5, LOG-7 and LEASE-5: what the tests above see is not there where nothing was lost.
+/// COMMIT-5, LOG-7 and LEASE-5, control: the effects of the tests above do not appear where nothing
+/// was lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_only_started_again_has_lost_nothing() {
     let server = Server::start().unwrap();
@@ -85,7 +86,7 @@ async fn the_end_of_the_feed_is_right_on_a_server_that_was_started_again() {
 /// A copy of the server as it is now, which is not running.
 fn backup(original: &Server) -> Server {
     let backup = original.standby("backup").unwrap();
-    // It is to recover from what it has, and to follow nobody.
+    // It recovers from its own log, and follows no primary.
     backup.run_sql("postgres", "ALTER SYSTEM SET restore_command = 'false'").unwrap();
     backup.run_sql("postgres", "ALTER SYSTEM SET primary_conninfo = ''").unwrap();
     backup.stop(Stop::Fast).unwrap();

@@ -1,4 +1,4 @@
-//! What a store gave out, before a copy of it was taken and after.
+//! The numbers that a store gave out, before a copy of it was taken and after.
 
 use tidelock_store::{
     Commit, ExpectedRevision, Lease, Position, RawJson, RecordKey, RecordWrite, Revision, Slot,
@@ -10,7 +10,7 @@ use crate::careful::{
     LONG, SHORT, assert_lease_lost, assert_rewound, commit, lease, note, wake_and_lease,
 };
 
-/// A position, a lease of the one item there is, and the revision of the one record.
+/// A position, a lease of the only item, and the revision of the only record.
 pub(crate) struct Given {
     position: Position,
     lease: Lease,
@@ -38,8 +38,8 @@ impl Given {
         given
     }
 
-    /// What a store that goes on from `kept` gives out. Of what others gave out since, it knows
-    /// that it is lost.
+    /// What a store that continues from `kept` gives out. It knows that what others gave out since
+    /// is lost.
     pub(crate) async fn by_the_copy(url: &str, kept: &Self, lost: &[Self]) -> Self {
         let store = PostgresStore::open(url).await.unwrap();
         for lost in lost {
@@ -72,8 +72,8 @@ fn record() -> RecordKey {
     RecordKey::new("record").unwrap()
 }
 
-/// Writes the record, with a result that is remembered, and checks that the record is at the
-/// revision that was told.
+/// Writes the record, with a remembered result, and checks that the record is at the reported
+/// revision.
 async fn put(store: &PostgresStore) -> Revision {
     let write = RecordWrite::put(&record(), ExpectedRevision::Any, RawJson::new(&1).unwrap());
     let id = tidelock_store::CommitId::fresh();
@@ -87,7 +87,7 @@ async fn put(store: &PostgresStore) -> Revision {
     told.unwrap()
 }
 
-/// What relies on a revision that was lost is refused.
+/// A commit that relies on a lost revision is refused.
 async fn assert_refused(store: &PostgresStore, lost: Revision) {
     let stale =
         RecordWrite::put(&record(), ExpectedRevision::Revision(lost), RawJson::new(&2).unwrap());

@@ -1,10 +1,10 @@
-//! An older state is put in a newer one's place: whatever was given out since then is never given
-//! out again, and whoever holds it is told.
+//! Restores: an older state replaces a newer one. What was given out since is never given out
+//! again, and its holders get an error.
 //!
-//! Each test takes a copy of a store, lets the store go on, and then goes on with the copy. That
-//! standbys which take over are noticed too is the matter of the `failover` tests.
+//! Each test takes a copy of a store, lets the store continue, and then continues with the copy.
+//! Standbys that take over are covered by the `failover` tests.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod databases;

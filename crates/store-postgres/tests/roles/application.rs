@@ -1,4 +1,4 @@
-//! The application's role can do all that a store does, from appending to keeping house.
+//! The application's role can do everything that a store does, from appends to maintenance.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tidelock_store::{
 use crate::ground::{accepted, append, committed, event, feed_after, item, lease, soon, stream};
 use crate::{Shop, key, put};
 
-/// Every way in which an append is written: alone under each expectation, in a crowd, and beside
+/// Every way in which an append is written: alone under each expectation, in a batch, and beside
 /// other parts.
 #[tokio::test]
 async fn the_application_appends_closes_and_trims() {
@@ -90,7 +90,7 @@ async fn the_application_leases_renews_settles_and_adjusts() {
 }
 
 #[tokio::test]
-async fn the_application_goes_through_the_door_and_others_hear_of_it() {
+async fn user_transactions_of_the_application_commit_and_notify() {
     let shop = Shop::new().await;
     let (store, other) = (shop.open("app").await, shop.open("app").await);
     shop.admin.run("CREATE TABLE @_totals (n int); GRANT INSERT ON @_totals TO @_app").await;
@@ -98,13 +98,13 @@ async fn the_application_goes_through_the_door_and_others_hear_of_it() {
     let own = store.begin().await.unwrap();
     let insert = format!("INSERT INTO {}_totals VALUES ($1)", shop.ground.schema);
     own.execute(&insert, &[&1_i32]).await.unwrap();
-    accepted(own.commit(append("a", "through the door")).await.unwrap());
+    accepted(own.commit(append("a", "in a user transaction")).await.unwrap());
     soon("a notification", signal.wait()).await;
     assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM @_totals").await, 1);
 }
 
-/// KEEP-1 to KEEP-4: what is done once a second. Expired records lose their value and leave later,
-/// finished items, emptied streams and old commits leave, the clock is written down.
+/// KEEP-1 to KEEP-4: maintenance once a second. Expired records lose their value and are removed
+/// later, finished items, emptied streams and old commits are removed, the clock is saved.
 #[tokio::test]
 async fn the_application_sweeps_what_has_had_its_time() {
     let shop = Shop::new().await;
@@ -124,7 +124,7 @@ async fn the_application_sweeps_what_has_had_its_time() {
         Commit::new().with_append(close).trim(&stream("run/a"), Version::FIRST, forget),
     )
     .await;
-    // Only a store that is used keeps house.
+    // Only a store that is used does maintenance.
     committed(&store, Commit::new().write(put("b"))).await;
     let swept = "SELECT value IS NULL FROM tidelock.records WHERE key = 'short'";
     shop.admin.until("the record is swept", swept).await;
@@ -142,10 +142,10 @@ async fn the_application_sweeps_what_has_had_its_time() {
     shop.admin.until("the clock is written down", "SELECT clock > 0 FROM tidelock.meta").await;
 }
 
-/// Schedule 3, in a role that sees of others' sessions no more than that they are there: how far,
-/// since when, and which one.
+/// Schedule 3, in a role that sees of other sessions only that they exist: how far, since when, and
+/// which one.
 #[tokio::test]
-async fn the_application_is_told_who_holds_the_feed_back_and_since_when() {
+async fn the_application_sees_which_session_blocks_the_feed_and_since_when() {
     let shop = Shop::new().await;
     let store = shop.open("app").await;
     let holder = shop.ground.connect().await;
@@ -174,7 +174,7 @@ async fn the_application_is_told_who_holds_the_feed_back_and_since_when() {
     holder.run("ROLLBACK").await;
 }
 
-/// TIME-2, in the role of those who have to keep it.
+/// TIME-2, in the role that has to keep it.
 #[tokio::test]
 async fn the_application_mends_a_calendar_that_was_set_back() {
     let shop = Shop::new().await;
@@ -185,7 +185,7 @@ async fn the_application_mends_a_calendar_that_was_set_back() {
     assert!(shop.admin.one::<i64>("SELECT shift FROM tidelock.meta").await > 0);
 }
 
-/// Schedule 77, in the role of those who find out.
+/// Schedule 77, in the role that detects it.
 #[tokio::test]
 async fn the_application_begins_an_epoch_when_the_database_has_moved() {
     let shop = Shop::new().await;

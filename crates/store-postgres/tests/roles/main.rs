@@ -1,7 +1,7 @@
-//! The roles of `sql/roles.sql`: each can do what it is for, and the server refuses it everything
+//! The roles of `sql/roles.sql`: each can do what it is for, and the server refuses everything
 //! else.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod application;
@@ -29,12 +29,12 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| Server::start().unwrap());
 /// A schema with its roles, and a login for each of them.
 struct Shop {
     ground: Ground,
-    /// A connection that may do everything.
+    /// A connection with all rights.
     admin: Plain,
 }
 
 impl Shop {
-    /// As the guide has it: roles, then tables, then rights.
+    /// As in the guide: roles, then tables, then rights.
     async fn new() -> Self {
         let shop = Self::without_tables().await;
         shop.open("owner").await.close().await.unwrap();
@@ -54,7 +54,7 @@ impl Shop {
         Self { admin: ground.connect().await, ground }
     }
 
-    /// One at a time: two that grant rights on the same database at once are refused by the server.
+    /// One at a time: the server refuses two that grant rights on the same database at once.
     fn run_script(&self) {
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap();
@@ -85,7 +85,7 @@ impl Shop {
         PostgresStore::open(&url).await.map(drop).expect_err("it cannot be opened")
     }
 
-    /// From now on the database's calendar says that it is an hour ago.
+    /// From now on the database's calendar is an hour behind.
     async fn set_calendar_back(&self) {
         self.ground.own_calendar().await;
         self.admin.run("GRANT SELECT ON tidelock.ahead TO @_app, @_reader").await;
@@ -100,13 +100,13 @@ impl Shop {
     }
 }
 
-/// Checks that the server refuses this for want of a right.
+/// Checks that the server refuses this for lack of a privilege.
 async fn check_denied(client: &Plain, sql: &str) {
     let Err(denied) = client.try_run(sql).await else { panic!("allowed: {sql}") };
     assert_eq!(denied.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{sql}: {denied:?}");
 }
 
-/// Checks what an error is, and that it says this.
+/// Checks the kind of an error, and that it contains this.
 fn check_error(error: &StoreError, kind: StoreErrorKind, said: &str) {
     assert_eq!((error.kind(), error.advice()), (kind, RetryAdvice::Never), "{error}");
     assert!(error.to_string().contains(said), "{said:?} in {error}");

@@ -12,7 +12,7 @@ use tidelock_store_postgres::Blockers;
 use crate::ground::{append, committed, feed_after, item, lease, queue, stream};
 use crate::{Shop, check_denied, check_error, key, put};
 
-/// A shop in which there is one of everything.
+/// A shop with one of everything.
 async fn filled() -> Shop {
     let shop = Shop::new().await;
     let all = append("a", "only").write(put("a")).wake(Wake::at(item("a"), When::NOW));
@@ -33,7 +33,7 @@ async fn the_reader_reads_everything() {
     store.now().await.unwrap();
 }
 
-/// COMMIT-6: no later try will do better.
+/// COMMIT-6: a retry is pointless, and the error says so.
 #[tokio::test]
 async fn the_reader_writes_nothing_and_is_told_why() {
     let shop = filled().await;
@@ -46,7 +46,7 @@ async fn the_reader_writes_nothing_and_is_told_why() {
     check_refused(
         store.adjust(ItemFilter::default(), Adjustment::Defer { until: When::NOW }).await,
     );
-    check_refused(store.begin().await.unwrap().commit(append("b", "through the door")).await);
+    check_refused(store.begin().await.unwrap().commit(append("b", "in a user transaction")).await);
     shop.admin.run("UPDATE tidelock.items SET ready = 0").await;
     let worker = WorkerName::new("reader").unwrap();
     check_refused(
@@ -87,7 +87,7 @@ async fn the_server_grants_the_reader_no_right_to_write() {
     }
 }
 
-/// Those who write mend it; a reader does not wait for them.
+/// Writers correct it; a reader does not wait for them.
 #[tokio::test]
 async fn the_reader_goes_on_when_the_database_has_moved_or_its_calendar_was_set_back() {
     let shop = filled().await;

@@ -1,4 +1,4 @@
-//! What the application's role may not do, whatever a mistake or an intruder makes it say to the
+//! What the application's role may not do, whatever a mistake or an intruder makes it send to the
 //! server.
 
 use tidelock_store::{AfterTrim, Append, Commit, CommitId, ExpectedVersion, Version};
@@ -88,7 +88,7 @@ async fn the_server_denies_the_application_every_change_of_the_schema() {
     ] {
         check_denied(&app, sql).await;
     }
-    // Whoever grants what is not his is only warned by the server.
+    // For a grant without the right to grant, the server only warns.
     app.run("GRANT DELETE ON tidelock.events TO PUBLIC").await;
     check_denied(&app, "DELETE FROM tidelock.events").await;
 }
@@ -115,7 +115,7 @@ async fn only_a_closed_stream_is_trimmed_and_only_up_to_its_version() {
     assert_eq!(events(&shop).await, 4);
 }
 
-/// Empty rows that keep others out are all that `let_go` takes away.
+/// `let_go` removes only the empty placeholder rows.
 #[tokio::test]
 async fn streams_and_records_that_exist_are_not_let_go() {
     let shop = filled().await;
@@ -124,7 +124,7 @@ async fn streams_and_records_that_exist_are_not_let_go() {
     assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM tidelock.records").await, 1);
 }
 
-/// Sweeping takes away what is past its retention, and nothing that is not.
+/// Sweeping removes what is past its retention, and nothing else.
 #[tokio::test]
 async fn the_application_cannot_sweep_away_what_is_kept() {
     let shop = filled().await;
@@ -143,14 +143,14 @@ async fn the_application_cannot_sweep_away_what_is_kept() {
     }
 }
 
-/// What runs with its owner's rights must not find a caller's operators and tables before the
-/// server's own.
+/// Functions that run with their owner's rights must not find a caller's operators and tables
+/// before the server's own.
 #[tokio::test]
 async fn a_caller_cannot_lead_the_owners_functions_astray() {
     let shop = filled().await;
     shop.admin.run("CREATE SCHEMA @_trap; GRANT ALL ON SCHEMA @_trap TO PUBLIC").await;
     let app = shop.connect("app").await;
-    // For whoever looks here first, everything equals everything.
+    // With this operator, everything equals everything.
     app.run(
         "CREATE FUNCTION @_trap.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
          CREATE OPERATOR @_trap.= (LEFTARG = text, RIGHTARG = text, FUNCTION = @_trap.yes);
@@ -162,14 +162,13 @@ async fn a_caller_cannot_lead_the_owners_functions_astray() {
     app.run("SELECT tidelock.trim('closed', 1)").await;
     assert_eq!(events(&shop).await, 4, "the one that was meant is gone");
 
-    // It is a trap: a function that does not say where to look falls into it.
+    // The trap works: a function without a fixed search path falls into it.
     shop.admin.run("ALTER FUNCTION tidelock.trim(text, bigint) RESET search_path").await;
     app.run("SELECT tidelock.trim('shut', 1)").await;
     assert_eq!(events(&shop).await, 2, "one was meant, and two are gone");
 }
 
-/// Positions move ahead with an epoch, and that begins when the database has moved and not when
-/// somebody says so.
+/// Positions jump with an epoch, and that begins when the database has moved and not on request.
 #[tokio::test]
 async fn the_application_cannot_begin_an_epoch_where_none_begins() {
     let shop = filled().await;

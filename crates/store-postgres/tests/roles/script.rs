@@ -5,7 +5,7 @@ use tidelock_store::{Store, StoreErrorKind};
 use crate::ground::{append, committed};
 use crate::{Shop, check_denied, check_error};
 
-/// Everything that the catalogs say about who owns and may do what in the schema.
+/// Everything that the catalogs say about owners and rights in the schema.
 const RIGHTS: &str = "SELECT string_agg(said, E'\\n' ORDER BY said) FROM (
     SELECT concat_ws(' ', 'table', relname, relowner::regrole, relacl::text) FROM pg_class
         WHERE relnamespace = '@'::regnamespace AND relkind = 'r'
@@ -48,7 +48,7 @@ async fn the_script_takes_back_what_was_granted_too_freely() {
 
 /// For a store that began without roles.
 #[tokio::test]
-async fn a_schema_that_somebody_else_has_made_is_handed_to_the_owner() {
+async fn a_schema_made_by_another_role_is_handed_to_the_owner() {
     let (shop, usual) = (Shop::without_roles().await, Shop::new().await);
     let store = shop.ground.open().await;
     committed(&store, append("a", "before")).await;
@@ -60,9 +60,9 @@ async fn a_schema_that_somebody_else_has_made_is_handed_to_the_owner() {
     committed(&store, append("a", "as before")).await;
 }
 
-/// An administrator of one database, as hosting companies give it.
+/// An administrator of one database, as hosting companies provide it.
 #[tokio::test]
-async fn who_owns_the_database_and_may_create_roles_can_run_the_script() {
+async fn the_database_owner_that_may_create_roles_can_run_the_script() {
     let shop = Shop::without_roles().await;
     shop.admin.run("CREATE ROLE @_dba CREATEROLE").await;
     shop.admin.run("CREATE DATABASE @_base OWNER @_dba").await;
@@ -82,7 +82,7 @@ async fn who_owns_the_database_and_may_create_roles_can_run_the_script() {
 }
 
 #[tokio::test]
-async fn tables_of_later_migrations_can_be_read_at_once_and_written_by_nobody_else() {
+async fn tables_of_later_migrations_can_be_read_at_once_and_written_by_no_other_role() {
     let shop = Shop::new().await;
     shop.connect("owner").await.run("CREATE TABLE tidelock.later (n int)").await;
     for role in ["app", "reader"] {
@@ -93,7 +93,7 @@ async fn tables_of_later_migrations_can_be_read_at_once_and_written_by_nobody_el
 }
 
 #[tokio::test]
-async fn who_may_not_make_tables_is_told_who_may() {
+async fn a_role_that_may_not_create_tables_is_told_which_one_may() {
     let said = "open it once with the owner role";
     let shop = Shop::without_tables().await;
     for role in ["app", "reader"] {

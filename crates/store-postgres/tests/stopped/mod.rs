@@ -1,5 +1,4 @@
-//! A process of the server that is stopped: it is there, its connection is open, and it does not
-//! answer.
+//! A stopped server process: its connection is open, and it does not answer.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! A fresh schema on a calendar that the suite moves; every handle is opened anew, with connections
-//! of its own.
+//! A new schema on a calendar that the suite moves; every handle is a separate open, with its own
+//! connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +14,10 @@ use tokio::sync::OnceCell;
 pub(crate) struct PostgresSubject {
     url: String,
     schema: SchemaName,
-    /// The stopwatch of every handle; its calendar is not used, since the database has one.
+    /// The monotonic clock of every handle; its wall clock is not used, since the database has one.
     clock: ManualClock,
     admin: Client,
-    /// Looks at the clock whenever the calendar was set.
+    /// Reads the clock whenever the calendar was set.
     keeper: OnceCell<PostgresStore>,
 }
 
@@ -37,7 +37,7 @@ impl PostgresSubject {
         subject
     }
 
-    /// By a handle that is gone again before anybody could have looked at its calendar.
+    /// By a handle that is closed again before it could have read the calendar.
     async fn make_tables(&self) {
         let quiet = PostgresOptions { readers: 1, notify: Notify::Never, ..self.options() };
         self.make(quiet).await.close().await.expect("it closes");
@@ -51,19 +51,19 @@ impl PostgresSubject {
         PostgresOptions {
             schema: self.schema.clone(),
             clock: Arc::new(self.clock.clone()),
-            // Connections are most of what the suite costs here. Two are enough to read with
-            // another than before.
+            // Connections are most of the suite's cost here. Two are enough to read over another
+            // one than before.
             readers: 2,
-            // The suite wants to know who is woken by what, not who looks by himself.
+            // The suite tests signals, not polling.
             poll_interval: Duration::from_secs(60),
-            // The suite moves the calendar and the stopwatch one after the other; nobody may look
-            // in between.
+            // The suite moves the calendar and the monotonic clock one after the other; the clock
+            // must not be read in between.
             sweep_interval: Duration::from_secs(3600),
             ..PostgresOptions::default()
         }
     }
 
-    /// From now on the database's calendar says what the suite wants.
+    /// From now on the suite controls the database's calendar.
     async fn replace_calendar(&self) {
         let (schema, start) = (self.schema.as_str(), self.clock.wall().micros());
         let sql = format!(

@@ -1,4 +1,4 @@
-//! An authority that signs certificates, as good or as bad as a test wants them.
+//! A certificate authority that signs valid and invalid certificates for tests.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
@@ -10,7 +10,7 @@ pub(crate) struct Certificate {
     pub(crate) key: String,
 }
 
-/// Somebody whose signature can be trusted.
+/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -20,7 +20,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, new_key()).expect("an authority signs itself"))
     }
 
-    /// The file that those who trust it have.
+    /// Its certificate, for clients that trust it.
     pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
@@ -30,7 +30,7 @@ impl Authority {
         self.sign_as_it_is(&naming(name))
     }
 
-    /// A certificate for a server of this name whose time is over.
+    /// An expired certificate for a server of this name.
     pub(crate) fn sign_expired(&self, name: &str) -> Certificate {
         let mut params = naming(name);
         params.not_before = date_time_ymd(2001, 1, 1);
@@ -46,7 +46,7 @@ impl Authority {
     }
 }
 
-/// A certificate that nobody but itself vouches for.
+/// A self-signed certificate.
 pub(crate) fn self_signed(name: &str) -> Certificate {
     let key = new_key();
     let certificate = naming(name).self_signed(&key).expect("a key can sign its own certificate");

@@ -1,7 +1,7 @@
-//! Encrypted connections to a real server: who is trusted, and who is not.
+//! TLS connections to a real server: which certificates are trusted, and which are not.
 //!
-//! The servers are on the loopback and play distant ones: the URL names `db.example`, and says
-//! where that is.
+//! The servers are on the loopback and act as remote ones: the URL names `db.example`, and its
+//! address.
 
 mod authority;
 
@@ -17,13 +17,13 @@ use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
-/// Nobody gets in over TCP without encryption.
+/// Requires encryption over TCP.
 const ONLY_ENCRYPTED: &str = "local all all trust
 hostssl all certified all cert
 hostssl all all all scram-sha-256
 ";
 
-/// A server that has a certificate, or none, and the files to connect to it with.
+/// A server with or without a certificate, and the files to connect to it.
 struct Distant {
     server: Server,
 }
@@ -53,8 +53,8 @@ impl Distant {
         }
     }
 
-    /// Writes a file that belongs to the server's user, who demands that of keys; gives back where
-    /// it is.
+    /// Writes a file that belongs to the server's user, as the server requires of keys; returns its
+    /// path.
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let folder = self.server.data_folder();
         let (owner, file) = (fs::metadata(folder).expect("the folder is there"), folder.join(name));
@@ -90,7 +90,7 @@ impl Distant {
     }
 }
 
-/// One authority, and a server that has a good certificate of its for `db.example`.
+/// One authority, and a server with a valid certificate of it for `db.example`.
 struct Trusted {
     authority: Authority,
     distant: Distant,
@@ -122,8 +122,7 @@ async fn a_distant_server_is_verified_without_a_word() {
     assert!(refused.contains("certificate is not trusted"), "{refused}");
 }
 
-/// The machine's authorities are those that a variable of the environment names, so another process
-/// has to ask.
+/// The machine's authorities are set by an environment variable, so another process has to try.
 #[tokio::test]
 async fn the_machines_authorities_are_trusted_when_the_url_names_none() {
     const URL: &str = "TIDELOCK_TEST_TLS_URL";
@@ -179,7 +178,7 @@ async fn a_password_is_bound_to_the_certificate() {
 }
 
 #[tokio::test]
-async fn who_wants_no_encryption_is_told_that_the_server_does() {
+async fn a_client_without_encryption_is_told_that_the_server_requires_it() {
     let refused = TRUSTED.distant.refusal("db.example", "sslmode=disable").await;
     assert!(
         refused.contains("no encryption") && refused.contains("sslmode=verify-full"),
@@ -210,7 +209,7 @@ async fn a_certificate_whose_time_is_over_is_refused() {
 }
 
 #[tokio::test]
-async fn require_takes_a_certificate_that_nobody_vouches_for() {
+async fn require_accepts_a_self_signed_certificate() {
     let distant =
         Distant::start(&self_signed("db.example"), &Authority::named("authority.example"));
     distant.open("db.example", "sslmode=require").await.unwrap();

@@ -1,4 +1,4 @@
-//! The session that listens and tells is there, and does not answer.
+//! The session that listens and notifies is there, and does not answer.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tidelock_test_postgres::{Proxy, Server};
 use crate::ground::{GLANCE, Ground, NEVER, append, committed, queue, soon, wake};
 use crate::stopped::Stopped;
 
-/// What the one session that listens was told last.
+/// The last statement of the one session that listens.
 const LISTEN: &str = "LISTEN %";
 
-/// Schedule 14: no commit waits for a notification, and no waiter for the session that should tell
-/// it.
+/// Schedule 14: no commit waits for a notification, and no waiter for the session that should
+/// deliver it.
 #[tokio::test]
 async fn a_session_that_does_not_answer_holds_up_neither_commits_nor_polls() {
     let server = Server::start().unwrap();
@@ -34,7 +34,7 @@ async fn a_session_that_does_not_answer_holds_up_neither_commits_nor_polls() {
     drop(stopped);
 }
 
-/// Schedule 14: another takes its place, and is heard. Nobody polls.
+/// Schedule 14: another one replaces it, and works. No waiter polls.
 #[tokio::test]
 async fn a_session_that_does_not_answer_is_replaced() {
     let server = Server::start().unwrap();
@@ -47,7 +47,7 @@ async fn a_session_that_does_not_answer_is_replaced() {
         })
         .await;
     let stopped = Stopped::session(&plain, LISTEN).await;
-    committed(&store, append("a", "nobody hears of it")).await;
+    committed(&store, append("a", "unheard")).await;
     let two = "SELECT count(*) = 2 FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'LISTEN %'";
     plain.until("another session listens", two).await;
     let other = ground.open().await;
@@ -57,7 +57,7 @@ async fn a_session_that_does_not_answer_is_replaced() {
     drop(stopped);
 }
 
-/// Nobody is left who waits for the answer, and so the connection goes too.
+/// No task waits for the answer any more, so the connection is closed too.
 #[tokio::test]
 async fn a_session_that_does_not_answer_is_let_go_of_when_the_store_is_closed() {
     let server = Server::start().unwrap();

@@ -1,4 +1,4 @@
-//! The connection that listens is lost, and made anew.
+//! The listening connection is lost, and reconnects.
 
 use std::time::Duration;
 
@@ -13,16 +13,15 @@ const LISTENS: &str =
     "application_name = '@' AND (query LIKE 'LISTEN %' OR query LIKE '%pg_notify%')";
 
 /// Ends the session that listens. The other handle of the test has none.
-async fn cut_the_ear(plain: &Plain) {
+async fn cut_the_listener(plain: &Plain) {
     let ended: Vec<bool> = plain
         .all(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {LISTENS}"))
         .await;
     assert_eq!(ended, [true]);
 }
 
-/// Two handles: one that listens and hardly polls, and one that tells it nothing unless it is asked
-/// to.
-async fn listener_and_teller(ground: &Ground) -> (PostgresStore, PostgresStore) {
+/// Two handles: one that listens and hardly polls, and one that notifies only when asked to.
+async fn listener_and_notifier(ground: &Ground) -> (PostgresStore, PostgresStore) {
     let listener = ground.open_with(|options| options.poll_interval = NEVER).await;
     let teller =
         ground.open_with(|options| options.notify = tidelock_store_postgres::Notify::Never).await;
@@ -30,42 +29,42 @@ async fn listener_and_teller(ground: &Ground) -> (PostgresStore, PostgresStore) 
     (listener, teller)
 }
 
-/// Schedule 14: what was told while nobody listened is made up for when somebody does again, and
-/// after that notifications come as before.
+/// Schedule 14: what was missed while there was no listener is made up for on reconnect, and after
+/// that notifications come as before.
 #[tokio::test]
-async fn a_lost_connection_is_made_anew_and_hears_again() {
+async fn a_lost_connection_reconnects_and_listens_again() {
     let ground = Ground::shared();
-    let (listener, teller) = listener_and_teller(&ground).await;
+    let (listener, teller) = listener_and_notifier(&ground).await;
     let plain = ground.connect().await;
     let mut signal = listener.signal(Topic::Queue(queue()));
     for _ in 0..3 {
-        cut_the_ear(&plain).await;
+        cut_the_listener(&plain).await;
         committed(&teller, wake("letter")).await;
         soon("the signal of a new connection", signal.wait()).await;
         plain
             .until(
-                "somebody listens",
+                "a session listens",
                 &format!("SELECT count(*) = 1 FROM pg_stat_activity WHERE {LISTENS}"),
             )
             .await;
         let channel = plain.one::<String>("SELECT 'tidelock_@'").await;
-        plain.run(&format!("SELECT pg_notify('{channel}', E'somebody\\nqueue mail')")).await;
+        plain.run(&format!("SELECT pg_notify('{channel}', E'stranger\\nqueue mail')")).await;
         soon("the signal of a notification", signal.wait()).await;
     }
 }
 
-/// Schedule 15. LOG-7: a reader has read to the end and waits; the connection that would tell it is
-/// not there yet when the event is committed.
+/// Schedule 15. LOG-7: a reader has read to the end and waits; the connection that would notify it
+/// is not there yet when the event is committed.
 #[tokio::test]
 async fn what_is_committed_between_the_last_read_and_the_listening_is_delivered() {
     let ground = Ground::shared();
-    let (listener, teller) = listener_and_teller(&ground).await;
+    let (listener, teller) = listener_and_notifier(&ground).await;
     let (plain, holder) = (ground.connect().await, ground.connect().await);
     let mut signal = listener.signal(Topic::Log);
     let end = read_to_the_end(&listener, &mut signal).await;
-    // A new connection looks into this table before it listens.
+    // A new connection reads this table before it listens.
     holder.run("BEGIN; LOCK TABLE tidelock.epochs IN ACCESS EXCLUSIVE MODE").await;
-    cut_the_ear(&plain).await;
+    cut_the_listener(&plain).await;
     plain.until_blocked(1).await;
     committed(&teller, append("between", "between")).await;
     holder.run("COMMIT").await;
@@ -78,12 +77,12 @@ async fn what_is_committed_between_the_last_read_and_the_listening_is_delivered(
 async fn read_to_the_end(store: &PostgresStore, signal: &mut ChangeHint) -> Position {
     let page = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert!(page.at_end);
-    // Whatever is still on its way from opening the handle.
+    // Signals still in flight from opening the handle.
     while tokio::time::timeout(Duration::from_millis(50), signal.wait()).await.is_ok() {}
     page.next
 }
 
-/// Schedule 14: there is no way to the server at all, and those who wait are told to look all the
+/// Schedule 14: there is no connection to the server at all, and waiters are woken to poll all the
 /// same.
 #[tokio::test]
 async fn a_handle_without_any_connection_goes_on_polling() {

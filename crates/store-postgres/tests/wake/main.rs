@@ -1,11 +1,11 @@
-//! Being woken: by notifications as long as they come, and by polling whatever becomes of them.
+//! Wake-ups: by notifications as long as they come, and by polling in any case.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod dead;
-mod house;
 mod lost;
+mod maintenance;
 mod notified;
 mod polled;
 

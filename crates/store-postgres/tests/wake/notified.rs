@@ -8,9 +8,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::ground::{Ground, NEVER, append, committed, queue, soon, wake};
 
-/// A hint is a hint, but on a healthy server it has no reason not to come.
+/// A hint may be lost, but on a healthy server there is no reason for it.
 #[tokio::test]
-async fn a_commit_by_one_handle_wakes_those_who_wait_on_another() {
+async fn a_commit_on_one_handle_wakes_the_waiters_of_another() {
     let ground = Ground::shared();
     let (one, other) = (ground.open_with(|o| o.poll_interval = NEVER).await, ground.open().await);
     let key = RecordKey::new("bell").unwrap();
@@ -31,7 +31,7 @@ async fn a_commit_by_one_handle_wakes_those_who_wait_on_another() {
     }
 }
 
-/// Whoever has something to tell all the time has time to listen all the same.
+/// A handle that notifies all the time still listens.
 #[tokio::test]
 async fn a_handle_that_writes_all_the_time_is_woken_too() {
     let ground = Ground::shared();
@@ -58,8 +58,8 @@ async fn a_handle_that_writes_all_the_time_is_woken_too() {
     }
 }
 
-/// A transaction that notifies takes a lock that the whole database shares, until it has committed.
-/// So it is another session than the committing one that notifies, whichever way a commit takes.
+/// A transaction that notifies takes a lock shared by the whole database, until it has committed.
+/// So another session than the committing one notifies, on every commit path.
 #[tokio::test]
 async fn no_session_that_commits_notifies() {
     let ground = Ground::shared();

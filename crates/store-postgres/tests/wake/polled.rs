@@ -1,4 +1,4 @@
-//! Polling, where nothing is ever told.
+//! Polling, without notifications.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn silent(options: &mut PostgresOptions) {
     options.poll_interval = POLL;
 }
 
-/// Everything works with polls alone, later.
+/// Everything works with polling alone, later.
 #[tokio::test]
 async fn without_notifications_polling_finds_everything() {
     let ground = Ground::shared();
@@ -42,8 +42,8 @@ async fn without_notifications_polling_finds_everything() {
     assert_eq!(ground.connect().await.one::<i64>(told).await, 0);
 }
 
-/// Schedule 14: the bound holds for a process that is busy with its own commits, too. Nothing that
-/// it tells or is told keeps it from polling.
+/// Schedule 14: the bound also holds for a process that is busy with its own commits. No
+/// notification keeps it from polling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_process_polls_as_well() {
     let ground = Ground::shared();

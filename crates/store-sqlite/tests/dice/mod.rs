@@ -1,18 +1,18 @@
-//! Randomness that can be had again.
+//! Reproducible randomness.
 //!
-//! Every random test prints its seed; `TIDELOCK_SEED=<seed>` gives the same choices again. What
-//! real processes and the kernel make of them is not replayed.
+//! Every random test prints its seed; `TIDELOCK_SEED=<seed>` makes the same choices again. The
+//! timing of real processes and the kernel is not replayed.
 
 use tidelock_store::CommitId;
 
-/// A small generator (splitmix64). It need not be good, only the same each time.
+/// A small generator (splitmix64). It need not be good, only reproducible.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice {
     state: u64,
 }
 
 impl Dice {
-    /// The dice of one test, whose name is printed beside the seed.
+    /// The generator of one test, whose name is printed beside the seed.
     pub(crate) fn for_test(name: &str) -> Self {
         let seed = match std::env::var("TIDELOCK_SEED") {
             Ok(seed) => seed.parse().expect("TIDELOCK_SEED is a number"),
@@ -22,7 +22,7 @@ impl Dice {
         Self::seeded(seed)
     }
 
-    /// Dice that give what this seed gives.
+    /// The generator for this seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -32,7 +32,7 @@ impl Dice {
         self.next() % end
     }
 
-    /// Once in so many times.
+    /// True once in this many times.
     pub(crate) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! What is past its retention leaves the file: without a commit, under load, and with its room.
+//! Retention: what is past it leaves the file, without a commit, under load, and with its space.
 //!
 //! Schedule 106 in small: rows, and bytes, are back near an empty store.
 
@@ -26,7 +26,7 @@ fn value(bytes: usize) -> RawJson {
     RawJson::new(&"x".repeat(bytes)).unwrap()
 }
 
-/// One of everything that leaves, which is done when this returns.
+/// One of everything that expires, done when this returns.
 async fn do_and_be_done(store: &SqliteStore, name: &str) {
     let soon = When::In(Duration::from_secs(1));
     let item = ItemRef::parse("work", name).unwrap();
@@ -52,7 +52,7 @@ async fn do_and_be_done(store: &SqliteStore, name: &str) {
     assert!(is_committed(&store.commit(end).await));
 }
 
-/// How many rows there are of all that leaves.
+/// The number of rows of everything that expires.
 fn rows(place: &Place) -> i64 {
     let connection = rusqlite::Connection::open(place.path()).unwrap();
     let tables = ["streams", "events", "records", "items", "commits"];
@@ -81,7 +81,7 @@ async fn what_is_past_its_retention_leaves_although_nothing_is_written() {
     timeout(Duration::from_secs(60), gone).await.expect("all of it leaves without a commit");
 }
 
-/// Makes one row that leaves, of this kind and no other.
+/// Makes one row that expires, of this kind and no other.
 async fn leave(store: &SqliteStore, kind: &str) {
     let soon = When::In(Duration::from_secs(1));
     let put = || RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1));
@@ -117,7 +117,7 @@ async fn leave(store: &SqliteStore, kind: &str) {
     }
 }
 
-/// KEEP-1, KEEP-2, KEEP-3, KEEP-4. Each kind is looked for by itself: nothing else is due.
+/// KEEP-1, KEEP-2, KEEP-3, KEEP-4. Each kind is found by itself: nothing else is due.
 #[tokio::test]
 async fn each_kind_leaves_although_nothing_is_written_and_nothing_else_is_due() {
     for kind in ["deleted record", "expired record", "item", "stream", "commit id"] {
@@ -139,7 +139,7 @@ async fn each_kind_leaves_although_nothing_is_written_and_nothing_else_is_due() 
     }
 }
 
-/// One write begins it, and the writing thread ends it as soon as it has nothing else to do.
+/// One write begins it, and the writer thread ends it as soon as it has nothing else to do.
 #[tokio::test]
 async fn what_one_write_could_not_sweep_leaves_without_another() {
     let (place, clock) = (Place::new(), ManualClock::default());
@@ -175,7 +175,7 @@ async fn sweeping_keeps_up_with_what_is_written() {
         clock.advance(HOUR / 10);
         most = most.max(rows(&place));
     }
-    // What is done stays for an hour, which is ten rounds, and each round leaves five rows at most.
+    // Finished rows stay for an hour, which is ten rounds, and each round leaves at most five rows.
     assert!(most <= 11 * 5, "there were {most} rows at once");
     assert!(most >= 10, "there were only {most} rows at once");
 }
@@ -201,7 +201,7 @@ async fn the_file_becomes_shorter_when_what_was_in_it_has_left() {
     store.sweep().await.unwrap();
     assert_eq!(rows(&place), 0);
     store.close().await.unwrap();
-    // No more than 4 MiB is kept free, and there is hardly anything else.
+    // At most 4 MiB are kept free, and there is hardly anything else.
     let empty = fs::metadata(place.path()).unwrap().len();
     assert!(empty < 5 << 20, "{empty} bytes of {full} are left");
     place.check_integrity();
@@ -234,7 +234,7 @@ async fn a_reader_does_not_take_a_new_stream_for_one_that_was_forgotten() {
     assert_eq!(seen.events[0].stream, stream("new"));
 }
 
-/// KEEP-1. The value goes as soon as the record has expired, and not with the tombstone.
+/// KEEP-1. The value is removed as soon as the record has expired, and not with the tombstone.
 #[tokio::test]
 async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
     let (place, clock) = (Place::new(), ManualClock::default());

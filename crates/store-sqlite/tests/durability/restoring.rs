@@ -1,6 +1,6 @@
-//! Schedules 77 and 105: a file is restored from a backup, or goes on in two places. Nothing that
-//! was handed out since, of positions, fences and revisions, is handed out again, and a reader that
-//! had come further is told (LOG-7, LOG-10, REC-2, LEASE-2).
+//! Schedules 77 and 105: a file is restored from a backup, or continues in two places. No position,
+//! fence or revision that was handed out since is handed out again, and a reader that is ahead gets
+//! an error (LOG-7, LOG-10, REC-2, LEASE-2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Handed {
     }
 }
 
-/// Has the store hand out one of each. The claim is deleted again each time.
+/// Makes the store hand out one of each. The claim is deleted again each time.
 async fn hand_out(store: &SqliteStore) -> Handed {
     let item = ItemRef::parse("work", "item").unwrap();
     let put = |name| RecordWrite::put(&key(name), ExpectedRevision::Any, RawJson::new(&1).unwrap());
@@ -72,7 +72,7 @@ async fn hand_out_often(store: &SqliteStore, times: usize) -> Vec<Handed> {
     handed
 }
 
-/// A file with a past, a copy of it, and what the file handed out since.
+/// A file with a history, a copy of it, and what the file handed out since.
 struct Loss {
     place: Place,
     copy: PathBuf,
@@ -97,7 +97,7 @@ impl Loss {
         Position::new(self.lost.last().unwrap().position).unwrap()
     }
 
-    /// A reader of the future that was lost is told, now and when there are new events.
+    /// A reader of the lost future gets an error, now and when there are new events.
     async fn is_noticed_by_readers_of(&self, store: &SqliteStore) {
         for handed in &self.lost {
             let position = Position::new(handed.position).unwrap();
@@ -117,7 +117,7 @@ fn epochs(path: &Path) -> i64 {
     connection.query_row("SELECT count(*) FROM tidelock_epochs", [], |row| row.get(0)).unwrap()
 }
 
-/// Goes on with a file that was restored, and checks all that it hands out.
+/// Continues with a restored file, and checks everything that it hands out.
 async fn goes_on_above(loss: &Loss, store: SqliteStore, path: &Path) {
     loss.is_noticed_by_readers_of(&store).await;
     for handed in hand_out_often(&store, 30).await {
@@ -153,7 +153,7 @@ async fn a_copy_that_was_written_over_the_file_hands_out_nothing_again_when_that
     goes_on_above(&loss, open(&loss.place.path(), true), &loss.place.path()).await;
 }
 
-/// Schedule 105: the original is still there, and goes on too.
+/// Schedule 105: the original is still there, and continues too.
 #[tokio::test]
 async fn two_copies_that_both_go_on_hand_out_different_numbers() {
     let loss = Loss::suffered().await;
@@ -187,7 +187,7 @@ async fn a_file_that_was_restored_twice_hands_out_nothing_again() {
 }
 
 #[tokio::test]
-async fn several_who_open_a_copy_begin_one_epoch() {
+async fn concurrent_opens_of_a_copy_begin_one_epoch() {
     let loss = Loss::suffered().await;
     let stores: Vec<_> = (0..4).map(|_| open(&loss.copy, false)).collect();
     let mut last = 0;
@@ -209,7 +209,7 @@ async fn looking_at_a_copy_changes_nothing_in_it() {
     loss.is_noticed_by_readers_of(&store).await;
     store.close().await.unwrap();
     assert_eq!(epochs(&loss.copy), 1);
-    // A write begins the epoch, though the file was opened to look.
+    // A write begins the epoch, although the file was opened without migrations.
     let store = SqliteStore::open(&loss.copy, &looking).unwrap();
     assert!(hand_out(&store).await.is_above(&loss.lost));
 }

@@ -1,9 +1,9 @@
-//! What a disk holds after a loss of power, worked out from the journal of what was written to it.
+//! A disk model: what a disk holds after a power failure, computed from the journal of writes.
 //!
-//! What was written before a flush that succeeded is there. What was written since may be there, or
-//! not, or in part, each write for itself and in no order. A flush that failed promises nothing,
-//! then or later: the kernel forgets what it could not write (LWN calls it "fsyncgate"), and so
-//! does this disk. A new file, or the removal of one, is certain once its folder was flushed.
+//! What was written before a successful flush is there. What was written since may be there, or
+//! not, or in part, each write independently and in no order. A failed flush promises nothing, then
+//! or later: the kernel forgets what it could not write (LWN calls it "fsyncgate"), and so does
+//! this disk. The creation or removal of a file is certain once its folder was flushed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use crate::dice::Dice;
 
-/// What a disk writes in one piece.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// Something that happened to a file.
+/// An operation on a file.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
     Write { offset: usize, bytes: Vec<u8> },
@@ -24,7 +24,7 @@ pub(crate) enum Happening {
     Unlink,
 }
 
-/// All that happened, in order.
+/// All operations, in order.
 pub(crate) fn read_journal(path: &Path) -> Vec<(PathBuf, Happening)> {
     let journal = fs::read(path).unwrap();
     let mut rest = journal.as_slice();
@@ -67,12 +67,12 @@ struct File {
     pending: Vec<(Happening, bool)>,
     /// Whether its name is certain to be in the folder.
     listed: bool,
-    /// Whether its removal is under way.
+    /// Whether its removal is pending.
     unlinked: bool,
 }
 
 impl Disk {
-    /// Takes note of what happened next.
+    /// Applies the next operation.
     pub(crate) fn take(&mut self, path: &Path, happening: &Happening, dice: &mut Dice) {
         match happening {
             Happening::Sync if self.is_folder(path) => self.sync_folder(),
@@ -93,7 +93,7 @@ impl Disk {
         }
     }
 
-    /// Puts into a folder what the disk might hold if the power went away now.
+    /// Writes into a folder what the disk might hold if the power failed now.
     pub(crate) fn lose_power(&self, folder: &Path, dice: &mut Dice) {
         for (path, file) in &self.files {
             let there = match (file.listed, file.unlinked) {
@@ -132,8 +132,7 @@ impl File {
 
     fn after_loss(&self, dice: &mut Dice) -> Vec<u8> {
         let mut content = self.content.clone();
-        // Nothing of it, all of it, or some of it: where only some is, most orders of the disk's
-        // are among them.
+        // None of it, all of it, or some of it: the last includes most orders of the disk.
         let fate = dice.below(4);
         for (happening, _) in &self.pending {
             match (fate, happening) {
@@ -161,7 +160,7 @@ fn apply(content: &mut Vec<u8>, happening: &Happening) {
     }
 }
 
-/// Writes some of the sectors that the bytes lie in: all, none, the first few, or any.
+/// Writes some of the sectors of the bytes: all, none, the first few, or any.
 fn write_in_part(content: &mut Vec<u8>, offset: usize, bytes: &[u8], dice: &mut Dice) {
     let fate = dice.below(4);
     let cut = dice.below(bytes.len() as u64 + 1) as usize;

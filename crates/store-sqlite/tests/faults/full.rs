@@ -1,8 +1,8 @@
 //! Schedule 72: the disk is full, or fails to write or to flush.
 //!
-//! Nothing is acknowledged that is not there; every caller whose commit shared the failed
-//! transaction is told; what is not known is found out by sending the same commit again; and once
-//! the disk works again so does the store, without being opened anew. COMMIT-4, COMMIT-5, COMMIT-6.
+//! Nothing is acknowledged that is not there. Every caller whose commit shared the failed
+//! transaction gets an error. An unknown outcome is resolved by sending the same commit again. Once
+//! the disk works again, so does the store, without a reopen. COMMIT-4, COMMIT-5, COMMIT-6.
 
 use std::path::Path;
 
@@ -19,14 +19,14 @@ use crate::shim::{Control, Shim};
 use crate::worker::{Part, order, say};
 use crate::{block_on, integrity, open};
 
-/// How many callers commit at once, so that they share transactions.
+/// Concurrent callers, so that they share transactions.
 const CALLERS: u64 = 24;
 
-/// What happens to the disk, and what a caller is to hear of it.
+/// A fault of the disk, and the error that a caller gets.
 struct Fault {
     line: String,
     kind: StoreErrorKind,
-    /// Nothing gets through while it lasts.
+    /// No commit succeeds while it lasts.
     lasting: bool,
 }
 
@@ -42,7 +42,7 @@ fn faults() -> Vec<Fault> {
         }
     }
     for error in [full, broken] {
-        // There is no telling what a failed flush has left undone, whatever its reason.
+        // It is unknown what a failed flush has left undone, whatever its cause.
         faults.push(fault(format!("fail sync -wal 1 0 {error}"), StoreErrorKind::Storage, true));
         faults.push(fault(format!("fail sync -wal 1 1 {error}"), StoreErrorKind::Storage, false));
     }
@@ -62,7 +62,7 @@ pub(crate) fn a_failing_disk_acknowledges_nothing_and_is_forgiven() {
         .filter(|(_, happening)| matches!(happening, Happening::FailedSync))
         .count();
     assert!(failed >= 4, "only {failed} flushes failed");
-    // A flush that failed must not be made good by one that succeeds later.
+    // A failed flush must not be covered up by a later one that succeeds.
     let acknowledged = check_losses(&happenings, &mut dice);
     let store = open(shim.file());
     block_on(async {
@@ -73,7 +73,7 @@ pub(crate) fn a_failing_disk_acknowledges_nothing_and_is_forgiven() {
     assert!(acknowledged.len() as u64 >= faults().len() as u64 * CALLERS);
 }
 
-/// Lives through one fault after another.
+/// Goes through one fault after another.
 pub(crate) fn sufferer(part: &Part) {
     let (store, control) = (open(part.argument(0)), Control::at(part.argument(1)));
     let mut sufferer = Sufferer {
@@ -86,11 +86,11 @@ pub(crate) fn sufferer(part: &Part) {
     block_on(async {
         for fault in faults() {
             for callers in [1, CALLERS] {
-                // A single failure may hit a checkpoint, which nobody waits for.
+                // A single failure may hit a checkpoint, for which no caller waits.
                 let mut tries = 0;
                 while sufferer.live_through(&fault, &control, callers).await == 0 {
                     tries += 1;
-                    assert!(tries < 10 && !fault.lasting, "{}: it hits nobody", fault.line);
+                    assert!(tries < 10 && !fault.lasting, "{}: it hits no caller", fault.line);
                 }
             }
         }
@@ -99,7 +99,7 @@ pub(crate) fn sufferer(part: &Part) {
         "{} deeds, {} put off, {} unknown",
         sufferer.deeds, sufferer.later, sufferer.unknown
     ));
-    assert!(sufferer.later > 50 && sufferer.unknown > 50, "the faults hit hardly anybody");
+    assert!(sufferer.later > 50 && sufferer.unknown > 50, "the faults hit hardly any caller");
 }
 
 struct Sufferer {
@@ -111,7 +111,7 @@ struct Sufferer {
 }
 
 impl Sufferer {
-    /// Says how many calls failed.
+    /// Returns how many calls failed.
     async fn live_through(&mut self, fault: &Fault, control: &Control, callers: u64) -> u64 {
         control.set(&fault.line);
         let answers = self.commit_at_once(callers).await;
@@ -128,8 +128,8 @@ impl Sufferer {
                     assert_eq!(error.kind(), fault.kind, "{}: {error}", fault.line);
                     let found = committed(&self.store, task).await;
                     match error.advice() {
-                        // What could not be flushed may be on the disk all the same, for whoever
-                        // opens it next.
+                        // What could not be flushed may be on the disk all the same, for the next
+                        // process that opens it.
                         RetryAdvice::Later if fault.line.contains("sync") => {
                             panic!("{}: {error}", fault.line)
                         }
@@ -142,8 +142,8 @@ impl Sufferer {
                         }
                     }
                     self.later += u64::from(error.advice() == RetryAdvice::Later);
-                    // The disk works again; so must the store, and the id says what became of the
-                    // first try.
+                    // The disk works again; so must the store, and the id tells the outcome of the
+                    // first attempt.
                     let again = self.store.commit(commit).await.expect("the disk works again");
                     assert!(matches!(again, CommitOutcome::Committed(_)));
                 }
@@ -169,7 +169,7 @@ impl Sufferer {
 }
 
 /// Schedule 10 in spirit. Why a failed flush is `Unknown`: what was not flushed is in the log all
-/// the same, and whoever opens the file next finds it there.
+/// the same, and the next process that opens the file finds it there.
 pub(crate) fn an_unknown_commit_may_have_happened_and_its_id_tells() {
     let shim = Shim::new();
     let unlucky = shim.start("unlucky", &[]);
@@ -205,7 +205,7 @@ pub(crate) fn unlucky(part: &Part) {
     order();
 }
 
-/// Wherever the making of a new file is cut short, the file can be made later.
+/// Wherever the creation of a new file is interrupted, the file can be created later.
 pub(crate) fn a_full_disk_refuses_a_new_file_and_leaves_no_trace() {
     let told = Shim::new().start("newcomer", &[]).finish();
     println!("{}", told.join("; "));
@@ -269,7 +269,7 @@ pub(crate) fn mover(part: &Part) {
     block_on(async {
         for (round, (line, error)) in faults.into_iter().enumerate() {
             control.set(&format!("{line} {}", error as i32));
-            // More than the log holds before it is moved.
+            // More than the log holds before a checkpoint.
             for number in 1..=5 {
                 let mut tasks = tokio::task::JoinSet::new();
                 for task in 0..CALLERS {

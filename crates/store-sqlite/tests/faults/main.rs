@@ -1,9 +1,9 @@
-//! A failing disk, a loss of power, a lying kernel, and a file that is taken away: schedules 71
-//! to 73.
+//! Fault injection: a failing disk, a power failure, a lying kernel, and a file that is removed:
+//! schedules 71 to 73.
 //!
-//! The misbehaviour is made by `shim.c`, which the tests compile and load in front of the C library
-//! of another process: this binary, started again. What needs several processes but no misbehaviour
-//! is in the `processes` tests.
+//! The faults are made by `shim.c`, which the tests compile and load in front of the C library of
+//! another process: this binary, started again. What needs several processes but no faults is in
+//! the `processes` tests.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
@@ -53,8 +53,8 @@ fn main() -> ExitCode {
         ("a_network_file_system_is_refused", place::a_network_file_system_is_refused),
         ("a_forked_process_is_refused", place::a_forked_process_is_refused),
         (
-            "whoever_may_not_write_the_file_is_told_so_and_leaves_nothing_beside_it",
-            place::whoever_may_not_write_the_file_is_told_so_and_leaves_nothing_beside_it,
+            "a_user_without_write_access_gets_an_error_and_leaves_nothing_beside_the_file",
+            place::a_user_without_write_access_gets_an_error_and_leaves_nothing_beside_the_file,
         ),
         (
             "a_file_that_is_taken_away_takes_no_more_commits",
@@ -101,7 +101,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     builder.worker_threads(2).enable_all().build().expect("a runtime starts").block_on(future)
 }
 
-/// What SQLite says about the file's own order.
+/// SQLite's integrity check of the file.
 fn integrity(path: &Path) -> String {
     let check = |connection: rusqlite::Connection| {
         connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))

@@ -1,4 +1,4 @@
-//! Schedule 73: a network file system, a fork, and a file that is taken away or replaced under a
+//! Schedule 73: a network file system, a fork, and a file that is removed or replaced under a
 //! running store.
 
 use std::fs;
@@ -76,8 +76,8 @@ pub(crate) fn fork(part: &Part) {
     });
 }
 
-/// A log that a stranger has made, and owns, would keep the owner of the file from writing.
-pub(crate) fn whoever_may_not_write_the_file_is_told_so_and_leaves_nothing_beside_it() {
+/// A log that is created, and owned, by another user would keep the owner of the file from writing.
+pub(crate) fn a_user_without_write_access_gets_an_error_and_leaves_nothing_beside_the_file() {
     let shim = Shim::new();
     block_on(async { open(shim.file()).close().await.unwrap() });
     shim.control().set("lie rights");
@@ -103,16 +103,16 @@ pub(crate) fn stranger(part: &Part) {
     }
 }
 
-/// Something done to a file.
+/// Damage to a file.
 type Harm<'a> = &'a dyn Fn(&Path);
 
-/// Each of these would lose every commit that comes after it: SQLite goes on writing to files that
-/// nobody will find.
+/// Each of these would lose every later commit: SQLite continues to write to files that no process
+/// will find.
 pub(crate) fn a_file_that_is_taken_away_takes_no_more_commits() {
     let remove = |path: &Path| fs::remove_file(path).unwrap();
     let replace = |path: &Path| {
         let copy = path.with_extension("copy");
-        // The copy is made by another process: to close a file here would let go of the locks that
+        // The copy is made by another process: closing a file here would release the locks that
         // SQLite has on it.
         assert!(std::process::Command::new("cp").args([path, &copy]).status().unwrap().success());
         fs::rename(copy, path).unwrap();
@@ -145,7 +145,7 @@ pub(crate) fn a_file_that_is_taken_away_takes_no_more_commits() {
                 );
                 assert!(refused.to_string().contains(said), "{refused}");
             }
-            // It may not even be let go of in good order, but it must not hang.
+            // An orderly close may fail, but it must not hang.
             let _ = store.close().await;
         });
     }
@@ -161,7 +161,7 @@ pub(crate) fn a_link_and_a_relative_path_lead_to_the_same_store() {
     Worker::start("traveller", &[&folder.path(), &real, &link]).finish();
 }
 
-/// In a process of its own, because the working directory is the whole process's.
+/// In its own process, because the working directory belongs to the whole process.
 pub(crate) fn traveller(part: &Part) {
     let [folder, real, link] = [0, 1, 2].map(|at| part.argument(at));
     std::env::set_current_dir(folder).unwrap();

@@ -1,9 +1,9 @@
-//! Schedule 71, COMMIT-5: the power goes away, at any moment, and what was acknowledged is there
+//! Schedule 71, COMMIT-5: the power fails, at any moment, and what was acknowledged is there
 //! afterwards.
 //!
-//! Acknowledgements are written to a file on the same disk, so that the shim's journal says which
+//! Acknowledgements are written to a file on the same disk, so that the shim's journal shows which
 //! came before which flush. The other test runs writers that promise too much through the same
-//! machinery, which must find them out.
+//! machinery, which must detect them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,10 +25,10 @@ use crate::worker::Part;
 use crate::{block_on, integrity, open};
 
 const TASKS: u64 = 8;
-/// Enough that the log is moved into the file and begins anew meanwhile.
+/// Enough that the log is checkpointed and restarts in the meantime.
 const COMMITS: u64 = 60;
 const PAYLOAD: usize = 20_000;
-/// How many times the power goes away.
+/// How many times the power fails.
 const LOSSES: usize = 80;
 
 pub(crate) fn what_was_acknowledged_survives_a_loss_of_power() {
@@ -36,16 +36,16 @@ pub(crate) fn what_was_acknowledged_survives_a_loss_of_power() {
     let shim = Shim::new();
     shim.start("committer", &[]).finish();
     let happenings = read_journal(&shim.journal());
-    let begun_anew = happenings.iter().filter(|(path, happening)| {
+    let restarted = happenings.iter().filter(|(path, happening)| {
         path.ends_with("store.db-wal") && matches!(happening, Happening::Write { offset: 0, .. })
     });
-    assert!(begun_anew.count() > 1, "the log never began anew: too little was written");
+    assert!(restarted.count() > 1, "the log never restarted: too little was written");
 
     let acknowledged = check_losses(&happenings, &mut dice);
     assert_eq!(acknowledged.values().sum::<u64>(), TASKS * COMMITS);
 }
 
-/// Lets the power go away many times; what was acknowledged by then must be there. Gives what was
+/// Lets the power fail many times; what was acknowledged by then must be there. Returns what was
 /// acknowledged in the end.
 pub(crate) fn check_losses(
     happenings: &[(PathBuf, Happening)],
@@ -99,7 +99,7 @@ pub(crate) fn a_careless_writer_is_found_out() {
     }
 }
 
-/// Looks at what the disk holds after losses of power spread over all that happened. Gives what was
+/// Checks what the disk holds after power failures spread over the whole journal. Returns what was
 /// acknowledged in the end.
 fn lose_power_often(
     happenings: &[(PathBuf, Happening)],
@@ -131,7 +131,7 @@ fn lose_power_often(
     acknowledged
 }
 
-/// How many commits of a task are there; each is there whole.
+/// How many commits of a task are there; each is complete.
 pub(crate) async fn committed(store: &SqliteStore, task: u64) -> u64 {
     let head =
         store.heads(HeadQuery::Named(vec![stream(task)])).await.unwrap().heads.pop().unwrap();
@@ -155,7 +155,7 @@ pub(crate) fn deed(task: u64, number: u64, bytes: usize) -> Commit {
         ))
 }
 
-/// Commits from several tasks at once and writes down what was acknowledged.
+/// Commits from several tasks at once and records what was acknowledged.
 pub(crate) fn committer(part: &Part) {
     let store = open(part.argument(0));
     let acknowledged = Acknowledged::beside(part.argument(0));
@@ -176,7 +176,7 @@ async fn commit_often(store: SqliteStore, task: u64, acknowledged: Acknowledged)
     }
 }
 
-/// Plain SQL in the mode that is asked for, a transaction per row.
+/// Plain SQL in the given mode, a transaction per row.
 pub(crate) fn careless(part: &Part) {
     let connection = Connection::open(part.argument(0)).unwrap();
     let mode = part.argument(2);

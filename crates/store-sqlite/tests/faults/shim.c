@@ -224,7 +224,7 @@ pid_t getpid(void) {
     return lies("lie pid") ? process + 1 : process;
 }
 
-/* Whether a file that is there may not be written. What is not there can be made: the folder is open to everybody. */
+/* Whether a file that is there may not be written. What is not there can be made: the folder is open to every user. */
 static int is_not_ours(const char *path, int flags) {
     return (flags & O_ACCMODE) != O_RDONLY && below_folder(path) && access(path, F_OK) == 0 && lies("lie rights");
 }

@@ -1,4 +1,4 @@
-//! The shim: its compiling, its settings, and a folder that it looks after.
+//! The shim: compiling it, its settings, and a folder that it controls.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::worker::Worker;
 
-/// A folder on a disk that misbehaves, for processes that are started on it.
+/// A folder on a faulty disk, for processes that are started on it.
 #[derive(Debug)]
 pub(crate) struct Shim {
     folder: TempDir,
@@ -32,7 +32,7 @@ impl Shim {
         shim
     }
 
-    /// The folder that the shim looks after.
+    /// The folder that the shim controls.
     pub(crate) fn disk(&self) -> PathBuf {
         self.path("disk")
     }
@@ -42,7 +42,7 @@ impl Shim {
         self.disk().join("store.db")
     }
 
-    /// Where everything written is noted.
+    /// The journal of everything written.
     pub(crate) fn journal(&self) -> PathBuf {
         self.path("journal")
     }
@@ -74,7 +74,7 @@ impl Shim {
     }
 }
 
-/// The file by which the shim is told what to do.
+/// The file that controls the shim.
 #[derive(Debug)]
 pub(crate) struct Control {
     path: PathBuf,
@@ -85,15 +85,15 @@ impl Control {
         Self { path: path.into() }
     }
 
-    /// Has the shim do this from now on; the language is that of `shim.c`.
+    /// Makes the shim do this from now on; the language is that of `shim.c`.
     pub(crate) fn set(&self, line: &str) {
-        // In one step, so that no call finds half a line.
+        // Atomically, so that no call finds half a line.
         let new = self.path.with_extension("new");
         fs::write(&new, line).unwrap();
         fs::rename(new, &self.path).unwrap();
     }
 
-    /// Has it do nothing any more.
+    /// Makes it do nothing any more.
     pub(crate) fn lift(&self) {
         self.set("");
     }

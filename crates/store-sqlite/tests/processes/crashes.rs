@@ -1,4 +1,4 @@
-//! Processes killed in the middle of their work, and what the next one finds.
+//! Crashes: processes killed in the middle of their work, and what the next one finds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn a_killed_holders_item_is_leased_again_and_counted_once() {
             assert_eq!((held.attempts, held.expiries), (killed * 2 + 1, killed * 2));
 
             let taken = lease_when_free(&store, "heir").await;
-            assert_eq!(taken.fence, held.fence.plus(1), "nobody held it in between");
+            assert_eq!(taken.fence, held.fence.plus(1), "it was not leased in between");
             assert_eq!(
                 taken.attempts,
                 held.attempts + 1,
@@ -99,7 +99,7 @@ pub(crate) fn a_kill_never_leaves_half_a_commit() {
         let found = block_on(numbers(&path));
         for (lane, acknowledged) in &mut acknowledged {
             let found = found[lane];
-            // The kill may have come between the commit and the line that tells of it.
+            // The kill may have come between the commit and the line that reports it.
             assert!(
                 found == *acknowledged || found == *acknowledged + 1,
                 "round {round}, lane {lane}: {acknowledged} acknowledged, {found} there"
@@ -110,15 +110,15 @@ pub(crate) fn a_kill_never_leaves_half_a_commit() {
     }
     let total: u64 = acknowledged.values().sum();
     println!("{ROUNDS} kills, {total} commits, {unknown} of them not acknowledged");
-    // Five deviations below what the dice give on average.
+    // Five deviations below the average of the random numbers.
     assert!(total > 100, "hardly anything was written before the kills: {total} commits");
     check_integrity(&path);
 }
 
-/// How many tasks of a mixer write at once, each to things of its own; they share transactions.
+/// Concurrent tasks of a mixer, each writing to its own things; they share transactions.
 const LANES: u64 = 6;
 
-/// What the parts of the commits say, lane by lane; all must say the same.
+/// The numbers in the parts of the commits, lane by lane; all must be the same.
 async fn numbers(path: &Path) -> BTreeMap<u64, u64> {
     let store = open(path);
     let items = store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items;
@@ -143,7 +143,8 @@ async fn numbers(path: &Path) -> BTreeMap<u64, u64> {
     found
 }
 
-/// Commits parts of every kind as fast as it can, in several tasks, and says what was acknowledged.
+/// Commits parts of every kind as fast as it can, in several tasks, and reports what was
+/// acknowledged.
 pub(crate) fn mixer(part: &Part) {
     let store = open(part.argument(0));
     block_on(async {
@@ -189,7 +190,7 @@ async fn mix(store: SqliteStore, lane: u64) {
         match store.commit(commit).await.unwrap() {
             CommitOutcome::Committed(_) => say(format!("{lane} {number}")),
             CommitOutcome::Conflict(conflict) => {
-                panic!("nobody else is in lane {lane}: {conflict}")
+                panic!("no other task is in lane {lane}: {conflict}")
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Schedule 69: somebody else, with plain SQL, reads and writes the same file.
+//! Schedule 69: another program, with plain SQL, reads and writes the same file.
 //!
-//! A writer that reads first and writes later (a deferred transaction) is refused at once when
-//! another one was faster; the store takes the right to write first, so it only ever waits.
+//! A writer that reads first and writes later (a deferred transaction) is refused immediately when
+//! another one was faster. The store takes the write lock first, so it only ever waits.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::worker::{Part, Worker, order, say};
 use crate::{block_on, open};
 
 pub(crate) fn foreign_transactions_never_fail_a_commit() {
-    /// At least so many, and on until the other writer has had its share too; SQLite's own waiting
-    /// is not the luckiest.
+    /// At least this many, and on until the other writer has had its share too; SQLite's own busy
+    /// handler is not the most successful.
     const COMMITS: u64 = 150;
     const ENOUGH_FOR_BOTH: u64 = 20_000;
     let folder = tempfile::tempdir().unwrap();
@@ -34,8 +34,7 @@ pub(crate) fn foreign_transactions_never_fail_a_commit() {
     block_on(async {
         let mut version = 0;
         while version < COMMITS || foreign_rows().unwrap() <= 10 {
-            // A transaction that began to read a few commits ago holds on to what the file was like
-            // then.
+            // A transaction that began to read a few commits ago keeps its snapshot.
             if version % 10 == 0 {
                 reader.tell(if version % 20 == 0 { "begin to read" } else { "end" });
                 reader.hear("done");
@@ -89,11 +88,10 @@ pub(crate) fn a_lock_held_for_too_long_is_unavailable_and_no_longer() {
 
         foreigner.tell("end");
         foreigner.hear("done");
-        let _ = append(&store, ExpectedVersion::Exact(Version::FIRST))
-            .await
-            .expect("nobody holds it any more");
+        let _ =
+            append(&store, ExpectedVersion::Exact(Version::FIRST)).await.expect("it was released");
 
-        // A lock that is let go in time is waited for.
+        // A lock that is released in time is waited for.
         foreigner.tell("begin to write");
         foreigner.hear("done");
         let patient = SqliteStore::open(&path, &SqliteOptions::default()).unwrap();
@@ -114,7 +112,7 @@ fn stream() -> StreamName {
     StreamName::new("deeds").unwrap()
 }
 
-/// Before anybody else writes: SQLite has no line in which to wait for a table.
+/// Before any other process writes: SQLite does not wait for a schema change.
 fn create_foreign_rows(connection: &Connection) {
     connection.execute_batch("CREATE TABLE foreign_rows (n INTEGER)").unwrap();
 }
@@ -146,7 +144,7 @@ fn write_without_pause(connection: &Connection) {
     while !enough.is_finished() {
         match connection.execute("INSERT INTO foreign_rows VALUES (1)", []) {
             Ok(_) => written += 1,
-            // Nobody promised it a turn; whether it had enough of them is the test's to say.
+            // It has no guaranteed turn; the test decides whether it had enough.
             Err(busy) => {
                 assert_eq!(busy.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{busy}");
             }

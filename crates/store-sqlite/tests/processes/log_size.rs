@@ -1,4 +1,4 @@
-//! The write-ahead log begins anew from time to time, also when there is never a moment without a
+//! The write-ahead log restarts from time to time, even if there is never a moment without a
 //! writer.
 
 use std::fs;
@@ -11,16 +11,16 @@ use crate::{block_on, check_integrity, open};
 
 const PROCESSES: u64 = 5;
 const COMMITS: u64 = 180;
-/// What one commit writes, give or take.
+/// The approximate size of one commit.
 const COMMIT_BYTES: usize = 100_000;
-/// A log is moved from 8 MiB on, and begins anew at 32 MiB even when others are in the way. All
-/// commits together write 90 MB, so a log that never begins anew is well past this.
+/// A log is checkpointed from 8 MiB on, and restarts at 32 MiB even under load. All commits
+/// together write 90 MB, so a log that never restarts is well past this.
 const LIMIT: u64 = 56 << 20;
 
 pub(crate) fn the_log_stays_short_while_several_processes_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    // Held open, so that the log is not taken away when the last of them ends.
+    // Held open, so that the log is not removed when the last of them ends.
     let store = open(&path);
     let fillers: Vec<_> =
         (0..PROCESSES).map(|n| Worker::start("filler", &[&path, &n.to_string()])).collect();
@@ -39,7 +39,7 @@ pub(crate) fn the_log_stays_short_while_several_processes_write() {
     check_integrity(&path);
 }
 
-/// Commits from two tasks, so that there is always a next one; says how long the log has been.
+/// Commits from two tasks, so that there is always a next one; reports how long the log was.
 pub(crate) fn filler(part: &Part) {
     let (path, stream) = (Path::new(part.argument(0)), stream(part.number(1)));
     let store = open(path);

@@ -1,9 +1,9 @@
 //! Several real processes on one file, some of them killed or stopped in the middle of their work.
 //!
 //! What the conformance suite shows with futures and handles is shown here with processes, pipes
-//! and signals. Each file is a scenario: the test at its top, and below it the parts that other
-//! processes play; those are this binary, started again. A disk or a kernel that misbehaves is the
-//! matter of the `faults` tests.
+//! and signals. Each file is a scenario: the test at its top, and below it the roles of the other
+//! processes, which are this binary, started again. Faults of the disk or the kernel are covered by
+//! the `faults` tests.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
@@ -96,7 +96,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     builder.worker_threads(2).enable_all().build().expect("a runtime starts").block_on(future)
 }
 
-/// What SQLite says about the file's own order; nobody else may have it open for writing.
+/// SQLite's integrity check of the file; no other process may have it open for writing.
 fn check_integrity(path: &Path) {
     let connection = rusqlite::Connection::open(path).expect("the file opens");
     let found: String = connection

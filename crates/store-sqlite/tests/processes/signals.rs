@@ -1,4 +1,4 @@
-//! A signal that comes from another process's commit.
+//! Signals from another process's commit.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{block_on, open};
 
 /// Against hanging only: a signal is a hint, but on one machine it has no reason not to come.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Ten looks of the thread that watches the file. Silence can only be shown by listening for a
+/// Ten checks of the thread that watches the file. Silence can only be shown by listening for a
 /// while.
 const A_WHILE: Duration = Duration::from_millis(200);
-/// More signals than one commit can be noticed by. One that goes on for no reason goes on for ever.
+/// More signals than one commit can cause. One that repeats without a cause repeats indefinitely.
 const A_FEW: usize = 5;
 
 pub(crate) fn a_signal_comes_from_another_process_and_then_is_quiet() {
@@ -49,8 +49,7 @@ async fn comes(signal: &mut ChangeHint, within: Duration) -> bool {
     timeout(within, signal.wait()).await.is_ok()
 }
 
-/// What was on its way while the commit was noticed for the first time may still come, late on a
-/// busy machine.
+/// Signals in flight when the commit was first noticed may still come, late on a busy machine.
 async fn falls_silent(signal: &mut ChangeHint) -> bool {
     for _ in 0..A_FEW {
         if !comes(signal, A_WHILE).await {
@@ -60,7 +59,7 @@ async fn falls_silent(signal: &mut ChangeHint) -> bool {
     false
 }
 
-/// Commits once with each order.
+/// Commits once per order.
 pub(crate) fn waker(part: &Part) {
     let store = open(part.argument(0));
     say("ready");

@@ -1,11 +1,11 @@
-//! Writers, lessees and a reader in processes of their own on one file, while some are killed and
-//! one is stopped.
+//! Storm test: writers, lessees and a reader in separate processes on one file, while some are
+//! killed and one is stopped.
 //!
-//! Writers append to streams that they share and wake an item for each; lessees lease the items and
-//! write down what they handled, in the commit that settles the lease; a reader follows the feed.
-//! Every process says what it is about to commit and what was acknowledged, so that afterwards the
-//! audit can hold the file against all that was said. Lessees that are to die say so while they
-//! hold a lease, and are killed then; the writers' kills hit whatever they are doing.
+//! Writers append to shared streams and wake an item for each. Lessees lease the items and record
+//! what they handled, in the commit that settles the lease. A reader follows the feed. Every
+//! process reports what it is about to commit and what was acknowledged, so that the audit can
+//! compare the file with all reports. Lessees that are to be killed report that while they hold a
+//! lease; the kills of writers hit at any point.
 
 mod audit;
 mod journal;
@@ -36,9 +36,9 @@ const WRITERS: u64 = 3;
 const DOOMED_WRITERS: u64 = 8;
 const LESSEES: u64 = 2;
 const DOOMED_LESSEES: u64 = 6;
-/// How many commits each writer that is not killed makes at least.
+/// The least commits of each writer that is not killed.
 const COMMITS: u64 = 100;
-/// How far the counter may go: less than the writers would like.
+/// The bound of the counter: less than the writers would take.
 const STOCK: i64 = 200;
 const LEASE: Duration = Duration::from_millis(200);
 
@@ -68,7 +68,7 @@ pub(crate) fn nothing_is_lost_or_done_twice_in_a_storm_of_processes() {
         let mut scripts =
             vec![scope.spawn(|| stop_past_the_lease(start("lessee", "sleeper", 1, 0), journal))];
         for n in 0..DOOMED_WRITERS {
-            // Some are killed with a commit on its way, some with one just done.
+            // Some are killed with a commit in flight, some with one just done.
             let (verb, times, seed) = ([TRY, ACK][n as usize % 2], 1 + dice.below(40), dice.next());
             let writer = start("writer", &format!("doomed-writer-{n}"), u64::MAX, seed);
             scripts.push(scope.spawn(move || kill_after(writer, verb, times, journal)));
@@ -77,7 +77,7 @@ pub(crate) fn nothing_is_lost_or_done_twice_in_a_storm_of_processes() {
             let lessee = start("lessee", &format!("doomed-lessee-{n}"), 1 + dice.below(3), 0);
             scripts.push(scope.spawn(move || kill_after(lessee, HOLDING, 1, journal)));
         }
-        // Each phase begins whatever happened in the one before, so that everybody ends and the
+        // Each phase begins whatever happened in the one before, so that every process ends and the
         // failure is shown.
         let phases = [
             (scripts, Phase::EnoughWritten),
@@ -98,7 +98,7 @@ pub(crate) fn nothing_is_lost_or_done_twice_in_a_storm_of_processes() {
     check_integrity(&path);
 }
 
-/// Kills a worker as soon as it has said this so many times.
+/// Kills a worker as soon as it has reported this so many times.
 fn kill_after(worker: Worker, verb: &str, times: u64, journal: &Journal) {
     let mut left = times;
     while left > 0 {
@@ -111,8 +111,8 @@ fn kill_after(worker: Worker, verb: &str, times: u64, journal: &Journal) {
     }
 }
 
-/// Schedule 20: stops a worker that holds leases until others have all of them, and then lets it go
-/// on.
+/// Schedule 20: stops a worker that holds leases until others have all of them, and then lets it
+/// continue.
 fn stop_past_the_lease(mut sleeper: Worker, journal: &Journal) {
     let mut held: Vec<Lease> = Vec::new();
     loop {
@@ -126,7 +126,7 @@ fn stop_past_the_lease(mut sleeper: Worker, journal: &Journal) {
         }
     }
     sleeper.send(Signal::SIGSTOP);
-    // One that nobody has taken yet is still its own to settle, however late.
+    // One that was not leased again is still its own to settle, however late.
     let took_over =
         |held: &Lease, lease: Lease| lease.item == held.item && lease.fence > held.fence;
     journal.wait_until(|told| {
@@ -144,12 +144,12 @@ fn shared_stream(n: u64) -> StreamName {
     StreamName::new(format!("shared-{n}")).unwrap()
 }
 
-/// The item with the work that a shared stream makes.
+/// The item with the work of a shared stream.
 fn item_of(stream: &StreamName) -> ItemRef {
     ItemRef::parse("work", stream.as_str()).unwrap()
 }
 
-/// Where it is written down what was done of an item.
+/// The stream that records what was done of an item.
 fn done_stream(item: &ItemRef) -> StreamName {
     StreamName::new(format!("done-{}", item.key)).unwrap()
 }

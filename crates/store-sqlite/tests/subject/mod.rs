@@ -1,5 +1,5 @@
-//! A fresh SQLite file on a clock that the suite moves; every handle is opened anew, with
-//! connections of its own.
+//! A new SQLite file on a clock that the suite moves; every handle is a separate open, with its own
+//! connections.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 pub(crate) struct SqliteSubject {
     clock: ManualClock,
     folder: TempDir,
-    /// The first handle that was opened. Its clock has followed the calendar from the beginning.
+    /// The first handle. Its clock has followed the calendar from the beginning.
     first: OnceLock<SqliteStore>,
 }
 

@@ -1,11 +1,11 @@
-//! This test binary, started again as another process that plays a part.
+//! Worker processes: this test binary, started again in a role.
 //!
-//! A worker says lines on its standard output and takes orders, a line each, on its standard input;
-//! a line that was said before a kill is still read. Waiting for a line is how the tests wait for
-//! another process: nobody sleeps. The deadline is there so that a worker that hangs fails a test
-//! instead of stopping the suite.
+//! A worker prints lines on its standard output and takes orders, a line each, on its standard
+//! input; a line printed before a kill is still read. Tests wait for another process by waiting for
+//! a line: no test sleeps. The deadline is there so that a worker that hangs fails a test instead
+//! of stopping the suite.
 
-// Each of the test binaries uses what it needs of this.
+// Each test binary uses what it needs of this.
 #![allow(dead_code)]
 
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The argument that makes this binary a worker.
 const WORKER: &str = "--tidelock-worker";
 
-/// What a worker is told when it is started.
+/// The role of a worker and its arguments.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) role: String,
@@ -31,7 +31,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The part that this process is to play, if it is a worker.
+    /// The role of this process, if it is a worker.
     pub(crate) fn to_play() -> Option<Self> {
         let mut arguments = std::env::args().skip(1);
         if arguments.next().as_deref() != Some(WORKER) {
@@ -41,18 +41,18 @@ impl Part {
         Some(Self { role, arguments: arguments.collect() })
     }
 
-    /// The argument at this place.
+    /// The argument at this index.
     pub(crate) fn argument(&self, at: usize) -> &str {
         self.arguments.get(at).unwrap_or_else(|| panic!("{} has an argument {at}", self.role))
     }
 
-    /// The number at this place.
+    /// The number at this index.
     pub(crate) fn number(&self, at: usize) -> u64 {
         self.argument(at).parse().expect("the argument is a number")
     }
 }
 
-/// Says a line to whoever started this worker.
+/// Prints a line to the test that started this worker.
 pub(crate) fn say(line: impl std::fmt::Display) {
     // In one piece, so that a kill never leaves half a line, and lines of several threads do not
     // mix.
@@ -61,14 +61,14 @@ pub(crate) fn say(line: impl std::fmt::Display) {
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the test is there to listen");
 }
 
-/// Waits for the next order; none comes once the test has ended.
+/// Waits for the next order; none once the test has ended.
 pub(crate) fn order() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line).expect("orders can be read");
     (read > 0).then(|| line.trim_end().to_owned())
 }
 
-/// A process that plays a part; it is killed if it is dropped.
+/// A process in a role; it is killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Worker {
     role: String,
@@ -83,7 +83,7 @@ impl Worker {
         Self::start_in(&[], role, arguments)
     }
 
-    /// The same, with these variables in its environment.
+    /// Starts this binary again, with these variables in its environment.
     pub(crate) fn start_in(
         environment: &[(&str, &OsStr)],
         role: &str,
@@ -102,7 +102,7 @@ impl Worker {
         Self { role: role.to_owned(), child, orders, lines }
     }
 
-    /// The next line that it says; none once it has ended.
+    /// The next line; none once it has ended.
     pub(crate) fn line(&self) -> Option<String> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
@@ -113,7 +113,7 @@ impl Worker {
         }
     }
 
-    /// The next line, which must begin with this word; gives the rest.
+    /// The next line, which must begin with this word; returns the rest.
     pub(crate) fn hear(&self, word: &str) -> String {
         let line =
             self.line().unwrap_or_else(|| panic!("{} ended before it said {word:?}", self.role));
@@ -129,19 +129,19 @@ impl Worker {
             .unwrap_or_else(|e| panic!("{} takes no orders: {e}", self.role));
     }
 
-    /// Sends it a signal of the kernel's.
+    /// Sends it a Unix signal.
     pub(crate) fn send(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id fits");
         kill(Pid::from_raw(id), signal).expect("it can be sent a signal");
     }
 
-    /// Ends it in the middle of whatever it does; gives what it had said until then.
+    /// Kills it; returns the lines that it had printed.
     pub(crate) fn kill(self) -> Vec<String> {
         self.send(Signal::SIGKILL);
         self.rest()
     }
 
-    /// Waits for its end, which must be a good one; gives what it had left to say.
+    /// Waits for its end, which must be successful; returns the remaining lines.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some(line) = self.line() {

@@ -1,4 +1,4 @@
-//! Why a commit was refused: which part, what it expected, and what is there now.
+//! Commit conflicts: which part failed, what it expected, and what is there now.
 //!
 //! A conflict is data. Its text is for people; code branches on [`ViolationKind`].
 
@@ -12,23 +12,23 @@ use crate::names::{RecordKey, StreamName};
 use crate::numbers::Version;
 use crate::records::{Bounds, ExpectedRevision, Record, Slot};
 
-/// A commit that was refused whole.
+/// A commit that was refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// Every part that did not hold, in the order of the commit's fields. Never empty.
-    pub clashes: Vec<Violation>,
+    /// Every part that failed, in the order of the commit's fields. Never empty.
+    pub violations: Vec<Violation>,
 }
 
-/// A part that did not hold.
+/// A part of a commit that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// Which part.
+    /// The part.
     pub part: Part,
-    /// What was wrong with it.
+    /// Why it failed.
     pub reason: ViolationReason,
 }
 
-/// Which part of a commit: its field, and its place there.
+/// A part of a commit: its field, and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // each is the field of the same name
@@ -42,97 +42,97 @@ pub enum Part {
     Restore(usize),
 }
 
-/// What was expected, and what is there.
+/// What was expected, and what was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ViolationReason {
-    /// A stream is not at the version expected.
+    /// A stream is not at the expected version.
     Stream {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// As what.
+        /// The expected state.
         expected: ExpectedVersion,
-        /// What it is.
+        /// The actual state.
         found: StreamState,
     },
     /// A stream is closed.
     Closed {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// At this version.
+        /// Its version.
         version: Version,
     },
     /// A stream cannot be trimmed: it is not closed, or not that long.
     Untrimmable {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// Up to where it was to be trimmed.
+        /// The last version to remove.
         through: Version,
-        /// What it is.
+        /// The actual state.
         found: StreamState,
     },
-    /// A record is not at the revision expected.
+    /// A record is not at the expected revision.
     Record {
-        /// Which.
+        /// The record's key.
         key: RecordKey,
-        /// As what.
+        /// The expected state.
         expected: ExpectedRevision,
-        /// What is there.
+        /// What is under the key.
         found: Slot,
     },
-    /// An addition would go past a bound.
+    /// An addition would exceed a bound.
     Bound {
-        /// Which record.
+        /// The record's key.
         key: RecordKey,
-        /// What it is.
+        /// Its current value.
         found: i64,
-        /// What was to be added.
+        /// The value to add.
         delta: i64,
         /// The bounds.
         within: Bounds,
     },
-    /// A record is no integer, so nothing can be added to it.
+    /// The record is not an integer, so nothing can be added to it.
     NotACounter {
-        /// What it is.
+        /// The record.
         found: Record,
     },
-    /// A lease is not the caller's any more.
+    /// The caller no longer holds the lease.
     LeaseLost {
-        /// The lease it was.
+        /// The lost lease.
         lease: LeaseToken,
-        /// The item now, if there is one.
+        /// The item as it is now, if it exists.
         found: Option<Box<Item>>,
     },
-    /// An item that was to be restored is there already.
+    /// An item to restore already exists.
     Item {
-        /// As it is.
+        /// The existing item.
         found: Box<Item>,
     },
 }
 
-/// What kind of clash, for code to branch on.
+/// The kind of a violation, for code to branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViolationKind {
-    /// It is there, at another version or revision: read again and decide again.
+    /// It exists at another version or revision: read again and decide again.
     Moved,
-    /// It is not there (any more).
+    /// It does not exist (any more).
     Gone,
-    /// It is there, and was not to be: somebody else was first.
+    /// It exists and was expected not to: another writer was first.
     Taken,
-    /// The stream is closed, or is not closed and was to be.
+    /// The stream is closed, or is not closed and was expected to be.
     Closed,
-    /// There is not enough of it: a bound would be passed, or a stream is not that long.
+    /// A bound would be exceeded, or a stream is not that long.
     Exceeded,
-    /// It is not of the kind that this can be done to.
+    /// The operation does not apply to a value of this kind.
     Unfit,
     /// The lease is lost.
     LeaseLost,
 }
 
 impl ViolationReason {
-    /// What kind of clash this is.
+    /// The kind of this violation.
     pub fn kind(&self) -> ViolationKind {
         match self {
             Self::Stream { found: StreamState::Absent, .. } => ViolationKind::Gone,
@@ -155,7 +155,7 @@ impl ViolationReason {
 }
 
 impl Part {
-    /// Clashes are told in the order of the commit's fields.
+    /// The sort key: violations are reported in the order of the commit's fields.
     pub(crate) fn order(self) -> (u8, usize) {
         match self {
             Self::Append(at) => (0, at),
@@ -170,14 +170,14 @@ impl Part {
 }
 
 impl Conflict {
-    /// The first part that did not hold.
+    /// The first part that failed.
     pub fn first(&self) -> &Violation {
-        self.clashes.first().expect("a conflict has a clash")
+        self.violations.first().expect("a conflict has a violation")
     }
 
-    /// Whether some part was of this kind.
+    /// Whether some part failed in this way.
     pub fn has(&self, kind: ViolationKind) -> bool {
-        self.clashes.iter().any(|clash| clash.reason.kind() == kind)
+        self.violations.iter().any(|violation| violation.reason.kind() == kind)
     }
 }
 
@@ -185,9 +185,9 @@ impl std::error::Error for Conflict {}
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, clash) in self.clashes.iter().enumerate() {
+        for (at, violation) in self.violations.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
-            write!(f, "{separator}{}", clash.reason)?;
+            write!(f, "{separator}{}", violation.reason)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Whether two JSON texts say the same.
+//! Equality of JSON texts by value.
 //!
 //! Parsing both into a common value would call different numbers equal (beyond 64 bits they are
-//! rounded) and would drop all but the last of equal keys; so numbers are compared as text, and
+//! rounded) and would drop all but the last of equal keys. So numbers are compared as text, and
 //! objects entry by entry.
 
 use std::fmt;
@@ -36,14 +36,14 @@ fn items(one: &[&RawValue], other: &[&RawValue]) -> bool {
 }
 
 fn entries(mut one: Entries<'_>, mut other: Entries<'_>) -> bool {
-    // Equal keys stay in the order in which they came.
+    // Equal keys keep their order.
     one.0.sort_by(|a, b| a.0.cmp(&b.0));
     other.0.sort_by(|a, b| a.0.cmp(&b.0));
     one.0.len() == other.0.len()
         && one.0.iter().zip(&other.0).all(|(a, b)| a.0 == b.0 && value(a.1.get(), b.1.get()))
 }
 
-/// The entries of an object, all of them.
+/// All entries of an object.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {

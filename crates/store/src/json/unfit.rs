@@ -1,14 +1,14 @@
-//! Why JSON is not what it was read as, in words that have none of its content in them.
+//! Redacted deserialization errors: why JSON does not fit a type, without its content.
 //!
-//! What serde says quotes what it found. Such errors end up in logs and in listings, and payloads
-//! must not.
+//! Serde's messages quote the input. Such errors end up in logs and listings, and payloads must
+//! not.
 
 use std::borrow::Cow;
 
 use super::{NUL, TOO_DEEP};
 use crate::limits;
 
-/// What serde says, without what it found.
+/// Serde's message without the input.
 #[doc(hidden)]
 pub fn unfit(error: &serde_json::Error) -> String {
     let said = error.to_string();
@@ -17,7 +17,7 @@ pub fn unfit(error: &serde_json::Error) -> String {
     format!("{}{place}", about_the_type(said))
 }
 
-/// The part that speaks of the type, and not of the value.
+/// The part of the message about the type, not the value.
 fn about_the_type(said: &str) -> Cow<'_, str> {
     match about_a_limit(said) {
         Some(limit) => limit.into(),
@@ -25,8 +25,8 @@ fn about_the_type(said: &str) -> Cow<'_, str> {
     }
 }
 
-/// Which of our own limits was passed. The words are put together anew, so that nothing of what is
-/// refused can be in them.
+/// Which of our own limits was exceeded. The message is rebuilt, so that it cannot contain the
+/// refused input.
 fn about_a_limit(said: &str) -> Option<String> {
     if said.contains(TOO_DEEP) {
         return Some(format!("it is too deep; the limit is {} levels", limits::JSON_DEPTH));
@@ -45,7 +45,7 @@ fn expected(said: &str) -> &str {
     if said.starts_with("missing field") || said.starts_with("duplicate field") {
         return said;
     }
-    // The last one: the value that is quoted may have the same words in it.
+    // The last occurrence: the quoted value may contain the same words.
     let expected = said.rfind(", expected ").map(|at| &said[at + ", ".len()..]);
     let quotes = QUOTING.iter().any(|quoting| said.starts_with(quoting));
     expected.filter(|_| quotes).unwrap_or("it does not fit")
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_what_was_expected_and_where() {
+    fn the_expected_type_and_the_place_are_named() {
         assert_eq!(reason("{}"), "missing field `_units` at line 1 column 2");
         assert_eq!(reason(r#"{"_units":"two"}"#), "expected u8 at line 1 column 15");
         assert_eq!(reason(r#"{"_units":300}"#), "expected u8 at line 1 column 13");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_what_was_found_is_said() {
+    fn the_input_is_never_quoted() {
         for json in [
             r#"{"_units":"ada, expected ada"}"#,
             r#"{"ada":1}"#,

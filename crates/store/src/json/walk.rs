@@ -1,9 +1,9 @@
-//! Finds what must not be written as JSON: numbers that JSON cannot say, and values that are too
+//! A serializer that validates: it finds numbers that JSON cannot express and values that are too
 //! deep.
 //!
-//! The JSON writer turns NaN and the infinities into `null` without a word, so that what is read
-//! back is not what was stored; and it goes as deep as a value does, past the end of the stack.
-//! This serializer writes nothing: it only walks the value, and goes no deeper than JSON may be.
+//! The JSON writer silently turns NaN and the infinities into `null`, so that what is read back
+//! differs from what was stored; and it recurses as deep as the value does, past the end of the
+//! stack. This serializer writes nothing. It only walks the value, and no deeper than JSON may be.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub(super) fn check(value: &(impl Serialize + ?Sized)) -> Result<(), Unwritable>
     value.serialize(Walk { depth: 0, wrappers: 0 })
 }
 
-/// Why a value is not written.
+/// Why a value cannot be written.
 #[derive(Debug)]
 pub(super) enum Unwritable {
-    /// It is deeper than a limit, which this names.
+    /// It exceeds a depth limit, which this names.
     TooDeep(String),
-    /// It has a number in it that is not finite, or says itself that it cannot be written.
+    /// It contains a number that is not finite, or its own serializer refused.
     Unfit(String),
 }
 
@@ -41,20 +41,20 @@ impl ser::Error for Unwritable {
     }
 }
 
-/// Structures of this kind are how the JSON writer is told of text and numbers as they are; they
-/// are no level of their own.
+/// The prefix of the structures that tell the JSON writer to write text and numbers verbatim; they
+/// add no level.
 const VERBATIM: &str = "$serde_json::private::";
 
 #[derive(Clone, Copy)]
 struct Walk {
-    /// Levels of arrays and objects around this.
+    /// Enclosing arrays and objects.
     depth: usize,
-    /// Options and newtypes around this, which JSON does not show.
+    /// Enclosing options and newtypes, which JSON does not show.
     wrappers: usize,
 }
 
 impl Walk {
-    /// Inside this many more levels.
+    /// Enters this many levels.
     fn deeper(self, levels: usize) -> Result<Self, Unwritable> {
         let depth = self.depth + levels;
         match depth > limits::JSON_DEPTH {
@@ -63,7 +63,7 @@ impl Walk {
         }
     }
 
-    /// Inside one more wrapper.
+    /// Enters one wrapper.
     fn wrapped(self) -> Result<Self, Unwritable> {
         let wrappers = self.wrappers + 1;
         match wrappers > limits::JSON_WRAPPERS {

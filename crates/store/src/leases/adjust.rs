@@ -1,4 +1,4 @@
-//! What an operator does to many items at once, and how they are chosen.
+//! Bulk operations on work items, and the filter that selects them.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,31 +10,31 @@ use crate::log::check_names;
 use crate::names::{LaneName, check_prefix};
 use crate::numbers::{Mark, Priority};
 
-/// Which names are meant. No pattern can run away: matching is linear in the name.
+/// A pattern over names. Matching takes linear time in the name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NamePattern {
-    /// All of them.
+    /// Every name.
     #[default]
     Any,
-    /// These.
+    /// These names.
     OneOf(Vec<String>),
-    /// Those that match, where `*` stands for any characters and `?` for one.
+    /// A glob: `*` matches any characters and `?` matches one.
     Like(String),
 }
 
 impl NamePattern {
-    /// This name only.
+    /// Matches this name only.
     pub fn is(name: impl Into<String>) -> Self {
         Self::OneOf(vec![name.into()])
     }
 
-    /// Names of this form, with `*` and `?`.
+    /// Matches a glob with `*` and `?`.
     pub fn like(pattern: impl Into<String>) -> Self {
         Self::Like(pattern.into())
     }
 
-    /// Whether the name is meant.
+    /// Whether the name matches.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
@@ -43,7 +43,7 @@ impl NamePattern {
         }
     }
 
-    /// What every name that is meant begins with, for a store that can look names up by it.
+    /// The common prefix of all matching names, for an index lookup.
     pub fn prefix(&self) -> &str {
         match self {
             Self::Any => "",
@@ -57,8 +57,8 @@ impl NamePattern {
     fn check(&self, what: &str, limit: usize) -> Result<()> {
         match self {
             Self::Any => Ok(()),
-            // Whatever no name can have in it is refused: some stores could not even be asked for
-            // it.
+            // Characters that no name can have are refused: some stores could not even query for
+            // them.
             Self::OneOf(names) => {
                 check_names(names.len())?;
                 names.iter().try_for_each(|name| check_prefix(name, what, limit))
@@ -68,15 +68,15 @@ impl NamePattern {
     }
 }
 
-/// What both begin with.
+/// The common prefix of two strings.
 fn common<'a>(one: &'a str, other: &str) -> &'a str {
     let same = one.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
     let end = same.map_or(one.len().min(other.len()), |((at, _), _)| at);
     &one[..end]
 }
 
-/// Matches `*` and `?` by remembering only the last star: each character of the name is looked at
-/// once per star.
+/// Matches a glob by remembering only the last star: each character of the name is examined once
+/// per star.
 fn glob(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
@@ -105,57 +105,57 @@ fn glob(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// Which items are meant: those that pass every part of it.
+/// A filter over items. An item passes if it passes every part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ItemFilter {
-    /// In these queues.
+    /// Its queue.
     pub queue: NamePattern,
-    /// With these keys.
+    /// Its key.
     pub key: NamePattern,
-    /// In this lane.
+    /// Its lane.
     pub lane: Option<LaneName>,
     /// Blocked, or not.
     pub blocked: Option<bool>,
-    /// Leased to somebody (past the deadline or not), or not.
+    /// Leased (past the deadline or not), or not.
     pub held: Option<bool>,
 }
 
 impl ItemFilter {
-    /// Every item of this queue.
+    /// Selects every item of this queue.
     pub fn queue(queue: impl Into<String>) -> Self {
         Self { queue: NamePattern::is(queue), ..Self::default() }
     }
 
-    /// The same, with keys like this.
+    /// Restricts the filter to matching keys.
     #[must_use]
     pub fn key(mut self, key: NamePattern) -> Self {
         self.key = key;
         self
     }
 
-    /// The same, in this lane.
+    /// Restricts the filter to one lane.
     #[must_use]
     pub fn lane(mut self, lane: LaneName) -> Self {
         self.lane = Some(lane);
         self
     }
 
-    /// The same, blocked or not.
+    /// Restricts the filter to items that are blocked, or that are not.
     #[must_use]
     pub fn blocked(mut self, blocked: bool) -> Self {
         self.blocked = Some(blocked);
         self
     }
 
-    /// The same, held or not.
+    /// Restricts the filter to items that are leased, or that are not.
     #[must_use]
     pub fn held(mut self, held: bool) -> Self {
         self.held = Some(held);
         self
     }
 
-    /// Whether the item is meant.
+    /// Whether the item passes.
     pub fn matches(&self, item: &Item) -> bool {
         self.queue.matches(item.item.queue.as_str())
             && self.key.matches(item.item.key.as_str())
@@ -164,8 +164,8 @@ impl ItemFilter {
             && self.held.is_none_or(|held| held == item.holder.is_some())
     }
 
-    /// Queue and key of the one item that is meant, if the filter names one: a store finds it by
-    /// that name, whatever else there is (READ-1). No item need have such a name.
+    /// The queue and key of the one item that the filter names, if it names exactly one. A store
+    /// finds it by that name, however many items there are (READ-1). The item need not exist.
     pub fn one(&self) -> Option<(&str, &str)> {
         match (&self.queue, &self.key) {
             (NamePattern::OneOf(queues), NamePattern::OneOf(keys)) => {
@@ -178,52 +178,53 @@ impl ItemFilter {
         }
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the filter.
     pub fn check(&self) -> Result<()> {
         self.queue.check("queue", limits::QUEUE_NAME_BYTES)?;
         self.key.check("key", limits::ITEM_KEY_BYTES)
     }
 }
 
-/// What is done to each item.
+/// An operation on an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Adjustment {
-    /// A blocked item goes on where it stopped, at once, with its counts at zero. Others are left
-    /// alone.
+    /// A blocked item resumes immediately where it stopped, with its counts at zero. Other items do
+    /// not change.
     Unblock,
-    /// Back to this mark, unblocked, unheld, with its counts at zero; due at once if there is work
-    /// after the mark, or if somebody was at it. Whoever holds it loses the lease.
+    /// Moves the item back to a mark, unblocked, without a hold, with its counts at zero. It is due
+    /// immediately if there is work after the mark, or if it was leased. Its holder loses the
+    /// lease.
     Reset {
-        /// Where to go back to.
+        /// The mark to go back to.
         to: Mark,
     },
-    /// Not to be leased before then. A lease that stands is not touched.
+    /// The item is not leased before this moment. A current lease is not affected.
     Defer {
         /// The earliest moment.
         until: When,
     },
-    /// Another priority.
+    /// Sets the priority.
     Prioritize {
-        /// Which.
+        /// The new priority.
         priority: Priority,
     },
-    /// Into another lane.
+    /// Moves the item to another lane.
     Move {
-        /// Which.
+        /// The new lane.
         lane: LaneName,
     },
-    /// An idle item (with nothing to do, not held, not blocked) is forgotten after that moment,
-    /// unless it is woken before. Others are left alone.
+    /// Forgets an idle item (no work, not leased, not blocked) after this moment, unless it is
+    /// woken before. Other items do not change.
     Forget {
-        /// When.
+        /// The moment.
         when: When,
     },
 }
 
 impl Adjustment {
-    /// Does it; says whether it changed anything.
+    /// Applies the operation; returns whether the item changed.
     pub fn apply(&self, item: &mut Item, now: Timestamp) -> bool {
         let before = item.clone();
         match self {
@@ -232,7 +233,7 @@ impl Adjustment {
                     item.blocked = false;
                     item.error = None;
                     item.hold = None;
-                    item.start_counting_anew();
+                    item.reset_counts();
                     item.is_due_from(now);
                 }
             }
@@ -249,7 +250,7 @@ impl Adjustment {
         *item != before
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the operation.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Defer { until } => until.check("deferral"),
@@ -262,7 +263,7 @@ impl Adjustment {
 impl Item {
     fn reset(&mut self, to: Mark, now: Timestamp) {
         if self.holder.take().is_some() {
-            // The holder's fence must never be good again, or its ack would undo the reset.
+            // The holder's fence must never be valid again, or its ack would undo the reset.
             self.fence = self.fence.map(|fence| fence.plus(1));
             self.is_due_from(now);
         }
@@ -272,19 +273,19 @@ impl Item {
         self.blocked = false;
         self.error = None;
         self.hold = None;
-        self.start_counting_anew();
+        self.reset_counts();
         if self.at < self.mark {
             self.is_due_from(now);
         }
     }
 }
 
-/// How many items were meant, and how many of them changed.
+/// How many items passed the filter, and how many of them changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Adjusted {
     /// Items that passed the filter.
     pub matched: u64,
-    /// Of those, the ones that are now different.
+    /// Items that changed.
     pub changed: u64,
 }
 

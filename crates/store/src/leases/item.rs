@@ -1,6 +1,6 @@
-//! A work item and everything that can happen to it, as pure functions of the item and the time.
+//! The state machine of a work item, as pure functions of the item and the time.
 //!
-//! Stores that hold a row in hand use these; stores that do it in SQL are compared with them.
+//! Stores that load the row use these functions; stores that work in SQL are compared with them.
 
 use std::time::Duration;
 
@@ -13,60 +13,60 @@ use crate::limits;
 use crate::names::{LaneName, WorkerName};
 use crate::numbers::{Fence, Mark, Priority};
 
-/// Who holds an item.
+/// The holder of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseHolder {
     /// The worker that leased it.
     pub worker: WorkerName,
-    /// When it did.
+    /// When the lease was granted.
     pub since: Timestamp,
-    /// Until when it may.
+    /// When the lease ends.
     pub deadline: Timestamp,
 }
 
-/// A work item, as it stands.
+/// The state of a work item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// Its queue and key.
     #[serde(flatten)]
     pub item: ItemRef,
-    /// The part of the queue it is in.
+    /// Its lane: a part of the queue.
     pub lane: LaneName,
-    /// How urgent it is.
+    /// Its priority.
     pub priority: Priority,
     /// Done up to here.
     pub at: Mark,
     /// Work up to here.
     pub mark: Mark,
-    /// Has something to do from this moment on; nothing to do if there is none. While the item is
-    /// leased, only a timer that is still to come.
+    /// When it has work; none if it has no work. While the item is leased, this holds only a timer
+    /// in the future.
     pub due: Option<Timestamp>,
-    /// Not to be leased before this moment, however due: a retry's backoff, or a deferral.
+    /// The item is not leased before this moment, even if due: a retry's backoff, or a deferral.
     pub hold: Option<Timestamp>,
     /// Leases since the last progress.
     pub attempts: u32,
     /// Retries since the last progress.
     pub failures: u32,
-    /// Leases that ran out since the last progress.
+    /// Leases that expired since the last progress.
     pub expiries: u32,
-    /// Out of circulation until somebody unblocks it.
+    /// Excluded from leasing until it is unblocked.
     pub blocked: bool,
-    /// What went wrong when it was last retried or blocked.
+    /// The error of the last retry or block.
     pub error: Option<String>,
-    /// The fence of the newest lease, or the one after it if that was revoked; none if it was never
-    /// leased.
+    /// The fence of the newest lease, or the next one if that lease was revoked; none if it was
+    /// never leased.
     pub fence: Option<Fence>,
-    /// Who holds it. Still set after the deadline, until somebody else takes it.
+    /// The holder. Still set after the deadline, until another worker leases the item.
     pub holder: Option<LeaseHolder>,
     /// How the newest lease was settled, if it was.
     pub settled: Option<SettleKind>,
-    /// When the store forgets the item if it stays idle until then.
+    /// When the store forgets the item if it is still idle then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forget_at: Option<Timestamp>,
 }
 
 impl Item {
-    /// A new item with nothing to do, as this wake would make it.
+    /// Creates an item without work, with the lane and priority of this wake.
     pub(crate) fn made_by(wake: &Wake) -> Self {
         Self {
             item: wake.item.clone(),
@@ -88,8 +88,7 @@ impl Item {
         }
     }
 
-    /// Refuses an item that no store should be asked to restore: one that is leased, or that no
-    /// store could have had.
+    /// Validates an item to restore: it must not be leased, and its state must be possible.
     pub(crate) fn check_restored(&self) -> Result<()> {
         let refuse =
             |what: &str| Err(StoreError::invalid(format!("restore of {}: {what}", self.item)));
@@ -113,11 +112,10 @@ impl Item {
         Ok(())
     }
 
-    /// The moment from which this item can be leased; none while it is blocked or has nothing to
-    /// do.
+    /// When this item can be leased; none while it is blocked or has no work.
     ///
-    /// A held item can be leased once its deadline has passed, so one index over this value finds
-    /// everything that is due and never looks at what is idle.
+    /// A leased item can be leased again once its deadline has passed. So one index over this value
+    /// finds everything that is due and never reads what is idle.
     pub fn ready_at(&self) -> Option<Timestamp> {
         if self.blocked {
             return None;
@@ -126,17 +124,17 @@ impl Item {
         Some(self.hold.map_or(due, |hold| hold.max(due)))
     }
 
-    /// Whether it has nothing to do, now or later, and is not held.
+    /// Whether it has no work, now or later, and is not leased.
     pub fn is_idle(&self) -> bool {
         self.due.is_none() && self.holder.is_none() && !self.blocked
     }
 
-    /// Whether this token is for the lease that stands.
+    /// Whether the current lease has this fence.
     pub fn is_held_under(&self, fence: Fence) -> bool {
         self.holder.is_some() && self.fence == Some(fence)
     }
 
-    /// Whether this settlement was made before, under the same lease, and nothing happened since.
+    /// Whether the same settlement was made before, under the same lease, with no change since.
     pub fn was_settled_so(&self, settlement: &Settlement) -> bool {
         self.holder.is_none()
             && self.fence == Some(settlement.lease.fence)
@@ -144,11 +142,11 @@ impl Item {
             && settlement.done.is_none_or(|done| done <= self.at)
     }
 
-    /// Takes note of work.
+    /// Records new work.
     pub(crate) fn wake(&mut self, wake: &Wake, now: Timestamp) {
         if let Some(mark) = wake.mark.filter(|mark| *mark > self.at) {
             self.mark = self.mark.max(mark);
-            // While it is held, the settlement will see how far the mark has moved.
+            // While the item is leased, the settlement will see how far the mark has moved.
             if self.holder.is_none() {
                 self.is_due_from(now);
             }
@@ -158,7 +156,7 @@ impl Item {
         }
     }
 
-    /// Grants a lease. The caller has made sure that the item is ready. The fence is above the
+    /// Grants a lease. The caller has checked that the item is ready. The fence is above the
     /// store's floor, which is at or above the fences of all items that were forgotten or lost.
     pub fn grant(
         &mut self,
@@ -176,8 +174,8 @@ impl Item {
         self.fence = Some(fence);
         self.holder = Some(LeaseHolder { worker: worker.clone(), since: now, deadline });
         self.settled = None;
-        // What was due is what the lease is for; a timer that was set during an earlier lease is
-        // still to come.
+        // What was due is covered by this lease; a timer set during an earlier lease is kept if it
+        // is in the future.
         self.due = self.due.filter(|due| *due > now);
         self.hold = None;
         Lease {
@@ -194,8 +192,7 @@ impl Item {
         }
     }
 
-    /// Extends the lease; gives the new deadline, or nothing if the lease is not this token's any
-    /// more.
+    /// Extends the lease. Returns the new deadline, or none if this fence no longer holds the item.
     pub fn renew(
         &mut self,
         token: &LeaseToken,
@@ -207,7 +204,7 @@ impl Item {
         Some(holder.deadline)
     }
 
-    /// Ends the lease. The caller has made sure that it stands.
+    /// Ends the lease. The caller has checked that it is current.
     pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) {
         self.holder = None;
         self.settled = Some(settlement.exit.kind());
@@ -216,7 +213,7 @@ impl Item {
         }
         match &settlement.exit {
             Settle::Ack { defer, forget } => {
-                self.start_counting_anew();
+                self.reset_counts();
                 self.error = None;
                 if let Some(until) = defer {
                     self.hold_until(until.resolve(now));
@@ -251,29 +248,29 @@ impl Item {
         self.forget_at = None;
     }
 
-    /// Holds it back; not for less long than somebody else asked for while it was leased.
+    /// Sets a hold; never shorter than one that was set while the item was leased.
     fn hold_until(&mut self, moment: Timestamp) {
         self.hold = Some(self.hold.map_or(moment, |hold| hold.max(moment)));
     }
 
-    pub(super) fn start_counting_anew(&mut self) {
+    pub(super) fn reset_counts(&mut self) {
         self.attempts = 0;
         self.failures = 0;
         self.expiries = 0;
     }
 
-    /// Moves the cursor, never back; failures before it are over.
+    /// Advances the cursor, never back, and resets the counts of failures.
     fn progress(&mut self, done: Mark) {
         if done > self.at {
             self.at = done;
             self.mark = self.mark.max(done);
-            self.start_counting_anew();
+            self.reset_counts();
         }
     }
 }
 
-/// As much of an error as is worth keeping; a long message must not fail a settlement, nor one with
-/// a NUL in it, which not every database can keep.
+/// Truncates an error to what is kept. A long message must not fail a settlement, nor one with a
+/// NUL, which not every database can store.
 fn cut(error: &str) -> String {
     let kept = match error.char_indices().nth(limits::ERROR_CHARS) {
         Some((at, _)) => format!("{}…", &error[..at]),

@@ -1,4 +1,4 @@
-//! The ways in which a lease ends by its holder's will.
+//! Settlements: the ways in which a holder ends its lease.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::numbers::Mark;
 
 /// A part of a commit: the end of a lease.
 ///
-/// The same exit with no further progress, sent again before anybody else leases the item, is
-/// accepted and changes nothing: its first reply was lost.
+/// Settlements are idempotent: the same one with no further progress, sent again before the item is
+/// leased again, is accepted and changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     /// The lease.
     pub lease: LeaseToken,
-    /// Done up to here, before whatever ended it. Progress is kept in every exit.
+    /// The progress made before the end. Every kind of settlement keeps it.
     pub done: Option<Mark>,
     /// How it ended.
     pub exit: Settle,
@@ -28,38 +28,37 @@ pub struct Settlement {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settle {
-    /// It went well. The item is due again at once if its mark is further on, but not before
+    /// Success. The item is due again immediately if its mark is further on, but not before
     /// `defer`.
     Ack {
-        /// The earliest moment for whatever is left or comes.
+        /// The earliest moment for remaining or new work.
         defer: Option<When>,
-        /// When the store forgets the item if it stays idle until then; never by default. A wake
-        /// makes it stay. A forgotten item has lost its cursor and its counts; fences are not
-        /// reused.
+        /// When the store forgets the item if it is still idle then; never by default. A wake
+        /// cancels this. A forgotten item loses its cursor and its counts; fences are not reused.
         forget: Option<When>,
     },
-    /// It failed and is to be tried again, no sooner than after this long. Counts as a failure.
+    /// Failure: retry no sooner than after this delay. Counts as a failure.
     Retry {
         /// The backoff.
         after: Duration,
-        /// What went wrong.
+        /// The error.
         error: String,
     },
-    /// It did not fail, but is to be tried again, no sooner than then.
+    /// No failure: try again no sooner than this moment.
     Defer {
         /// The earliest moment.
         until: When,
     },
-    /// It failed and is not to be tried until somebody unblocks it.
+    /// Failure: no further attempts until the item is unblocked.
     Block {
-        /// What went wrong.
+        /// The error.
         error: String,
     },
-    /// It is given back as it was, for anybody to take; the attempt stays counted.
+    /// Gives the item back unchanged, for any worker to lease; the attempt stays counted.
     Release,
 }
 
-/// Which of the exits it was.
+/// The kind of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // each is the exit of the same name
@@ -80,7 +79,7 @@ impl SettleKind {
         (Self::Release, "release"),
     ];
 
-    /// The exit's name, as stores keep it.
+    /// The name under which stores keep it.
     pub fn as_str(self) -> &'static str {
         Self::NAMES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
@@ -98,7 +97,7 @@ impl FromStr for SettleKind {
 }
 
 impl Settle {
-    /// Which of the exits this is.
+    /// The kind of this settlement.
     pub fn kind(&self) -> SettleKind {
         match self {
             Self::Ack { .. } => SettleKind::Ack,
@@ -111,44 +110,44 @@ impl Settle {
 }
 
 impl Settlement {
-    /// Done up to this mark. A holder that got further than the item's mark moves the mark too:
-    /// wakes up to there are done already.
+    /// Acknowledges work up to this mark. A holder that got further than the item's mark moves the
+    /// mark too: wakes up to there are already done.
     pub fn ack(lease: LeaseToken, done: Mark) -> Self {
         Self { lease, done: Some(done), exit: Settle::Ack { defer: None, forget: None } }
     }
 
-    /// Done up to this mark; the rest not before then.
+    /// Acknowledges work up to this mark; the rest is not due before `until`.
     pub fn ack_and_defer(lease: LeaseToken, done: Mark, until: When) -> Self {
         Self { lease, done: Some(done), exit: Settle::Ack { defer: Some(until), forget: None } }
     }
 
-    /// Acknowledges an item that is finished: the store forgets it after that moment, unless it is
+    /// Acknowledges an item that is finished: the store forgets it after `forget`, unless it is
     /// woken before.
     pub fn finish(lease: LeaseToken, done: Mark, forget: When) -> Self {
         Self { lease, done: Some(done), exit: Settle::Ack { defer: None, forget: Some(forget) } }
     }
 
-    /// Failed; again after this long.
+    /// Reports a failure to retry after a delay.
     pub fn retry(lease: LeaseToken, after: Duration, error: impl Into<String>) -> Self {
         Self { lease, done: None, exit: Settle::Retry { after, error: error.into() } }
     }
 
-    /// Not now; again then.
+    /// Defers the item without counting a failure.
     pub fn defer(lease: LeaseToken, until: When) -> Self {
         Self { lease, done: None, exit: Settle::Defer { until } }
     }
 
-    /// Failed for good, until somebody looks at it.
+    /// Reports a failure that needs an operator: the item is blocked.
     pub fn block(lease: LeaseToken, error: impl Into<String>) -> Self {
         Self { lease, done: None, exit: Settle::Block { error: error.into() } }
     }
 
-    /// Given back; the attempt stays counted.
+    /// Gives the item back; the attempt stays counted.
     pub fn release(lease: LeaseToken) -> Self {
         Self { lease, done: None, exit: Settle::Release }
     }
 
-    /// The same, with progress made before it ended.
+    /// Sets the progress made before the end.
     #[must_use]
     pub fn having_done(mut self, mark: Mark) -> Self {
         self.done = Some(mark);

@@ -1,4 +1,4 @@
-//! Reading the log: a stream, the feed of all streams, and heads.
+//! Log reads: one stream, the feed of all streams, and stream heads.
 
 use serde::Serialize;
 
@@ -9,31 +9,32 @@ use crate::limits;
 use crate::names::{EventType, StreamName, check_prefix};
 use crate::numbers::{Position, Version};
 
-/// Which way a stream is read.
+/// The direction in which a stream is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// From older to newer.
+    /// Oldest first.
     #[default]
     Forward,
-    /// From newer to older.
+    /// Newest first.
     Backward,
 }
 
-/// A page of one stream.
+/// A query for a page of one stream.
 #[derive(Debug, Clone)]
 pub struct StreamQuery {
     /// The stream.
     pub stream: StreamName,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// The first version to return; the stream's first or last, by the direction, if there is none.
+    /// The first version to return; by default the stream's first or last, depending on the
+    /// direction.
     pub from: Option<Version>,
-    /// How many events at most.
+    /// The most events to return.
     pub limit: usize,
 }
 
 impl StreamQuery {
-    /// The oldest events.
+    /// Reads the oldest events first.
     pub fn forward(stream: &StreamName) -> Self {
         Self {
             stream: stream.clone(),
@@ -43,58 +44,58 @@ impl StreamQuery {
         }
     }
 
-    /// The newest events, newest first.
+    /// Reads the newest events first.
     pub fn backward(stream: &StreamName) -> Self {
         Self { direction: Direction::Backward, ..Self::forward(stream) }
     }
 
-    /// The same, beginning with this version.
+    /// Starts at this version.
     #[must_use]
     pub fn from(mut self, version: Version) -> Self {
         self.from = Some(version);
         self
     }
 
-    /// The same, with at most this many events.
+    /// Sets the most events to return.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the query.
     pub fn check(&self) -> Result<()> {
         check_page(self.limit)
     }
 }
 
-/// Events of one stream, and what the stream is like. May be fewer than asked for though more
-/// follow, but never none.
+/// A page of one stream, and the stream's state. It may have fewer events than asked for although
+/// more follow, but never none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamPage {
-    /// The events, in the direction that was asked for.
+    /// The events, in the direction of the query.
     pub events: Vec<StoredEvent>,
-    /// The stream when they were read.
+    /// The stream's state at the time of the read.
     pub state: StreamState,
-    /// The oldest version that was not trimmed away, if any event is left.
+    /// The oldest version that was not trimmed, if an event is left.
     pub first: Option<Version>,
-    /// Where to go on, if there is more that way.
+    /// Where to continue, if there are more events in this direction.
     pub next: Option<Version>,
 }
 
-/// Which events of the feed to return. Empty lists let everything through.
+/// A filter over the feed. Empty parts let everything pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeedFilter {
-    /// Streams whose name begins with this.
+    /// The prefix of the stream's name.
     pub stream_prefix: String,
-    /// Events of one of these types.
+    /// The accepted event types.
     pub types: Vec<EventType>,
-    /// Events whose metadata has all of these fields, as strings.
+    /// Metadata fields that the event must have, as strings.
     pub metadata: Vec<(String, String)>,
 }
 
 impl FeedFilter {
-    /// Whether an event with these features passes.
+    /// Whether an event with these properties passes.
     pub fn passes(
         &self,
         stream: &str,
@@ -107,7 +108,7 @@ impl FeedFilter {
     }
 
     fn metadata_passes(&self, metadata: &RawJson) -> bool {
-        // Parsed once, however many fields are asked for.
+        // Parsed once for all fields.
         let Ok(fields) = metadata.to::<serde_json::Value>() else { return false };
         self.metadata
             .iter()
@@ -117,18 +118,17 @@ impl FeedFilter {
 
 /// Where a page of the feed begins.
 ///
-/// Positions are in order but not without gaps, so a place further back is asked for by a number of
-/// events, and never computed from a position. That number is at most
-/// [`FEED_SCAN`](limits::FEED_SCAN), 10,000.
+/// Positions are ordered but have gaps. So an earlier place is given as a number of events, and
+/// never computed from a position. That number is at most [`FEED_SCAN`](limits::FEED_SCAN), 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedStart {
-    /// Behind this position.
+    /// After this position.
     After(Position),
-    /// With the last so many of the events up to this position; with the first event of all, if
-    /// there are fewer.
+    /// With the last `n` events up to this position; with the first event of all if there are
+    /// fewer.
     Before(Position, usize),
-    /// With the last so many events of all. With 0 it is the end itself: an empty page, whose
-    /// `next` is where to read on for what is appended from now on.
+    /// With the last `n` events of all. With 0 it is the end itself: an empty page, whose `next` is
+    /// where to continue for new events.
     Last(usize),
 }
 
@@ -138,67 +138,67 @@ impl From<Position> for FeedStart {
     }
 }
 
-/// A page of the feed of all streams.
+/// A query for a page of the feed of all streams.
 #[derive(Debug, Clone)]
 pub struct FeedQuery {
-    /// Where it begins.
+    /// Where the page begins.
     pub from: FeedStart,
-    /// Which of them.
+    /// The filter.
     pub filter: FeedFilter,
-    /// How many events at most.
+    /// The most events to return.
     pub limit: usize,
 }
 
 impl FeedQuery {
-    /// The feed after this position.
+    /// Reads the feed after this position.
     pub fn after(position: Position) -> Self {
         Self::from(FeedStart::After(position))
     }
 
-    /// The feed from here on.
+    /// Reads the feed from this start.
     pub fn from(start: FeedStart) -> Self {
         Self { from: start, filter: FeedFilter::default(), limit: limits::PAGE_SIZE }
     }
 
-    /// The end of the feed: no events, and where to read on for what comes.
+    /// Reads the end of the feed: no events, and where to continue for new ones.
     pub fn end() -> Self {
         Self::from(FeedStart::Last(0))
     }
 
-    /// The same, of streams whose name begins with this.
+    /// Restricts the query to streams whose name begins with `prefix`.
     #[must_use]
     pub fn stream_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.filter.stream_prefix = prefix.into();
         self
     }
 
-    /// The same, of these types.
+    /// Restricts the query to these event types.
     #[must_use]
     pub fn types(mut self, types: impl IntoIterator<Item = EventType>) -> Self {
         self.filter.types = types.into_iter().collect();
         self
     }
 
-    /// The same, with this field in their metadata.
+    /// Restricts the query to events with this metadata field.
     #[must_use]
     pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.filter.metadata.push((name.into(), value.into()));
         self
     }
 
-    /// The same, with at most this many events.
+    /// Sets the most events to return.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Whether nothing but the end of the feed is asked for.
+    /// Whether the query asks only for the end of the feed.
     pub fn is_end(&self) -> bool {
         self.from == FeedStart::Last(0)
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the query.
     pub fn check(&self) -> Result<()> {
         check_prefix(&self.filter.stream_prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
         check_names(self.filter.types.len() + self.filter.metadata.len())?;
@@ -226,41 +226,41 @@ impl FeedQuery {
     }
 }
 
-/// Events of the feed, and where to go on.
+/// A page of the feed, and where to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FeedPage {
-    /// The events, by position. May be empty though more follow, when none of those looked at
-    /// passed the filter.
+    /// The events, by position. May be empty although more follow, when no examined event passed
+    /// the filter.
     pub events: Vec<StoredEvent>,
-    /// Read on after this. Nothing will ever appear at or before it that is not there now.
+    /// Continue after this position. No new event will ever appear at or before it.
     pub next: Position,
-    /// Whether the feed ended here when it was read.
+    /// Whether this was the end of the feed at the time of the read.
     pub at_end: bool,
 }
 
-/// Which streams to tell about.
+/// A query for stream heads.
 #[derive(Debug, Clone)]
 pub enum HeadQuery {
-    /// These, in this order.
+    /// These streams, in this order.
     Named(Vec<StreamName>),
-    /// Those whose name begins with the prefix, by name.
+    /// Streams whose name begins with the prefix, by name.
     Prefix {
-        /// What their names begin with; everything begins with nothing.
+        /// The prefix; an empty one matches every name.
         prefix: String,
         /// Only names after this one.
         after: Option<StreamName>,
-        /// How many at most.
+        /// The most heads to return.
         limit: usize,
     },
 }
 
 impl HeadQuery {
-    /// All streams whose name begins with this, a page of them.
+    /// Queries the streams whose name begins with `prefix`.
     pub fn prefix(prefix: impl Into<String>) -> Self {
         Self::Prefix { prefix: prefix.into(), after: None, limit: limits::PAGE_SIZE }
     }
 
-    /// Refuses what no store should be asked.
+    /// Validates the query.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Named(names) => check_names(names.len()),
@@ -272,25 +272,25 @@ impl HeadQuery {
     }
 }
 
-/// What there is to know of a stream without reading it.
+/// A summary of a stream without its events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Head {
     /// The stream.
     pub stream: StreamName,
     /// Whether it exists, its version, and whether it is closed.
     pub state: StreamState,
-    /// How many events are there to be read: fewer than the version says once some were trimmed.
+    /// How many events can be read: fewer than the version once some were trimmed.
     pub count: u64,
     /// The newest event, if any is left.
     pub last: Option<StoredEvent>,
 }
 
-/// Heads, and where to go on.
+/// A page of heads, and where to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeadPage {
-    /// One for each stream. May be fewer than asked for, or none, though more follow.
+    /// One head per stream. There may be fewer than asked for, or none, although more follow.
     pub heads: Vec<Head>,
-    /// Read on after this name, if there is more.
+    /// Continue after this name, if there are more.
     pub next: Option<StreamName>,
 }
 

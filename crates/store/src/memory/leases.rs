@@ -1,4 +1,4 @@
-//! Leasing, renewing, listing and adjusting the work items of a memory store.
+//! Leases of the in-memory store: leasing, renewing, listing and adjusting work items.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -91,7 +91,7 @@ impl State {
         (adjusted, topics)
     }
 
-    /// The items that may pass the filter, by queue and key, after that one.
+    /// The items after that one, by queue and key, that may pass the filter.
     fn items_after<'a>(
         &'a self,
         filter: &'a ItemFilter,
@@ -116,7 +116,8 @@ impl State {
         )
     }
 
-    /// For each lane and priority, as many as could be wanted of those that have been due longest.
+    /// For each lane and priority, the items that have been due longest, as many as the request
+    /// could take.
     fn candidates(&self, request: &LeaseRequest, now: Timestamp) -> Vec<Candidate> {
         let Some(lanes) = self.ready.get(&request.queue) else { return Vec::new() };
         let mut candidates = Vec::new();

@@ -1,4 +1,4 @@
-//! Reading the log of a memory store.
+//! Log reads of the in-memory store.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -123,14 +123,14 @@ impl State {
 }
 
 impl Stream {
-    /// How many of the events that are left come before this version.
+    /// The number of remaining events before this version.
     fn skipped(&self, from: Option<Version>) -> usize {
         let before = from.map_or(0, |from| from.get().saturating_sub(self.row.first.get()));
         usize::try_from(before).unwrap_or(usize::MAX)
     }
 }
 
-/// One more than the limit, to know whether there is more.
+/// Takes one more than the limit, to know whether there is more.
 fn take<'a>(events: impl Iterator<Item = &'a Arc<StoredEvent>>, limit: usize) -> Vec<StoredEvent> {
     events.take(limit + 1).map(|event| StoredEvent::clone(event)).collect()
 }

@@ -1,4 +1,4 @@
-//! Reading the records of a memory store.
+//! Record reads of the in-memory store.
 
 use std::ops::Bound;
 

@@ -1,4 +1,4 @@
-//! What a memory store holds, and how a plan changes it.
+//! The tables and indexes of the in-memory store, and how a plan changes them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -14,7 +14,7 @@ use crate::names::{ItemKey, LaneName, QueueName, RecordKey, StreamName};
 use crate::numbers::{Fence, Position, Priority, Version};
 use crate::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 
-/// Everything, in maps that are ordered wherever somebody reads in order.
+/// All data, in maps that are ordered where reads are ordered.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) streams: BTreeMap<StreamName, Stream>,
@@ -22,18 +22,18 @@ pub(super) struct State {
     pub(super) events: HashMap<EventId, Arc<StoredEvent>>,
     pub(super) last_position: Option<Position>,
     pub(super) records: BTreeMap<RecordKey, RecordRow>,
-    /// What leaves by itself, by time, so that sweeping never looks at what stays.
+    /// Expiry index, by time, so that a sweep never reads what stays.
     leaving: BTreeSet<(Timestamp, Leaving)>,
     pub(super) floors: Floors,
     /// The highest version of any forgotten stream, by category.
     version_floors: HashMap<String, u64>,
     pub(super) items: BTreeMap<QueueName, BTreeMap<ItemKey, Item>>,
-    /// What is or will be ready, so that leasing never looks at what is idle.
+    /// Ready index, so that leasing never reads what is idle.
     pub(super) ready: BTreeMap<QueueName, ReadyLanes>,
     remembered: HashMap<CommitId, Remembered>,
 }
 
-/// A row that leaves, or loses its value, at a known time.
+/// A row that is removed, or loses its value, at a known time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Leaving {
     Record(RecordKey),
@@ -42,14 +42,14 @@ enum Leaving {
     Commit(CommitId),
 }
 
-/// The items of one queue that are or will be ready, by lane and priority, and there by time.
+/// The items of one queue that are or will be ready: by lane, priority and time.
 pub(super) type ReadyLanes =
     BTreeMap<(LaneName, Reverse<Priority>), BTreeSet<(Timestamp, ItemKey)>>;
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) row: StreamRow,
-    /// The events that are left, by version.
+    /// The remaining events, by version.
     pub(super) events: VecDeque<Arc<StoredEvent>>,
 }
 
@@ -112,7 +112,7 @@ impl State {
         plan.committed
     }
 
-    /// Removes up to so many rows that are past their retention; says whether there were as many.
+    /// Removes up to `most` rows past their retention; returns whether there were as many.
     pub(super) fn sweep(&mut self, now: Timestamp, most: usize) -> bool {
         for _ in 0..most {
             let Some((moment, leaving)) = self.leaving.first().cloned() else { return false };
@@ -130,7 +130,7 @@ impl State {
         true
     }
 
-    /// An expired record becomes a tombstone; a tombstone goes, and raises the floor.
+    /// An expired record becomes a tombstone; an expired tombstone is removed and raises the floor.
     fn forget_record(&mut self, key: RecordKey, moment: Timestamp) {
         let Some(row) = self.records.remove(&key) else { return };
         match row.value {
@@ -164,7 +164,7 @@ impl State {
         self.reschedule(before, row.forget_at, Leaving::Stream(name));
     }
 
-    /// Moves the time at which something leaves.
+    /// Updates an entry of the expiry index.
     fn reschedule(
         &mut self,
         before: Option<Timestamp>,
@@ -228,7 +228,7 @@ impl State {
 
 type Place = ((LaneName, Reverse<Priority>), Timestamp);
 
-/// Where an item stands in the order of what is ready.
+/// An item's place in the ready index.
 fn place(item: &Item) -> Option<Place> {
     Some(((item.lane.clone(), Reverse(item.priority)), item.ready_at()?))
 }
@@ -259,7 +259,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Makes one of everything that leaves; all of it is done when this returns.
+    /// Creates one of everything that expires; all of it is done when this returns.
     async fn do_and_be_done(store: &MemoryStore) {
         let (stream, soon) = (StreamName::new("run/a").unwrap(), When::In(SECOND));
         let item = ItemRef::parse("work", "a").unwrap();
@@ -289,7 +289,7 @@ mod tests {
         store.commit(end).await.unwrap().committed().unwrap();
     }
 
-    /// KEEP-1, KEEP-2, KEEP-3, KEEP-4. What reads as gone by its time is also gone from the maps.
+    /// KEEP-1, KEEP-2, KEEP-3, KEEP-4. What reads as expired is also removed from the maps.
     #[tokio::test]
     async fn what_is_past_its_retention_leaves_the_maps() {
         let clock = ManualClock::default();

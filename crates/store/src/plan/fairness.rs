@@ -1,8 +1,8 @@
-//! Which of the items that are due are leased, and in what order.
+//! Fair scheduling: which due items are leased, and in what order.
 //!
-//! Higher priority first, but one slot in every [`AGE_RESERVE`](limits::AGE_RESERVE) goes to
-//! whatever has been due longest. The count of slots goes on from call to call, so that the reserve
-//! holds for workers who lease one item at a time too.
+//! Higher priority goes first, but one slot in every [`AGE_RESERVE`](limits::AGE_RESERVE) goes to
+//! the item that has been due longest. The count of slots continues from call to call, so the
+//! reserve also holds for workers that lease one item at a time.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use crate::limits;
 use crate::names::{ItemKey, LaneName, QueueName};
 use crate::numbers::Priority;
 
-/// An item that could be leased.
+/// An item that can be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Since when it could.
+    /// Since when it can be leased.
     pub ready_at: Timestamp,
-    /// How urgent it is.
+    /// Its priority.
     pub priority: Priority,
-    /// Which it is.
+    /// Its key.
     pub key: ItemKey,
 }
 
@@ -34,17 +34,16 @@ pub struct FairShare {
 type Place = (QueueName, Option<LaneName>);
 
 impl FairShare {
-    /// Chooses up to the request's limit, in order, and counts them. The candidates must hold, for
-    /// each priority and lane, as many of those that have been due longest as the request asks for.
+    /// Selects up to the request's limit, in order, and counts them. The candidates must include,
+    /// for each priority and lane, the longest due items, as many as the request asks for.
     pub fn choose(&self, request: &LeaseRequest, candidates: Vec<Candidate>) -> Vec<ItemKey> {
         let chosen = self.order(request, candidates, request.limit);
         self.count(request, chosen.len());
         chosen
     }
 
-    /// The first so many of the candidates, in the order in which they are to be leased. Nothing is
-    /// counted yet: a store that may find some of them taken asks for more than it wants, and
-    /// counts what it got.
+    /// Selects and orders the first `n` candidates without counting them. A store that may find
+    /// some of them taken asks for more than it needs, and counts what it got.
     pub fn order(
         &self,
         request: &LeaseRequest,
@@ -57,7 +56,7 @@ impl FairShare {
 
     /// Counts slots that were given out.
     pub fn count(&self, request: &LeaseRequest, leased: usize) {
-        // Nothing is counted for queues that anybody can make up by asking for them.
+        // Requests for queues that do not exist must not grow the map.
         if leased > 0 {
             *self.lock().entry(place(request)).or_default() += leased as u64;
         }

@@ -1,5 +1,4 @@
-//! What a commit does to work items: leases that must stand, leases that end, items that are
-//! restored, items that wake.
+//! Planning of work items: fences, settlements, restores and wakes of a commit.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +12,9 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<Vec<Item>> {
-    check_fences(commit, rows, clashes)?;
+    check_fences(commit, rows, violations)?;
     let mut items: BTreeMap<&ItemRef, Item> = BTreeMap::new();
     for (at, settlement) in commit.settlements.iter().enumerate() {
         let found = rows.item(&settlement.lease.item)?;
@@ -24,9 +23,9 @@ pub(super) fn plan(
                 item.settle(settlement, now);
                 items.insert(&settlement.lease.item, item);
             }
-            // The same settlement again: its reply was lost, its effect was not.
+            // A repeated settlement: its reply was lost, its effect was not.
             Some(item) if item.was_settled_so(settlement) => {}
-            found => clashes.push(lost(Part::Settlement(at), &settlement.lease, found)),
+            found => violations.push(lost(Part::Settlement(at), &settlement.lease, found)),
         }
     }
     for (at, restored) in commit.restores.iter().enumerate() {
@@ -34,7 +33,7 @@ pub(super) fn plan(
             None => drop(items.insert(&restored.item, restored.clone())),
             Some(found) => {
                 let reason = ViolationReason::Item { found: Box::new(found) };
-                clashes.push(Violation { part: Part::Restore(at), reason });
+                violations.push(Violation { part: Part::Restore(at), reason });
             }
         }
     }
@@ -48,11 +47,15 @@ pub(super) fn plan(
     Ok(items.into_values().collect())
 }
 
-fn check_fences(commit: &Commit, rows: &mut impl Rows, clashes: &mut Vec<Violation>) -> Result<()> {
+fn check_fences(
+    commit: &Commit,
+    rows: &mut impl Rows,
+    violations: &mut Vec<Violation>,
+) -> Result<()> {
     for (at, lease) in commit.fences.iter().enumerate() {
         let found = rows.item(&lease.item)?;
         if !found.as_ref().is_some_and(|item| item.is_held_under(lease.fence)) {
-            clashes.push(lost(Part::Fence(at), lease, found));
+            violations.push(lost(Part::Fence(at), lease, found));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a commit does to records.
+//! Planning of record writes.
 
 use super::{Floors, Rows};
 use crate::clock::{Timestamp, When};
@@ -10,14 +10,14 @@ use crate::names::RecordKey;
 use crate::numbers::Revision;
 use crate::records::{Bounds, Change, ExpectedRevision, Record, RecordWrite, Slot};
 
-/// A record that was ever written, as a store keeps it.
+/// The row of a record that was ever written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordRow {
-    /// How often it was written.
+    /// The number of its last write.
     pub revision: Revision,
     /// Its value, unless it is deleted.
     pub value: Option<RawJson>,
-    /// From when on it reads as deleted; if it is deleted, from when on the store may forget it.
+    /// When it begins to read as deleted; for a tombstone, when the store may forget it.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -27,7 +27,7 @@ impl RecordRow {
         Self { revision, value: None, expires_at: Some(since.plus(limits::TOMBSTONE_MEMORY)) }
     }
 
-    /// The record as its readers see it now.
+    /// The record as readers see it now.
     pub fn slot(&self, key: &RecordKey, now: Timestamp) -> Slot {
         match &self.value {
             Some(value) if self.expires_at.is_none_or(|at| at > now) => Slot::Live(Record {
@@ -50,7 +50,7 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<RecordPlan> {
     let mut plan = RecordPlan { written: Vec::new(), rows: Vec::new() };
     for (at, write) in commit.writes.iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn plan(
                 plan.written.push(written);
                 plan.rows.extend(row.map(|row| (write.key.clone(), row)));
             }
-            Err(reason) => clashes.push(Violation { part: Part::Write(at), reason }),
+            Err(reason) => violations.push(Violation { part: Part::Write(at), reason }),
         }
     }
     Ok(plan)
@@ -84,7 +84,7 @@ fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl Rows) -> Result<Slot> {
     Ok(rows.record(key)?.map_or(Slot::Absent, |row| row.slot(key, now)))
 }
 
-/// What the write comes to, and the row that says so, if one must be written.
+/// The result of the write, and the row to store, if it changes.
 fn judge(
     write: &RecordWrite,
     found: Slot,
@@ -123,7 +123,7 @@ fn judge(
     Ok((Written { key: write.key.clone(), revision: Some(revision), sum }, Some(row)))
 }
 
-/// Never before the write: for how long a tombstone is kept counts from here.
+/// Never before the write: the retention of a tombstone counts from here.
 fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
     when.map(|when| when.resolve(now).max(now))
 }

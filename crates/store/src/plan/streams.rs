@@ -1,4 +1,4 @@
-//! What a commit does to streams: appends, tombstones and trims.
+//! Planning of streams: appends, tombstones and trims.
 
 use super::Rows;
 use crate::clock::Timestamp;
@@ -10,22 +10,22 @@ use crate::log::{AfterAppend, Append, ExpectedVersion, StoredEvent, StreamState}
 use crate::names::StreamName;
 use crate::numbers::{Position, Version};
 
-/// A stream that exists, as a store keeps it.
+/// The row of a stream that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamRow {
     /// How many events it ever had.
     pub version: Version,
-    /// The oldest event that is left; one past the version if none is.
+    /// The oldest remaining event; one past the version if there is none.
     pub first: Version,
-    /// Whether it has a tombstone.
+    /// Whether it is closed.
     pub closed: bool,
-    /// When the store forgets it if nothing is appended until then. Only an empty stream has such a
+    /// When the store forgets it if nothing is appended before. Only an empty stream has such a
     /// time.
     pub forget_at: Option<Timestamp>,
 }
 
 impl StreamRow {
-    /// The stream as its readers see it.
+    /// The stream as readers see it.
     pub fn state(&self) -> StreamState {
         if self.closed {
             StreamState::Closed(self.version)
@@ -34,12 +34,12 @@ impl StreamRow {
         }
     }
 
-    /// How many events are left.
+    /// The number of remaining events.
     pub fn count(&self) -> u64 {
         self.version.get() + 1 - self.first.get()
     }
 
-    /// The oldest event that is left, if any is.
+    /// The oldest remaining event, if there is one.
     pub fn first_left(&self) -> Option<Version> {
         (self.first <= self.version).then_some(self.first)
     }
@@ -61,24 +61,24 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<LogPlan> {
     let mut plan = LogPlan::default();
     for (at, append) in commit.appends.iter().enumerate() {
         let trim = commit.trims.iter().find(|trim| trim.stream == append.stream);
         match plan.append(append, trim, now, rows)? {
             Ok(appended) => plan.appended.push(appended),
-            Err(reason) => clashes.push(Violation { part: Part::Append(at), reason }),
+            Err(reason) => violations.push(Violation { part: Part::Append(at), reason }),
         }
     }
     for (at, trim) in commit.trims.iter().enumerate() {
         let closing =
             commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
-        // What an earlier try closed may have been reopened by others since; only a close of this
+        // Another commit may have reopened what an earlier attempt closed; only a close of this
         // commit counts.
         let replayed = plan.appended.iter().any(|a| a.stream == trim.stream && a.replayed);
         if let Err(reason) = plan.trim(trim, closing && !replayed, now, rows)? {
-            clashes.push(Violation { part: Part::Trim(at), reason });
+            violations.push(Violation { part: Part::Trim(at), reason });
         }
     }
     Ok(plan)
@@ -115,7 +115,7 @@ impl LogPlan {
         }
         let last =
             self.events.last().map_or_else(|| rows.last_position(), |event| Ok(event.position))?;
-        // A new stream begins above the versions of those of its category that were forgotten.
+        // A new stream begins above the versions of the forgotten streams of its category.
         let base = match row {
             Some(row) => row.version.get(),
             None => rows.version_floor(stream_category(append.stream.as_str()))?,
@@ -193,7 +193,7 @@ fn judge(append: &Append, trim: Option<&Trim>, found: StreamState) -> Result<(),
         return Err(ViolationReason::Stream { stream: stream(), expected: append.expected, found });
     }
     if found == StreamState::Absent && append.events.is_empty() {
-        // There is nothing to put the tombstone on.
+        // There is no stream to close.
         return Err(ViolationReason::Stream {
             stream: stream(),
             expected: ExpectedVersion::Exists,
@@ -213,8 +213,8 @@ fn closed_after(closed_before: bool, append: &Append, trim: Option<&Trim>) -> bo
     if closed_before { closes || !reopens(trim) } else { closes && !reopens(trim) }
 }
 
-/// Refuses to take a close for granted that did not come with the events the first time, or that
-/// was undone since.
+/// Refuses to assume a close that did not come with the events the first time, or that was undone
+/// since.
 fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
     if append.then == AfterAppend::StayOpen || row.is_some_and(|row| row.closed) {
         return Ok(());
@@ -225,8 +225,8 @@ fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
     )))
 }
 
-/// Finds out whether these very events are in the store already: dedupe comes before the version
-/// check, so that a retry after an unknown outcome is told what the first try did.
+/// Looks for these events in the store. Deduplication comes before the version check, so that a
+/// retry after an unknown outcome returns the first attempt's result.
 fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Appended>> {
     let mut earlier: Vec<StoredEvent> = Vec::new();
     for new in &append.events {

@@ -1,12 +1,12 @@
-//! Good manners towards the tasks that share a thread.
+//! Cooperative yielding: lets other tasks of the thread run.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other tasks of this thread go first, once, whatever runtime it is.
+/// A future that yields to the runtime once, on any runtime.
 ///
-/// A store that answers without ever waiting would otherwise keep its caller's thread for as long
+/// A store that answers without ever waiting would otherwise keep the caller's thread for as long
 /// as the caller has something to ask.
 #[derive(Debug, Default)]
 pub struct YieldOnce {

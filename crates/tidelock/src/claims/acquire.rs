@@ -109,7 +109,7 @@ fn first(bids: &[&mut dyn Acquire]) -> ClaimKey {
 
 /// What is there instead of what was expected under this key.
 pub(super) fn found<'a>(conflict: &'a Conflict, record: &RecordKey) -> Option<&'a Slot> {
-    conflict.clashes.iter().find_map(|clash| match &clash.reason {
+    conflict.violations.iter().find_map(|clash| match &clash.reason {
         ViolationReason::Record { key, found, .. } if key == record => Some(found),
         _ => None,
     })

@@ -95,8 +95,8 @@ impl Idempotency {
         }
     }
 
-    /// For this request: the same key with another one is a [`FingerprintMismatch`]. Only a digest of it is
-    /// stored.
+    /// For this request: the same key with another one is a [`FingerprintMismatch`]. Only a digest
+    /// of it is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.fingerprint = Fingerprint::of(request).map(Some);
         self

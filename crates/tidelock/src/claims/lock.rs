@@ -142,8 +142,8 @@ impl Lock {
     /// # Cancel safety
     /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself,
     /// and has no lock: one that is granted meanwhile is given back at once; under an
-    /// [operation](Claims::operation_id), it is left for whoever asks again, until its lease has run
-    /// out.
+    /// [operation](Claims::operation_id), it is left for whoever asks again, until its lease has
+    /// run out.
     pub async fn acquire(&self) -> Result<LockOutcome, ClaimError> {
         let mut waiting = self.patience.begin();
         let (lock, first) = (self.clone(), waiting);

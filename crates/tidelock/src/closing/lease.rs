@@ -111,5 +111,5 @@ impl<'a> ClosingLease<'a> {
 }
 
 fn is_lost(conflict: &Conflict) -> bool {
-    conflict.clashes.iter().any(|clash| clash.reason.kind() == ViolationKind::LeaseLost)
+    conflict.violations.iter().any(|clash| clash.reason.kind() == ViolationKind::LeaseLost)
 }

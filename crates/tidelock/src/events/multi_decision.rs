@@ -326,7 +326,7 @@ pub(crate) fn judge<X>(
     streams: &[StreamName],
     operation: Option<&tidelock_store::RecordKey>,
 ) -> Result<Lost, ExecuteError<X>> {
-    let reasons = || conflict.clashes.iter().map(|clash: &Violation| &clash.reason);
+    let reasons = || conflict.violations.iter().map(|clash: &Violation| &clash.reason);
     for reason in reasons() {
         match reason {
             ViolationReason::Record { key, .. } if Some(key) == operation => return Ok(Lost::Done),

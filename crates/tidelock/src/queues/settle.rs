@@ -123,7 +123,7 @@ struct Refused {
 impl Refused {
     fn by(conflict: Conflict) -> Self {
         let mut refused = Self { lost: Vec::new(), data_changed: false };
-        for clash in conflict.clashes {
+        for clash in conflict.violations {
             match (clash.part, clash.reason) {
                 (Part::Settlement(nth), ViolationReason::LeaseLost { found, .. }) => {
                     refused.lost.push((nth, found));

@@ -125,7 +125,8 @@ impl<I: Input> Subscription<I> {
     /// that takes longer is dropped where it waits, and counts as a failure: nothing that it staged
     /// is written, it is retried like any other, and its slot is free. A handler that blocks its
     /// thread cannot be dropped: its lease is renewed no more and runs out, which
-    /// [`expiries`](Self::max_crashes) counts. The default is [five minutes](crate::worker::TIMEOUT).
+    /// [`expiries`](Self::max_crashes) counts. The default is [five
+    /// minutes](crate::worker::TIMEOUT).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if timeout.is_zero() {

@@ -43,8 +43,8 @@ pub enum StepError {
         /// What is wrong with it.
         error: String,
     },
-    /// The run is to cancel, or its time is up. Steps of [`RunCtx::cleanup`](super::RunCtx::cleanup)
-    /// still run.
+    /// The run is to cancel, or its time is up. Steps of
+    /// [`RunCtx::cleanup`](super::RunCtx::cleanup) still run.
     #[error("the run is cancelled: {reason}")]
     Cancelled {
         /// Why.

@@ -22,7 +22,8 @@ use crate::worker::TIMEOUT;
 /// An error of a workflow's function.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// The function of a workflow: `async fn(&mut RunCtx, I) -> Result<O, E>`. Every such function is one.
+/// The function of a workflow: `async fn(&mut RunCtx, I) -> Result<O, E>`. Every such function is
+/// one.
 pub trait WorkflowFn<'c, I>: Send + Sync + 'static {
     /// What it returns.
     type Output;
@@ -133,8 +134,8 @@ impl Workflow {
     /// The same; a run is parked whose function waits for so long for something that its [`RunCtx`]
     /// did not give it: no step runs, and nothing is recorded. Steps have
     /// [timeouts](super::Step::timeout) of their own. A function that blocks its thread for so long
-    /// cannot be parked: its lease is renewed no more and runs out, which [`deaths`](Self::max_crashes)
-    /// counts. The default is [five minutes](TIMEOUT).
+    /// cannot be parked: its lease is renewed no more and runs out, which
+    /// [`deaths`](Self::max_crashes) counts. The default is [five minutes](TIMEOUT).
     #[must_use]
     pub fn stalled_after(mut self, stall: Duration) -> Self {
         self.stall = stall;

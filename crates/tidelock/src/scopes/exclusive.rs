@@ -243,7 +243,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
     }
 
     fn was_made_meanwhile(&self, conflict: &Conflict) -> bool {
-        conflict.clashes.iter().any(|clash| match &clash.reason {
+        conflict.violations.iter().any(|clash| match &clash.reason {
             ViolationReason::Record { key, .. } => Some(key) == self.operation.as_ref(),
             _ => false,
         })

@@ -203,7 +203,7 @@ impl<S: ScopeState> Inner<S> {
 
 /// What a refused commit found where it expected another revision of a scope.
 pub(super) fn found<'a>(name: &Name, conflict: &'a Conflict) -> Option<&'a Slot> {
-    conflict.clashes.iter().find_map(|clash| match &clash.reason {
+    conflict.violations.iter().find_map(|clash| match &clash.reason {
         ViolationReason::Record { key, found, .. } if key == name.key() => Some(found),
         _ => None,
     })

@@ -172,8 +172,8 @@ impl<S: ScopeState> Mutation<S> {
         this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
-    /// See [`Scope::mutate`]. What it returns is remembered with the [operation](Self::operation_id),
-    /// and so has to be JSON.
+    /// See [`Scope::mutate`]. What it returns is remembered with the
+    /// [operation](Self::operation_id), and so has to be JSON.
     pub async fn mutate<R: Serialize + DeserializeOwned>(
         self,
         mut mutate: impl FnMut(&mut S) -> R,

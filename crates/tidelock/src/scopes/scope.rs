@@ -41,8 +41,8 @@ use crate::handle::Tidelock;
 /// Of every mutation: [`TimedOut`](ScopeError::TimedOut) and [`Contended`](ScopeError::Contended)
 /// when the budget ends, [`Reentered`](ScopeError::Reentered) from inside the scope's own mutator,
 /// [`Gone`](ScopeError::Gone), [`Unfit`](ScopeError::Unfit) if the state would not be what its type
-/// says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::validate), and whatever the
-/// store has. Nothing was written then, unless the store's error says that it may have been.
+/// says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::validate), and whatever
+/// the store has. Nothing was written then, unless the store's error says that it may have been.
 ///
 /// # Cancel safety
 /// A mutation in memory that is dropped never happens. In the store it may have happened once its

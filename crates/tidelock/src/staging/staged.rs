@@ -179,7 +179,7 @@ impl Staged {
                 _ => Blame::Staged,
             }
         };
-        conflict.clashes.iter().map(|clash| blame(clash.part)).min().unwrap_or(Blame::Staged)
+        conflict.violations.iter().map(|clash| blame(clash.part)).min().unwrap_or(Blame::Staged)
     }
 
     async fn decide_again(&mut self) -> Result<(), HandlerError> {

@@ -164,7 +164,7 @@ fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
 
 fn refused(conflict: &Conflict, expectation: Expectation) -> Problem {
     let detail = format!("{conflict}: read it again, and decide again");
-    match conflict.clashes.first().map(|clash| &clash.reason) {
+    match conflict.violations.first().map(|clash| &clash.reason) {
         Some(ViolationReason::Closed { version, .. }) => {
             Problem::conflict("stream-closed", format!("{conflict}: it takes no more events"))
                 .with("version", version)

@@ -1,4 +1,4 @@
-//! Work items, as a list that is looked through for every lease.
+//! Reference model of work items: a list that is searched for every lease.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use super::moment;
 #[derive(Default)]
 pub(super) struct Leases {
     items: BTreeMap<ItemRef, Item>,
-    /// The highest fence that was forgotten.
+    /// The highest forgotten fence.
     floor: u64,
-    /// How many slots were given out, by what was asked for.
+    /// How many slots were given out, by requested queue and lane.
     given: BTreeMap<(QueueName, Option<LaneName>), u64>,
 }
 
@@ -33,7 +33,7 @@ impl Leases {
         if self.was_made(settlement) { None } else { self.judge_fence(&settlement.lease) }
     }
 
-    /// Whether the lease was settled in this way already, and nobody has leased the item since.
+    /// Whether the lease was settled in this way already, and the item was not leased since.
     fn was_made(&self, settlement: &Settlement) -> bool {
         self.items.get(&settlement.lease.item).is_some_and(|item| {
             item.fence == Some(settlement.lease.fence)
@@ -53,12 +53,12 @@ impl Leases {
         if let Some(done) = settlement.done.filter(|done| *done > item.at) {
             item.at = done;
             item.mark = item.mark.max(done);
-            count_anew(item);
+            reset_counts(item);
         }
         let mut due = Some(now);
         match &settlement.exit {
             Settle::Ack { defer, forget } => {
-                count_anew(item);
+                reset_counts(item);
                 item.error = None;
                 item.hold = later(item.hold, defer.map(|when| moment(when, now)));
                 due = due.filter(|_| item.at < item.mark);
@@ -94,14 +94,14 @@ impl Leases {
         let item = self.items.entry(wake.item.clone()).or_insert_with(|| new_item(wake));
         if let Some(mark) = wake.mark.filter(|mark| *mark > item.at) {
             item.mark = item.mark.max(mark);
-            // Its holder's settlement shows whether anything is left.
+            // Its holder's settlement will show whether anything is left.
             item.due = earlier(item.due, Some(now).filter(|_| item.holder.is_none()));
         }
         item.due = earlier(item.due, wake.due.map(|when| moment(when, now).max(now)));
         keep_if_due(item);
     }
 
-    /// Forgets the items whose time has come.
+    /// Forgets the items whose time has passed.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let gone = |item: &Item| item.forget_at.is_some_and(|moment| moment <= now);
         let forgotten = self.items.values().filter(|item| gone(item)).filter_map(|item| item.fence);
@@ -141,7 +141,7 @@ impl Leases {
         item.fence = Some(fence);
         item.holder = Some(LeaseHolder { worker: request.worker.clone(), since: now, deadline });
         (item.settled, item.hold) = (None, None);
-        // A timer that is still to come stays.
+        // A timer in the future stays.
         item.due = item.due.filter(|due| *due > now);
         Lease {
             item: chosen.clone(),
@@ -204,7 +204,7 @@ fn adjust(item: &mut Item, adjustment: &Adjustment, now: Timestamp) {
             item.settled = None;
             item.at = *to;
             item.mark = item.mark.max(*to);
-            // What the holder was woken for is not done.
+            // The work for which the holder was woken is not done.
             item.due = earlier(item.due, Some(now).filter(|_| revoked || item.at < item.mark));
         }
         Adjustment::Defer { until } => item.hold = Some(moment(*until, now)),
@@ -219,20 +219,20 @@ fn adjust(item: &mut Item, adjustment: &Adjustment, now: Timestamp) {
     }
 }
 
-/// Takes away whatever keeps an item from being leased, and what it counts.
+/// Removes everything that keeps an item from being leased, and its counts.
 fn set_free(item: &mut Item) {
     (item.blocked, item.error, item.hold) = (false, None, None);
-    count_anew(item);
+    reset_counts(item);
 }
 
-/// What has something to do is not forgotten.
+/// An item with work is not forgotten.
 fn keep_if_due(item: &mut Item) {
     if item.due.is_some() {
         item.forget_at = None;
     }
 }
 
-fn count_anew(item: &mut Item) {
+fn reset_counts(item: &mut Item) {
     (item.attempts, item.failures, item.expiries) = (0, 0, 0);
 }
 
@@ -257,7 +257,7 @@ fn new_item(wake: &Wake) -> Item {
     }
 }
 
-/// From when on the item can be leased.
+/// When the item can be leased.
 fn ready_at(item: &Item) -> Option<Timestamp> {
     let due = match &item.holder {
         Some(holder) => Some(holder.deadline),
@@ -286,7 +286,7 @@ fn is_meant(name: &str, pattern: &NamePattern) -> bool {
     }
 }
 
-/// Whether the name has this form, where `*` stands for any characters and `?` for one.
+/// Whether the name matches the glob: `*` matches any characters and `?` matches one.
 fn is_like(pattern: &str, name: &str) -> bool {
     let rest = |text: &str| text.chars().skip(1).collect::<String>();
     match (pattern.chars().next(), name.chars().next()) {

@@ -1,4 +1,4 @@
-//! Streams and the feed, as one list of events.
+//! Reference model of streams and the feed: one list of events.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use super::moment;
 
 #[derive(Default)]
 pub(super) struct Log {
-    /// Every event that is left, by position.
+    /// Every remaining event, by position.
     events: Vec<StoredEvent>,
     /// How many events there ever were.
     given: u64,
     streams: BTreeMap<StreamName, Stream>,
-    /// The names of forgotten streams and the versions that they had.
+    /// The names of forgotten streams, and the versions that they had.
     forgotten: Vec<(StreamName, u64)>,
 }
 
@@ -95,7 +95,7 @@ impl Log {
                 Some(ViolationReason::Closed { stream, version })
             }
             _ => self.judge(&stream, expected).or_else(|| {
-                // There is nothing to put a tombstone on.
+                // There is no stream to close.
                 let nothing = found == StreamState::Absent && append.events.is_empty();
                 let expected = ExpectedVersion::Exists;
                 nothing.then_some(ViolationReason::Stream { stream, expected, found })
@@ -115,7 +115,7 @@ impl Log {
         (!fits).then_some(ViolationReason::Untrimmable { stream, through, found })
     }
 
-    /// Does what a commit that holds does to streams.
+    /// Applies an accepted commit to the streams.
     pub(super) fn write(&mut self, commit: &Commit, now: Timestamp) -> Vec<Appended> {
         let appends: Vec<_> =
             commit.appends.iter().map(|append| self.append(append, commit, now)).collect();
@@ -178,7 +178,7 @@ impl Log {
         alike.map(|(_, version)| *version).max().unwrap_or_default()
     }
 
-    /// Forgets the streams whose time has come.
+    /// Forgets the streams whose time has passed.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let gone = |stream: &Stream| stream.forget_at.is_some_and(|moment| moment <= now);
         let forgotten = self.streams.iter().filter(|(_, stream)| gone(stream));
@@ -192,7 +192,7 @@ impl Log {
         self.events.retain(|event| event.stream != trim.stream || event.version > trim.through);
         let stream =
             self.streams.get_mut(&trim.stream).expect("only a stream that exists is trimmed");
-        // An append to the same stream has settled this already.
+        // An append to the same stream has decided this already.
         if !appended {
             stream.closed = trim.then == AfterTrim::StayClosed;
         }
@@ -202,7 +202,7 @@ impl Log {
         };
     }
 
-    /// What is left of a stream, oldest first.
+    /// The remaining events of a stream, oldest first.
     fn left<'a>(
         &'a self,
         name: &'a StreamName,
@@ -238,7 +238,7 @@ impl Log {
         self.events.iter().filter(passes).cloned().collect()
     }
 
-    /// After which position there are so many of the events up to this one.
+    /// The position after which there are this many of the events up to this one.
     fn back(&self, position: Position, count: usize) -> Position {
         let upto: Vec<_> =
             self.events.iter().map(|e| e.position).filter(|p| *p <= position).collect();

@@ -1,4 +1,4 @@
-//! Records, as a list of revisions and values.
+//! Reference model of records: revisions and values.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::moment;
 pub(super) struct Records {
     /// Every record that was ever written and is not forgotten.
     rows: BTreeMap<RecordKey, Row>,
-    /// The highest revision that was forgotten.
+    /// The highest forgotten revision.
     floor: u64,
 }
 
@@ -87,7 +87,7 @@ impl Records {
         sum(found, delta, within).is_none().then_some(bound)
     }
 
-    /// Forgets what has been deleted for long enough.
+    /// Forgets tombstones whose retention has passed.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let gone =
             |row: &Row| row.ends.is_some_and(|ends| ends.plus(limits::TOMBSTONE_MEMORY) <= now);
@@ -96,7 +96,7 @@ impl Records {
         self.rows.retain(|_, row| !gone(row));
     }
 
-    /// Does what a write that holds does.
+    /// Applies an accepted write.
     pub(super) fn write(&mut self, write: &RecordWrite, now: Timestamp) -> Written {
         let before = self.slot(&write.key, now);
         let live = match &before {
@@ -121,7 +121,7 @@ impl Records {
             (Change::Add { .. }, Some((value, _))) => integer(value),
             _ => None,
         };
-        // Taking nothing away changes nothing.
+        // Deleting a record that does not exist changes nothing.
         if value.is_some() || live.is_some() {
             let revision = self.rows.get(&write.key).map_or(self.floor, |row| row.revision) + 1;
             let ends = match &value {
@@ -143,7 +143,7 @@ fn integer(value: &RawJson) -> Option<i64> {
     value.to().ok()
 }
 
-/// The sum, if it is a number and not past the bound that it moves towards.
+/// The sum, if it is a number and not past the bound in the direction of the change.
 fn sum(found: i64, delta: i64, within: Bounds) -> Option<i64> {
     let sum = i128::from(found) + i128::from(delta);
     let too_much = delta > 0 && within.max.is_some_and(|max| sum > i128::from(max));
@@ -151,7 +151,7 @@ fn sum(found: i64, delta: i64, within: Bounds) -> Option<i64> {
     if too_much || too_little { None } else { i64::try_from(sum).ok() }
 }
 
-/// Bounds that hold no number.
+/// Bounds that contain no number.
 pub(super) fn makes_no_sense(write: &RecordWrite) -> bool {
     match write.change {
         Change::Add { within: Bounds { min: Some(min), max: Some(max) }, .. } => min > max,

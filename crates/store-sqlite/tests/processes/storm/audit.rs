@@ -1,4 +1,4 @@
-//! The file held against everything that was said.
+//! The audit: compares the file with everything that was reported.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,15 +15,15 @@ use super::{
     COMMITS, DOOMED_LESSEES, LEASE, SHARED, STOCK, WRITERS, done_stream, item_of, shared_stream,
 };
 
-/// All that was said, by what it is about.
+/// All reports, by subject.
 #[derive(Default)]
 struct Said {
     tries: HashMap<CommitId, Commit>,
     acks: HashMap<CommitId, Committed>,
     refused: HashMap<CommitId, Conflict>,
-    /// By item and fence: the lease, and who had it.
+    /// By item and fence: the lease, and its holder.
     held: BTreeMap<(ItemRef, Fence), (Lease, String)>,
-    /// Who waited to be killed or stopped while it held leases.
+    /// The processes that waited to be killed or stopped while they held leases.
     holding: HashSet<String>,
     seen: Vec<StoredEvent>,
     repeated: usize,
@@ -63,11 +63,12 @@ pub(super) async fn audit(store: &SqliteStore, told: &[Told]) {
         "{} commits were acknowledged",
         said.acks.len()
     );
-    assert!(
-        moved > 0 && bounded > 0 && late > 0 && said.repeated > 0,
-        "nobody got in anybody's way"
+    assert!(moved > 0 && bounded > 0 && late > 0 && said.repeated > 0, "there was no contention");
+    assert_eq!(
+        said.holding.len() as u64,
+        DOOMED_LESSEES + 1,
+        "a process was killed without a lease"
     );
-    assert_eq!(said.holding.len() as u64, DOOMED_LESSEES + 1, "somebody died without a lease");
 }
 
 fn collect(told: &[Told]) -> Said {
@@ -116,8 +117,8 @@ async fn read_feed(store: &SqliteStore) -> Vec<StoredEvent> {
     }
 }
 
-/// LOG-2, LOG-7: positions grow, versions are contiguous, the feed is all the streams, and whoever
-/// followed it while it grew saw exactly what is there now.
+/// LOG-2, LOG-7: positions grow, versions are contiguous, the feed is all the streams, and the
+/// reader that followed it while it grew saw exactly what is there now.
 async fn check_feed(store: &SqliteStore, said: &Said, feed: &[StoredEvent]) {
     assert!(feed.is_sorted_by(|one, next| one.position < next.position), "positions do not grow");
     let mut by_stream: BTreeMap<&StreamName, Vec<&StoredEvent>> = BTreeMap::new();
@@ -149,7 +150,7 @@ async fn check_feed(store: &SqliteStore, said: &Said, feed: &[StoredEvent]) {
 }
 
 /// COMMIT-1, COMMIT-5: what was acknowledged is there as acknowledged, what was refused is not, and
-/// whatever is there was tried. Gives the commits that happened.
+/// everything that is there was tried. Returns the commits that happened.
 fn check_commits<'a>(said: &'a Said, there: &HashMap<EventId, &StoredEvent>) -> Vec<&'a Commit> {
     let mut happened = Vec::new();
     let mut explained = 0;
@@ -176,7 +177,7 @@ fn check_commits<'a>(said: &'a Said, there: &HashMap<EventId, &StoredEvent>) -> 
         explained += found;
         happened.extend((found > 0).then_some(commit));
     }
-    assert_eq!(explained, there.len(), "there are events that nobody wrote");
+    assert_eq!(explained, there.len(), "there are events that no process wrote");
     happened
 }
 
@@ -218,8 +219,8 @@ async fn check_records(store: &SqliteStore, happened: &[&Commit]) {
     assert_eq!(taken, STOCK, "everything was taken, and no more");
 }
 
-/// LEASE-1, LEASE-2, LEASE-6: no lease was granted before the one before it had ended, and those
-/// that ended by themselves were counted.
+/// LEASE-1, LEASE-2, LEASE-6: no lease was granted before the previous one had ended, and expired
+/// ones were counted.
 fn check_leases(said: &Said) {
     let ended = ends(said);
     let leases: Vec<_> = said.held.iter().collect();
@@ -237,7 +238,7 @@ fn check_leases(said: &Said) {
             before.0,
             later.fence
         );
-        // A fence in between means a holder that was killed before it could say so.
+        // A fence in between means a holder that was killed before it could report.
         if !ended.contains_key(before) && later.fence == earlier.fence.plus(1) {
             assert_eq!(
                 later.expiries,
@@ -253,12 +254,12 @@ fn check_leases(said: &Said) {
         let taken_over = taken_over.is_some_and(|(other, _)| other.0 == name.0);
         assert!(
             ended.contains_key(name) || taken_over,
-            "{who} ended and nobody took over {lease:?}"
+            "{who} ended and no process took over {lease:?}"
         );
     }
 }
 
-/// When leases were settled, as far as anybody lived to say so.
+/// When leases were settled, as far as it was reported.
 fn ends(said: &Said) -> HashMap<(ItemRef, Fence), Timestamp> {
     let settled = |(id, committed): (&CommitId, &Committed)| {
         let leases = said.tries[id].settlements.iter().map(|settlement| settlement.lease.clone());
@@ -293,7 +294,7 @@ async fn check_work(store: &SqliteStore, there: &HashMap<EventId, &StoredEvent>,
             );
             (done, fence) = (piece["to"], piece["fence"]);
             let holder = said.held.get(&(item.item.clone(), Fence::new(fence).unwrap()));
-            assert!(holder.is_some(), "nobody held {} with fence {fence}", item.item);
+            assert!(holder.is_some(), "no process held {} with fence {fence}", item.item);
         }
         assert_eq!(done, written, "work of {} is left", item.item);
     }

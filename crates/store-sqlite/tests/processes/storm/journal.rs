@@ -1,8 +1,8 @@
-//! What the processes said: who, what about, and the thing itself as JSON.
+//! The journal: what the processes reported, each line with its sender, its subject and the JSON.
 //!
-//! A commit is said before it is sent (`try`) and after the answer came (`ack` or `refused`), and a
-//! lease once it was granted (`held`). A try without an answer is one whose process was killed
-//! meanwhile: it may have happened.
+//! A commit is reported before it is sent (`try`) and after the answer (`ack` or `refused`), and a
+//! lease once it was granted (`held`). A try without an answer is one whose process was killed in
+//! the meantime: it may have happened.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) enum What {
     Ack(Commit, Committed),
     Refused(Commit, Conflict),
     Held(Lease),
-    /// It waits, while it holds leases, for what happens to it.
+    /// It waits, while it holds leases, to be killed or stopped.
     Holding,
     Seen(Vec<StoredEvent>),
 }
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-/// All lines, in the order in which they were heard.
+/// All lines, in the order in which they were received.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     told: Mutex<Vec<Told>>,
@@ -79,7 +79,7 @@ impl Journal {
         self.more.notify_all();
     }
 
-    /// Notes everything that a worker says, until its end.
+    /// Records everything that a worker reports, until its end.
     pub(super) fn hear_out(&self, worker: Worker) {
         while let Some(line) = worker.line() {
             self.note(&line);
@@ -87,7 +87,7 @@ impl Journal {
         worker.finish();
     }
 
-    /// Waits until something was said.
+    /// Waits until something was reported.
     pub(super) fn wait_until(&self, said: impl Fn(&[Told]) -> bool) {
         let told = self.told.lock().unwrap();
         let (_told, waited) =
@@ -100,7 +100,7 @@ impl Journal {
     }
 }
 
-/// The worker's side: sends a commit and says so, before and after.
+/// The worker's side: sends a commit and reports it, before and after.
 pub(super) async fn send(who: &str, store: &SqliteStore, commit: &Commit) -> CommitOutcome {
     let text = serde_json::to_string(commit).unwrap();
     say(format!("{who} {TRY} {text}"));

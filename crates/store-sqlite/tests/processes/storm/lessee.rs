@@ -1,4 +1,4 @@
-//! A process that leases items and does their work, or is about to when something happens to it.
+//! A process that leases items and does their work, or is interrupted before.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::{LEASE, done_stream};
 use crate::worker::{Part, order, say};
 use crate::{block_on, open};
 
-/// How long to wait for a signal before looking again, as everybody should.
+/// How long to wait for a signal before polling.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Arguments: file, name, how many leases are granted before something happens to it.
+/// Arguments: file, name, how many leases are granted before it is interrupted.
 pub(crate) fn lessee(part: &Part) {
     let (store, name, mut safe) = (open(part.argument(0)), part.argument(1), part.number(2));
     let queue = QueueName::new("work").unwrap();
@@ -51,8 +51,8 @@ pub(crate) fn lessee(part: &Part) {
     });
 }
 
-/// Waits with its leases in hand. Most are killed meanwhile; one that goes on has lost them and is
-/// refused.
+/// Waits while it holds its leases. Most are killed in the meantime; one that continues has lost
+/// them and is refused.
 async fn be_late(store: &SqliteStore, name: &str, leases: &[Lease]) {
     say(format!("{name} {HOLDING} leases"));
     order();
@@ -64,7 +64,7 @@ async fn be_late(store: &SqliteStore, name: &str, leases: &[Lease]) {
     }
 }
 
-/// Writes down what was done, in the commit that ends the lease.
+/// Records what was done, in the commit that ends the lease.
 async fn settle(store: &SqliteStore, name: &str, lease: &Lease) -> CommitOutcome {
     let done = json!({ "from": lease.at, "to": lease.mark, "fence": lease.fence });
     let commit = Commit::new()

@@ -1,13 +1,13 @@
-//! How far the storm is: a record that the test writes and everybody reads.
+//! The phase of the storm: a record that the test writes and every process reads.
 
 use tidelock_store::{ExpectedRevision, RawJson, RecordKey, StoreExt};
 use tidelock_store_sqlite::SqliteStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// Everybody works.
+    /// Every process works.
     Begun,
-    /// All scripts have been played: writers may end.
+    /// All scripts are done: writers may end.
     EnoughWritten,
     /// Nothing is written any more: lessees end when nothing is left to do.
     Drain,

@@ -9,7 +9,7 @@ use super::phase::Phase;
 use crate::worker::{Part, say};
 use crate::{block_on, open};
 
-/// How long to wait for a signal before looking again, as everybody should.
+/// How long to wait for a signal before polling.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Arguments: file, name.

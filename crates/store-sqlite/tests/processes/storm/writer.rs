@@ -1,4 +1,4 @@
-//! A process that appends to streams of its own and to shared ones, moves records, and wakes items.
+//! A process that appends to its own streams and to shared ones, changes records, and wakes items.
 
 use tidelock_store::{
     Bounds, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery,
@@ -14,7 +14,7 @@ use crate::dice::Dice;
 use crate::worker::Part;
 use crate::{block_on, open};
 
-/// Somebody gets through each time, so nobody needs nearly as many.
+/// One writer succeeds each time, so none needs nearly as many.
 const TRIES: usize = 500;
 
 /// Arguments: file, name, how many commits at least, seed.
@@ -44,7 +44,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Commits once, in as many tries as it takes.
+    /// Commits once, in as many attempts as it takes.
     async fn write(&mut self) {
         let shared = shared_stream(self.dice.below(SHARED));
         let note = RecordKey::new(format!("note-{}", self.dice.below(3))).unwrap();
@@ -53,8 +53,7 @@ impl Writer {
             let commit = self.decide(&shared, &note, takes_stock).await;
             match send(&self.name, &self.store, &commit).await {
                 CommitOutcome::Committed(_) if self.dice.one_in(8) => {
-                    // As if the answer had been lost. What is said of it must be what was said
-                    // before.
+                    // As if the answer had been lost. The second report must equal the first.
                     let _ = send(&self.name, &self.store, &commit).await;
                     return;
                 }
@@ -67,7 +66,7 @@ impl Writer {
         panic!("{} decides by what is there and is refused {TRIES} times", self.name);
     }
 
-    /// A commit that is right for what is there now, and for nothing else.
+    /// A commit that fits the current state, and no other.
     async fn decide(&mut self, shared: &StreamName, note: &RecordKey, takes_stock: bool) -> Commit {
         let heads = HeadQuery::Named(vec![self.own.clone(), shared.clone()]);
         let heads = self.store.heads(heads).await.unwrap().heads;

@@ -214,7 +214,7 @@ impl Acquire for Draw {
             Some(_) => return Ok(self.refused(Met::Over)),
             None => {}
         }
-        let used = conflict.clashes.iter().find_map(|clash| match &clash.reason {
+        let used = conflict.violations.iter().find_map(|clash| match &clash.reason {
             ViolationReason::Bound { key, found, .. } if *key == self.taken => Some(*found),
             _ => None,
         });

@@ -85,8 +85,8 @@ impl RunCtx {
     /// [`at_most_once`](Step::at_most_once) it is not. For effects in the store itself there is
     /// [`transact`](Self::transact), which happens exactly once.
     ///
-    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a [`HandlerError::fatal`];
-    /// then it is recorded and given to the function, which can handle it.
+    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a
+    /// [`HandlerError::fatal`]; then it is recorded and given to the function, which can handle it.
     pub fn step<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Step<'_, T, F>
     where
         F: Fn(StepKey) -> R,

@@ -1,4 +1,4 @@
-//! Tasks that share a thread.
+//! Cooperative yielding: tasks that share a thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use tidelock_store::{Bounds, Commit, RecordWrite, Store};
 use crate::case::{World, cases};
 use crate::sample::{commit, key};
 
-cases! { "contention::manners":
+cases! { "contention::yielding":
     "COMMIT-7" a_task_that_calls_on_and_on_lets_the_others_of_its_thread_go_first,
 }
 
-/// More calls than anybody should be able to make in a row.
+/// More calls than any task should be able to make in a row.
 const ON_AND_ON: usize = 2_000;
 
 async fn a_task_that_calls_on_and_on_lets_the_others_of_its_thread_go_first(world: World) {
@@ -22,7 +22,7 @@ async fn a_task_that_calls_on_and_on_lets_the_others_of_its_thread_go_first(worl
     assert!(calls < ON_AND_ON, "the other task waited for all of {calls} calls");
 }
 
-/// On one thread: how often one task can call before another one gets its turn.
+/// On one thread: how often one task can call before another one runs.
 fn calls_before_another_task_runs(store: &Arc<dyn Store>) -> usize {
     let runtime =
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be started");

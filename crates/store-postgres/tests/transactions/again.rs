@@ -1,5 +1,5 @@
-//! A commit that is made a second time, because nobody heard of the first, does not bring its rows
-//! a second time.
+//! Replay: a commit that is repeated after a lost answer does not write the user's rows a second
+//! time.
 
 use tidelock_store::{
     Bounds, Commit, CommitId, ExpectedVersion, RecordKey, RecordWrite, RetryAdvice, StoreErrorKind,
@@ -17,7 +17,7 @@ trials!(
     a_lost_reply_does_not_double_the_rows,
 );
 
-/// COMMIT-4, with a part that is not the store's.
+/// COMMIT-4, with user SQL.
 async fn the_same_commit_under_its_id_brings_its_rows_once() {
     let shop = Shop::new().await;
     let sum = RecordKey::new("sum").unwrap();
@@ -38,7 +38,7 @@ async fn another_commit_under_that_id_brings_nothing() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// LOG-5, with a part that is not the store's.
+/// LOG-5, with user SQL.
 async fn the_same_events_bring_their_rows_once() {
     let shop = Shop::new().await;
     let sale = Commit::new().append(&stream("sales"), ExpectedVersion::NoStream, [event("tea")]);
@@ -48,8 +48,7 @@ async fn the_same_events_bring_their_rows_once() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// LEASE-9, with a part that is not the store's; also beside parts that can be made any number of
-/// times.
+/// LEASE-9, with user SQL; also beside idempotent parts.
 async fn the_same_settlement_brings_its_rows_once() {
     for beside in [Commit::new(), wake("next")] {
         let shop = Shop::new().await;
@@ -63,8 +62,8 @@ async fn the_same_settlement_brings_its_rows_once() {
     }
 }
 
-/// Schedules 6 and 12: the caller cannot know, asks again with everything, and is told what the
-/// first try did.
+/// Schedules 6 and 12: the outcome is unknown, everything is sent again, and the answer is the
+/// first attempt's.
 async fn a_lost_reply_does_not_double_the_rows() {
     let ground = Ground::shared();
     let proxy = Proxy::to(ground.port()).unwrap();

@@ -1,6 +1,6 @@
-//! Rows of one's own and a commit land together, or not at all.
+//! User SQL in a commit's transaction: both are committed, or neither is.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ async fn a_commit_that_is_refused_leaves_no_row() {
 }
 
 #[tokio::test]
-async fn a_statement_that_is_refused_leaves_nothing_and_spoils_nobody_elses_commit() {
+async fn a_refused_statement_leaves_nothing_and_affects_no_other_commit() {
     let shop = Shop::open();
     let too_much = shop.store.commit_with(sale(ExpectedVersion::Any), vec![sell(1), sell(100)]);
     let (refused, beside) = tokio::join!(too_much, shop.store.commit(sale(ExpectedVersion::Any)));

@@ -1,4 +1,4 @@
-//! What a process remembers of where there was work, and for how long that can hide other work.
+//! Scan hints: what a process remembers, and for how long that can hide other work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, NEVER, Plain, committed, item, queue, soon, wake};
 
-/// A process whose stopwatch stands still, and a table of items.
+/// A process whose monotonic clock stands still, and a table of items.
 struct Site {
     store: PostgresStore,
     plain: Plain,
     stopwatch: ManualClock,
 }
 
-/// So many dead rows are worth remembering for.
+/// Enough dead rows for hints.
 const MANY: usize = 20_000;
 
-/// No memory is good for longer.
+/// No hint is valid for longer.
 const BOUND: Duration = Duration::from_secs(1);
 
 impl Site {
-    /// So many rows of the table are dead, and the server knows.
+    /// This many rows of the table are dead, and the server knows.
     async fn with_dead(rows: usize) -> Self {
         let (ground, stopwatch) =
             (Ground::shared(), ManualClock::at(Timestamp::from_micros(0).unwrap()));
@@ -33,8 +33,8 @@ impl Site {
         let store = ground
             .open_with(|options| {
                 options.clock = Arc::new(clock);
-                // Housekeeping would take a stopwatch that runs ahead for a calendar that was set
-                // back.
+                // Maintenance would take a monotonic clock that runs ahead for a calendar that was
+                // set back.
                 options.sweep_interval = NEVER;
             })
             .await;
@@ -69,8 +69,7 @@ impl Site {
         }
     }
 
-    /// Has been due for so long that it comes before everything else, and nobody could see it until
-    /// now: its commit was slow.
+    /// Due for so long that it comes first, and not visible until now: its commit was slow.
     async fn wake_long_ago(&self, key: &str) {
         committed(&self.store, wake(key)).await;
         let slow = format!("UPDATE tidelock.items SET due = 1, ready = 1 WHERE key = '{key}'");
@@ -82,7 +81,7 @@ fn key(lease: &Lease) -> &str {
     lease.item.key.as_str()
 }
 
-/// LEASE-7, and the most by which memory can bend it: the first look saw nothing before `a`, and
+/// LEASE-7, and the most by which a hint can bend it: the first scan saw nothing before `a`, and
 /// later ones begin there.
 #[tokio::test]
 async fn work_from_before_the_first_that_was_seen_is_found_within_a_second() {
@@ -96,7 +95,7 @@ async fn work_from_before_the_first_that_was_seen_is_found_within_a_second() {
     assert_eq!(site.lease_one().await, "c");
 }
 
-/// The same for a lane and priority that there was nothing in.
+/// The same for an empty lane and priority.
 #[tokio::test]
 async fn work_in_a_new_lane_is_found_within_a_second() {
     let site = Site::with_dead(MANY).await;
@@ -111,8 +110,7 @@ async fn work_in_a_new_lane_is_found_within_a_second() {
     assert_eq!(site.lease_one().await, "urgent");
 }
 
-/// What one look at the whole has found stays in sight for those that begin where there was
-/// something, until it is leased.
+/// What a full scan has found stays visible to hinted scans, until it is leased.
 #[tokio::test]
 async fn work_that_was_found_is_not_overlooked_again() {
     let site = Site::with_dead(MANY).await;
@@ -125,9 +123,9 @@ async fn work_that_was_found_is_not_overlooked_again() {
     }
 }
 
-/// LEASE-3: that there is nothing is never said from memory.
+/// LEASE-3: an empty answer never comes from a hint.
 #[tokio::test]
-async fn whoever_finds_nothing_has_looked_at_the_whole() {
+async fn an_empty_answer_comes_from_a_full_scan() {
     let site = Site::with_dead(MANY).await;
     site.wake_some().await;
     assert_eq!(site.ask(4).await.leases.len(), 4);
@@ -138,9 +136,9 @@ async fn whoever_finds_nothing_has_looked_at_the_whole() {
     assert!(nothing.next_due.unwrap().since(nothing.at) > BOUND, "{nothing:?}");
 }
 
-/// Whoever leased from memory is told to come back by the time the memory is no good any more.
+/// A worker that leased by a hint is told to come back by the time the hint expires.
 #[tokio::test]
-async fn who_leased_from_memory_is_called_back_within_a_second() {
+async fn a_worker_that_leased_by_a_hint_is_called_back_within_a_second() {
     let site = Site::with_dead(MANY).await;
     site.wake_some().await;
     assert_eq!(site.lease_one().await, "a");
@@ -149,7 +147,7 @@ async fn who_leased_from_memory_is_called_back_within_a_second() {
     assert!(rest.next_due.unwrap().since(rest.at) <= BOUND, "{rest:?}");
 }
 
-/// The order is exact where it costs nothing to look at the whole each time.
+/// The order is exact where a full scan costs nothing.
 #[tokio::test]
 async fn nothing_is_remembered_where_little_is_dead() {
     let site = Site::with_dead(100).await;

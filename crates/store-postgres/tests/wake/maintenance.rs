@@ -1,4 +1,4 @@
-//! What a handle asks the server by itself.
+//! What a handle sends to the server by itself.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn busy(ground: &Ground) -> JoinHandle<()> {
     })
 }
 
-/// Writes down every time that somebody writes the clock down.
+/// Records every save of the clock.
 const WATCH: &str = "CREATE TABLE tidelock.saves (nth bigserial, before bigint, after bigint);
     CREATE FUNCTION tidelock.note() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN INSERT INTO tidelock.saves (before, after) VALUES (OLD.clock, NEW.clock); RETURN NULL; END';
@@ -61,7 +61,7 @@ async fn however_many_handles_there_are_the_clock_is_written_down_about_once_in_
 
 /// A thousand of them cost the server a thousand connections, and nothing more.
 #[tokio::test]
-async fn a_handle_that_nobody_uses_asks_nothing() {
+async fn an_unused_handle_sends_nothing() {
     let ground = Ground::shared();
     let (idle, plain) = (open(&ground).await, ground.connect().await);
     let elsewhere = Ground::shared();
@@ -82,7 +82,7 @@ async fn a_handle_that_nobody_uses_asks_nothing() {
 const LAST_QUERY: &str =
     "SELECT max(query_start)::text FROM pg_stat_activity WHERE application_name = '@'";
 
-/// KEEP-2: what becomes due when nothing is committed any more leaves all the same.
+/// KEEP-2: what becomes due when nothing is committed any more is removed all the same.
 #[tokio::test]
 async fn what_is_due_later_is_swept_though_the_handle_is_not_used_any_more() {
     let ground = Ground::shared();
@@ -97,7 +97,7 @@ async fn what_is_due_later_is_swept_though_the_handle_is_not_used_any_more() {
     plain.until("its value is gone", "SELECT count(value) = 0 FROM tidelock.records").await;
 }
 
-/// KEEP-1, KEEP-2: what became due while nothing had the store open leaves though it is only read.
+/// KEEP-1, KEEP-2: what became due while the store was not open is removed even if it is only read.
 #[tokio::test]
 async fn what_is_due_when_a_store_is_opened_is_swept_though_nothing_is_written() {
     let ground = Ground::shared();
@@ -115,14 +115,14 @@ async fn what_is_due_when_a_store_is_opened_is_swept_though_nothing_is_written()
     drop((looking, reading));
 }
 
-/// Whoever holds commits up for long is looked for.
+/// A session that blocks commits for long is reported.
 #[tokio::test]
-async fn whoever_holds_commits_up_is_looked_for_by_those_who_wait() {
+async fn blocked_processes_look_for_the_session_that_blocks_them() {
     const LOOKS: &str = "SELECT count(*) > 0 FROM pg_stat_activity
         WHERE application_name = '@' AND query LIKE '%pg_blocking_pids%'";
     let ground = Ground::shared();
     let (store, plain) = (open(&ground).await, ground.connect().await);
-    let holder = ground.let_nobody_append().await;
+    let holder = ground.block_appends().await;
     let held = tokio::spawn(async move { committed(&store, append("a", "held up")).await });
     plain.until("it was looked for", LOOKS).await;
     holder.run("COMMIT").await;

@@ -1,4 +1,4 @@
-//! A process, or the server, killed between the user's rows and the commit, or in the middle of the
+//! Crashes: a process, or the server, killed between the user's rows and the commit, or during the
 //! commit.
 
 use tidelock_store::{CommitId, RetryAdvice};
@@ -16,7 +16,7 @@ trials!(
     a_server_killed_during_the_commit_has_all_or_nothing,
 );
 
-/// Sells, says so, and commits when it is told to.
+/// Sells, reports it, and commits when it is told to.
 pub(crate) async fn clerk(part: &Part) {
     let store = PostgresStore::open(part.argument(0)).await.unwrap();
     let own = sell(&store, part.argument(1)).await;
@@ -45,10 +45,10 @@ async fn a_process_killed_before_its_commit_leaves_nothing() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// Whether the server still hears what it was asked for depends on the network.
+/// Whether the server still receives the request depends on the network.
 async fn a_process_killed_during_its_commit_leaves_all_or_nothing() {
     let shop = Shop::new().await;
-    let holder = shop.ground.let_nobody_append().await;
+    let holder = shop.ground.block_appends().await;
     let mut clerk = start_clerk(&shop);
     clerk.tell("commit");
     shop.plain.until_blocked(1).await;
@@ -60,7 +60,7 @@ async fn a_process_killed_during_its_commit_leaves_all_or_nothing() {
     assert_eq!(sales, events);
 }
 
-/// COMMIT-6: nothing can have happened, and that is what is said.
+/// COMMIT-6: nothing can have happened, and the error says so.
 async fn a_server_killed_before_the_commit_has_nothing() {
     let server = Server::start().unwrap();
     let mut shop = Shop::on(Ground::on(&server.url())).await;
@@ -75,12 +75,11 @@ async fn a_server_killed_before_the_commit_has_nothing() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// Schedule 10: what became of it is unknown, and the same commit with the same statements settles
-/// it.
+/// Schedule 10: the outcome is unknown, and the same commit with the same statements resolves it.
 async fn a_server_killed_during_the_commit_has_all_or_nothing() {
     let server = Server::start().unwrap();
     let mut shop = Shop::on(Ground::on(&server.url())).await;
-    let _holder = shop.ground.let_nobody_append().await;
+    let _holder = shop.ground.block_appends().await;
     let sale = append("sales", "tea").with_id(CommitId::fresh());
     let (lost, ()) = tokio::join!(shop.sell_and(sale.clone()), async {
         shop.plain.until_blocked(1).await;

@@ -1,8 +1,8 @@
-//! The door: rows of a user's own and a commit to the store land together, or neither does.
+//! User transactions: a user's rows and a commit to the store are committed together, or neither
+//! is.
 //!
-//! [`whole`] is what happens in good order, [`again`] what happens to a commit that is made twice,
-//! [`crashes`] what happens when a process or the server is killed in between, [`leased`] a step
-//! that is done exactly once.
+//! [`whole`] is the normal course, [`again`] a commit that is made twice, [`crashes`] a process or
+//! the server killed in between, [`leased`] a step that is done exactly once.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
@@ -67,7 +67,7 @@ fn trial<F: Future<Output = ()> + 'static>(name: &str, test: fn() -> F) -> Trial
     })
 }
 
-/// A store, and a table of the user's own beside it.
+/// A store, and a user's table beside it.
 struct Shop {
     ground: Ground,
     plain: Plain,
@@ -90,7 +90,7 @@ impl Shop {
         format!("{}?schema={1}&application_name={1}", self.ground.url, self.ground.schema)
     }
 
-    /// Begins, and writes down a sale.
+    /// Begins, and records a sale.
     async fn sell(&self) -> PgTx {
         sell(&self.store, self.ground.schema.as_str()).await
     }

@@ -1,4 +1,4 @@
-//! A step whose effect is a row of the user's, done exactly once, whenever its worker is killed.
+//! Exactly-once steps: a step whose effect is a user's row, whenever its worker is killed.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ trials!(
 /// Long enough to work in, short enough to wait for.
 const LEASE: Duration = Duration::from_millis(300);
 
-/// Leases the step, does it when it is told to, and says what became of it.
+/// Leases the step, does it when it is told to, and reports the outcome.
 pub(crate) async fn worker(part: &Part) {
     let store = PostgresStore::open(part.argument(0)).await.unwrap();
     let (schema, lease) = (part.argument(1), lease_when_free(&store).await);
     let own = sell(&store, schema).await;
     if part.argument(2) == "apart" {
-        // What one must not do: the effect lands by itself, and the ack is to come later.
+        // The mistake: the effect is committed by itself, and the ack would come later.
         let nothing = RecordKey::new("nothing").unwrap();
         let alone = Commit::new().guard_record(&nothing, ExpectedRevision::Absent);
         accepted(own.commit(alone).await.unwrap());
@@ -41,7 +41,7 @@ pub(crate) async fn worker(part: &Part) {
     order();
 }
 
-/// The news of the effect, and the end of the lease.
+/// The event about the effect, and the end of the lease.
 fn done(lease: &Lease) -> Commit {
     append("sales", "tea").settle(lease.ack())
 }
@@ -63,22 +63,22 @@ async fn due(ground: Ground) -> Shop {
     shop
 }
 
-/// A worker that has the lease, and the effect in an open transaction; or, `apart`, in one of its
-/// own.
+/// A worker that has the lease, and the effect in an open transaction; or, `apart`, in a separate
+/// one.
 fn begin(shop: &Shop, how: &str) -> Worker {
     let worker = Worker::start("worker", &[&shop.url(), &shop.ground.schema.as_str(), &how]);
     worker.hear("sold");
     worker
 }
 
-/// Another worker does the step, if it is still to be done; tells whether it was.
+/// Another worker does the step, if it is not done yet; returns whether it was due.
 async fn finish(shop: &Shop) -> bool {
     let found = shop.store.item(&item("step")).await.unwrap().expect("there is a step");
     if found.ready_at().is_none() {
         return false;
     }
     let lease = lease_when_free(&shop.store).await;
-    assert_eq!((lease.attempts, lease.expiries), (2, 1), "that somebody died over it shows");
+    assert_eq!((lease.attempts, lease.expiries), (2, 1), "the first attempt is counted as expired");
     accepted(shop.sell_and(done(&lease)).await.unwrap());
     true
 }
@@ -95,7 +95,7 @@ async fn an_effect_is_there_once_when_its_worker_is_killed_before_the_commit() {
 async fn an_effect_is_there_once_when_its_worker_is_killed_during_the_commit() {
     let shop = due(Ground::shared()).await;
     let mut worker = begin(&shop, "together");
-    let holder = shop.ground.let_nobody_append().await;
+    let holder = shop.ground.block_appends().await;
     worker.tell("commit");
     shop.plain.until_blocked(1).await;
     worker.kill();
@@ -105,7 +105,7 @@ async fn an_effect_is_there_once_when_its_worker_is_killed_during_the_commit() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// Schedule 27: the server has done it, and nobody was told.
+/// Schedule 27: the server has committed, and the answer was lost.
 async fn an_effect_is_there_once_when_its_worker_dies_without_an_answer() {
     let ground = Ground::shared();
     let proxy = Proxy::to(ground.port()).unwrap();
@@ -131,7 +131,7 @@ async fn an_effect_is_there_once_when_its_worker_is_killed_after_the_commit() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// Schedule 27, and what it is good for: in two transactions the effect is there twice.
+/// Schedule 27, control: in two transactions the effect is there twice.
 async fn an_effect_apart_from_its_ack_is_there_twice_and_that_shows() {
     let shop = due(Ground::shared()).await;
     begin(&shop, "apart").kill();

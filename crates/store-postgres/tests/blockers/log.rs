@@ -1,4 +1,4 @@
-//! What is logged in this process, event by event, for those who wait until something is.
+//! Captures the log of this process, for tests that wait for an event.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once};
@@ -9,10 +9,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Hears every warning.
+/// Captures every warning.
 pub(crate) struct Log;
 
-/// What was said and nobody has waited for yet.
+/// Events for which no test has waited yet.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static NEWS: Notify = Notify::const_new();
 
@@ -23,11 +23,11 @@ impl Log {
     pub(crate) fn listen() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            tracing::subscriber::set_global_default(Self).expect("nobody else listens");
+            tracing::subscriber::set_global_default(Self).expect("there is no other subscriber");
         });
     }
 
-    /// Waits for one event that says both, and takes it away.
+    /// Waits for an event with both texts, and removes it.
     pub(crate) async fn until_said(what: &str, of: &str) {
         let said = async {
             loop {
@@ -39,11 +39,11 @@ impl Log {
             }
         };
         let said = tokio::time::timeout(PATIENCE, said).await;
-        said.unwrap_or_else(|_| panic!("waited in vain for {what:?} of {of:?}: {SAID:?}"));
+        said.unwrap_or_else(|_| panic!("timed out waiting for {what:?} of {of:?}: {SAID:?}"));
     }
 
     fn take(is_it: impl Fn(&str) -> bool) -> bool {
-        let mut said = SAID.lock().expect("nobody panics with it");
+        let mut said = SAID.lock().expect("no panic while locked");
         let found = said.iter().position(|said| is_it(said));
         found.map(|at| said.remove(at)).is_some()
     }
@@ -65,7 +65,7 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut text = Text(String::new());
         event.record(&mut text);
-        SAID.lock().expect("nobody panics with it").push(text.0);
+        SAID.lock().expect("no panic while locked").push(text.0);
         NEWS.notify_waiters();
     }
 
@@ -79,7 +79,7 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(self.0, "{field}={value:?} ");
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever holds commits or the feed up is named.
+//! Blocking sessions are reported: those that hold up commits or the feed.
 
 mod log;
 
@@ -41,14 +41,14 @@ fn note(stream: &str) -> Commit {
     )
 }
 
-/// Looks until there is such a thing to see.
+/// Polls until a blocker is reported.
 async fn until_seen<T>(store: &PostgresStore, what: impl Fn(Blockers) -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(seen) = what(store.blockers().await.expect("an answer")) {
             return seen;
         }
-        assert!(Instant::now() < deadline, "nobody is named");
+        assert!(Instant::now() < deadline, "no session is named");
         tokio::task::yield_now().await;
     }
 }
@@ -69,7 +69,7 @@ fn append_and_stay(schema: &str) -> String {
     )
 }
 
-/// Schedule 3: the session is named, and once it ends, everything goes on.
+/// Schedule 3: the session is reported, and once it ends, everything continues.
 #[tokio::test]
 async fn a_transaction_left_open_on_the_log_is_named_until_it_ends() {
     let store = open("held_log").await;
@@ -94,7 +94,8 @@ async fn a_transaction_left_open_on_the_log_is_named_until_it_ends() {
     assert_nothing_held_up(&store).await;
 }
 
-/// Schedule 3: commits go through, the feed stands, its lag is told, and who it waits for.
+/// Schedule 3: commits succeed, the feed stands still, and its lag and the blocking session are
+/// reported.
 #[tokio::test]
 async fn a_transaction_left_open_after_an_append_is_named_until_it_ends() {
     let store = open("held_feed").await;
@@ -118,8 +119,8 @@ async fn a_transaction_left_open_after_an_append_is_named_until_it_ends() {
     assert_eq!(feed(&store).await, 3);
 }
 
-/// Schedule 3: nobody has to ask. What waits for a second is logged by the store itself, with the
-/// session; and as long as it lasts, though nobody commits any more.
+/// Schedule 3: what waits for a second is logged by the store itself, with the session; and as long
+/// as it lasts, even if nothing is committed any more.
 #[tokio::test]
 async fn what_is_held_up_for_long_is_logged_with_the_session() {
     Log::listen();
@@ -142,9 +143,9 @@ async fn what_is_held_up_for_long_is_logged_with_the_session() {
     behind.await.unwrap().unwrap().committed().unwrap();
 }
 
-/// Schedule 3: `idle_in_transaction_session_timeout` ends what nobody ends.
+/// Schedule 3: `idle_in_transaction_session_timeout` ends an abandoned transaction.
 #[tokio::test]
-async fn a_transaction_that_nobody_ends_is_ended_by_the_servers_timeout() {
+async fn an_abandoned_transaction_is_ended_by_the_servers_timeout() {
     let store = open("held_timeout").await;
     let visitor = outsider().await;
     let stay = append_and_stay("held_timeout");
@@ -158,7 +159,7 @@ async fn a_transaction_that_nobody_ends_is_ended_by_the_servers_timeout() {
     assert!(visitor.batch_execute("COMMIT").await.is_err(), "the server has ended it");
 }
 
-/// Schedule 3: an unrelated transaction holds nothing back, whether it has written or not.
+/// Schedule 3: an unrelated transaction holds nothing up, whether it has written or not.
 #[tokio::test]
 async fn an_unrelated_transaction_left_open_holds_nothing_up() {
     let store = open("held_nothing").await;

@@ -1,4 +1,4 @@
-//! A user's rows land with the commit, and not without it.
+//! A user's rows are committed with the commit, and not without it.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::{Shop, trials};
 
 trials!(
     rows_and_events_land_together,
-    nobody_sees_the_rows_before_the_commit,
+    the_rows_are_invisible_before_the_commit,
     a_conflict_undoes_the_rows,
     a_lost_lease_undoes_the_rows,
     a_transaction_that_is_dropped_leaves_nothing,
     a_commit_of_nothing_leaves_nothing,
-    an_error_in_ones_own_sql_leaves_nothing,
+    an_error_in_user_sql_leaves_nothing,
     a_commit_that_only_checks_lets_the_rows_land,
     a_transaction_that_was_ended_by_hand_takes_no_commit,
     what_is_absent_is_held_after_what_is_there_is_locked,
-    ones_own_statements_are_planned_as_anywhere_else,
+    user_statements_are_planned_with_the_defaults,
 );
 
-/// COMMIT-1, with a part that is not the store's.
+/// COMMIT-1, with user SQL.
 async fn rows_and_events_land_together() {
     let shop = Shop::new().await;
     for sold in 1..=3 {
@@ -32,7 +32,7 @@ async fn rows_and_events_land_together() {
     }
 }
 
-async fn nobody_sees_the_rows_before_the_commit() {
+async fn the_rows_are_invisible_before_the_commit() {
     let shop = Shop::new().await;
     let own = shop.sell().await;
     assert_eq!(shop.found().await, (0, 0));
@@ -54,7 +54,7 @@ async fn a_conflict_undoes_the_rows() {
     assert_eq!(shop.found().await, (1, 2), "the connection is as good as before");
 }
 
-/// LEASE-5, with a part that is not the store's.
+/// LEASE-5, with user SQL.
 async fn a_lost_lease_undoes_the_rows() {
     let shop = Shop::new().await;
     committed(&shop.store, wake("a")).await;
@@ -87,8 +87,8 @@ async fn a_commit_of_nothing_leaves_nothing() {
     assert_eq!(shop.found().await, (0, 0));
 }
 
-/// Also for those who do not look at their errors.
-async fn an_error_in_ones_own_sql_leaves_nothing() {
+/// Even if the caller ignores errors.
+async fn an_error_in_user_sql_leaves_nothing() {
     let shop = Shop::new().await;
     let own = shop.sell().await;
     own.execute("INSERT INTO nowhere VALUES (1)", &[]).await.unwrap_err();
@@ -98,7 +98,7 @@ async fn an_error_in_ones_own_sql_leaves_nothing() {
     assert_eq!(shop.found().await, (0, 0));
 }
 
-/// Nothing is written to the store by such a commit; what it lets through is written all the same.
+/// Such a commit writes nothing to the store; the rows are written all the same.
 async fn a_commit_that_only_checks_lets_the_rows_land() {
     let shop = Shop::new().await;
     committed(&shop.store, wake("a")).await;
@@ -116,7 +116,7 @@ async fn a_commit_that_only_checks_lets_the_rows_land() {
     }
 }
 
-/// The commit would be on its own then, and not even whole.
+/// The commit would be separate then, and not even atomic.
 async fn a_transaction_that_was_ended_by_hand_takes_no_commit() {
     let shop = Shop::new().await;
     let own = shop.sell().await;
@@ -133,8 +133,8 @@ async fn a_transaction_that_was_ended_by_hand_takes_no_commit() {
     assert_eq!(shop.plain.one::<i64>("SELECT count(*) FROM tidelock.streams").await, 0);
 }
 
-/// Schedule 66: nobody who takes streams first and records second, as all do, can meet a door that
-/// does it the other way round.
+/// Schedule 66: every writer locks streams first and records second, so a user transaction must not
+/// do it the other way round.
 async fn what_is_absent_is_held_after_what_is_there_is_locked() {
     let shop = Shop::new().await;
     committed(&shop.store, append("sales", "tea")).await;
@@ -154,7 +154,7 @@ async fn what_is_absent_is_held_after_what_is_there_is_locked() {
 
 /// The store's own statements want indexes and nothing else; a join over a user's tables would
 /// suffer from that.
-async fn ones_own_statements_are_planned_as_anywhere_else() {
+async fn user_statements_are_planned_with_the_defaults() {
     let shop = Shop::new().await;
     for _ in 0..2 {
         let own = shop.sell().await;

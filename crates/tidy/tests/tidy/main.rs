@@ -1,0 +1,11 @@
+//! The repository's rules for text: each module is one rule, tried on a text that breaks it and
+//! then on every file.
+
+mod bounds;
+mod comments;
+mod edges;
+mod keys;
+mod markdown;
+mod references;
+mod type_names;
+mod words;

@@ -1,0 +1,71 @@
+//! Public type names: no two public types of the published crates share a name.
+//!
+//! A reader who imports two crates meets one meaning per name. A re-export declares no second type.
+
+use std::collections::BTreeMap;
+
+use tidelock_tidy::{Source, sources};
+
+const CRATES: &[&str] = &[
+    "crates/tidelock/src/",
+    "crates/store/src/",
+    "crates/store-sqlite/src/",
+    "crates/store-postgres/src/",
+    "crates/tower/src/",
+    "crates/http/src/",
+];
+const KINDS: &[&str] = &["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
+
+/// Names that two types share. This list only gets shorter.
+const SHARED: &[&str] = &[
+    // The judgement of a commit in `store::plan`, and an aggregate's decision in
+    // `tidelock::events`.
+    "Decision",
+    // What `store::plan` reads rows through, and the all-rows helper of `store::rows`.
+    "Rows",
+];
+
+#[test]
+fn no_two_public_types_share_a_name() {
+    let sources = sources(".rs");
+    let covered =
+        sources.iter().filter(|source| CRATES.iter().any(|of| source.path.starts_with(of)));
+    let shared = shared(covered);
+    for (name, places) in &shared {
+        let places = places.join("\n  ");
+        assert!(
+            SHARED.contains(&name.as_str()),
+            "{name} is the name of two types; rename one:\n  {places}"
+        );
+    }
+    for name in SHARED {
+        assert!(shared.contains_key(*name), "{name} is shared no more; remove it from the list");
+    }
+}
+
+#[test]
+fn a_shared_name_is_found_and_a_re_export_is_not() {
+    let one = Source::new("crates/store/src/a.rs", "pub struct A;\npub(crate) struct B;\n");
+    let two =
+        Source::new("crates/http/src/a.rs", "pub enum A {}\npub struct B<T>(T);\npub use x::B;\n");
+    assert_eq!(shared([&one, &two]).into_keys().collect::<Vec<_>>(), ["A"]);
+}
+
+fn shared<'a>(sources: impl IntoIterator<Item = &'a Source>) -> BTreeMap<String, Vec<String>> {
+    let mut declared = BTreeMap::<String, Vec<String>>::new();
+    for source in sources {
+        for (number, line) in source.product_lines() {
+            if let Some(name) = declared_type(line) {
+                let place = format!("{}:{number}", source.path);
+                declared.entry(name.to_owned()).or_default().push(place);
+            }
+        }
+    }
+    declared.retain(|_, places| places.len() > 1);
+    declared
+}
+
+fn declared_type(line: &str) -> Option<&str> {
+    let rest = KINDS.iter().find_map(|kind| line.strip_prefix(kind))?;
+    rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
+}
