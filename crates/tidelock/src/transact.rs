@@ -154,7 +154,7 @@ fn refused(error: HandlerError, staged: &Staged) -> Result<Option<HandlerError>,
 }
 
 fn is_unfenced(conflict: &Conflict, staged: &Staged) -> bool {
-    conflict.clashes.iter().any(|violation| match &violation.reason {
+    conflict.violations.iter().any(|violation| match &violation.reason {
         ViolationReason::Record { key, .. } => staged.fenced.contains(key),
         _ => false,
     })
