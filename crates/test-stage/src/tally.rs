@@ -1,4 +1,4 @@
-//! A store that counts what it is asked.
+//! A store that counts its calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tidelock::{Result, StoreOperation};
 
 use crate::{Interceptor, Wrapped};
 
-/// Counts the calls on a store. Clones are handles on the same.
+/// Counts the calls on a store. Clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     calls: Arc<AtomicU64>,
