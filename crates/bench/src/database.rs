@@ -170,9 +170,7 @@ mod tests {
     #[test]
     fn a_url_that_no_bench_can_use_is_refused_and_never_quoted() {
         let refusal = |url| Database::parse(url).unwrap_err().to_string();
-        assert!(
-            refusal("postgres://joe:hush@localhost?schema=shop").contains("its own schemas")
-        );
+        assert!(refusal("postgres://joe:hush@localhost?schema=shop").contains("its own schemas"));
         assert!(refusal("postgres://joe:hush@localhost?cache=shared").contains("`cache`"));
         assert!(!refusal("postgres://joe:hush@localhost:port").contains("hush"));
     }

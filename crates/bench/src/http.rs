@@ -67,8 +67,8 @@ async fn one(
     let server = serve(store).await?;
     let with = clients(server, KEYED, keys, callers).await?;
     let side = Box::new(clients(server, BASELINE, keys, callers).await?);
-    let contest = Comparison::of(with).against(vec![Baseline { name: "without", side }]);
-    let mut measured = measure(contest, time, progress).await?;
+    let comparison = Comparison::of(with).against(vec![Baseline { name: "without", side }]);
+    let mut measured = measure(comparison, time, progress).await?;
     let (_, without) = measured.baseline.pop().expect("there is one other side");
     Ok((measured.ours, without))
 }

@@ -89,27 +89,27 @@ impl Measured {
 
 /// Measures all sides alternately, for this long each.
 pub(crate) async fn measure(
-    mut contest: Comparison,
+    mut comparison: Comparison,
     time: Duration,
     progress: &Progress,
 ) -> Result<Measured, Failure> {
     let slice = time / SLICES;
-    for side in contest.sides() {
+    for side in comparison.sides() {
         side.warm_up(slice / 5).await?;
     }
-    let mut laps: Vec<Slice> = contest.sides().map(|_| Slice::default()).collect();
+    let mut totals: Vec<Slice> = comparison.sides().map(|_| Slice::default()).collect();
     for turn in 1..=SLICES {
         progress.step(&format!("slice {turn} of {SLICES}"));
-        for (side, run_slice) in contest.sides().zip(&mut laps) {
-            run_slice.add(side.run_slice(slice).await?);
+        for (side, total) in comparison.sides().zip(&mut totals) {
+            total.add(side.run_slice(slice).await?);
         }
     }
-    let mut figures = laps.into_iter().map(Slice::figures);
-    let mut next = || figures.next().expect("there is a lap for every side");
+    let mut figures = totals.into_iter().map(Slice::figures);
+    let mut next = || figures.next().expect("there is a total for every side");
     Ok(Measured {
         ours: next(),
-        reference: contest.reference.is_some().then(&mut next),
-        baseline: contest.baselines.iter().map(|baseline| (baseline.name, next())).collect(),
+        reference: comparison.reference.is_some().then(&mut next),
+        baseline: comparison.baselines.iter().map(|baseline| (baseline.name, next())).collect(),
         remarks: Vec::new(),
     })
 }
@@ -132,11 +132,11 @@ mod tests {
     async fn every_side_has_its_own_figures_and_the_best_bare_one_counts() {
         let steady = |ops, millis| Steady(ops, Duration::from_millis(millis));
         let baseline = |name, ops, millis| Baseline { name, side: Box::new(steady(ops, millis)) };
-        let contest = Comparison::of(steady(20, 1))
+        let comparison = Comparison::of(steady(20, 1))
             .compared_with(steady(10, 2))
             .against(vec![baseline("a", 40, 4), baseline("b", 50, 5)]);
         let measured =
-            measure(contest, Duration::from_secs(10), &Progress::new(1, 1)).await.unwrap();
+            measure(comparison, Duration::from_secs(10), &Progress::new(1, 1)).await.unwrap();
         assert_eq!(measured.ours.ops_per_s.round(), 20.0);
         assert_eq!(measured.reference.as_ref().unwrap().p50, Duration::from_millis(2));
         assert_eq!(measured.baseline_ops_per_s().unwrap().round(), 50.0);

@@ -87,8 +87,8 @@ async fn one(
     time: Duration,
     progress: &Progress,
 ) -> Result<(Figures, Figures), Failure> {
-    let contest = Comparison::of(ours).against(vec![Baseline { name, side }]);
-    let mut measured = measure(contest, time, progress).await?;
+    let comparison = Comparison::of(ours).against(vec![Baseline { name, side }]);
+    let mut measured = measure(comparison, time, progress).await?;
     let (_, other) = measured.baseline.pop().expect("there is one other side");
     Ok((measured.ours, other))
 }

@@ -136,10 +136,7 @@ impl fmt::Display for Target {
 fn is_free(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() || found.len() > 0 => Err(Failure::Usage {
-            what: format!(
-                "{} exists already: a bench only writes into a new file",
-                path.display()
-            ),
+            what: format!("{} exists already: a bench only writes into a new file", path.display()),
             hint: "another path, or sqlite: alone for a file in a temporary folder".to_owned(),
         }),
         _ => Ok(()),

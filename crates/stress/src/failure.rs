@@ -18,20 +18,20 @@ pub(crate) enum Failure {
     Store(#[from] StoreError),
     /// A worker, a server or a proxy did not do what it was told.
     #[error("{0}")]
-    Supervisor(String),
+    Setup(String),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 impl From<Bug> for Failure {
     fn from(bug: Bug) -> Self {
-        Self::Supervisor(format!("the supervisor cannot go on: {bug}"))
+        Self::Setup(format!("the supervisor cannot go on: {bug}"))
     }
 }
 
 impl From<tidelock_test_postgres::Failure> for Failure {
     fn from(failure: tidelock_test_postgres::Failure) -> Self {
-        Self::Supervisor(failure.to_string())
+        Self::Setup(failure.to_string())
     }
 }
 

@@ -70,7 +70,7 @@ impl Rounds<'_> {
             supervisor.start(slot)?;
         }
         if !supervisor.workers.wait_until(Workers::is_ready) {
-            return Err(Failure::Supervisor("the workers do not get the store open".to_owned()));
+            return Err(Failure::Setup("the workers do not get the store open".to_owned()));
         }
         let begun = Instant::now();
         while !self.is_over(scenario, &supervisor, begun.elapsed())? {
@@ -116,9 +116,8 @@ impl Rounds<'_> {
         let committed = self.store.commit(commit).await?.committed();
         let appended = committed.ok().and_then(|mut committed| committed.appends.pop());
         let position = appended.and_then(|appended| appended.positions).map(|(_, last)| last);
-        position.ok_or_else(|| {
-            Failure::Supervisor("the start of the round could not be marked".to_owned())
-        })
+        position
+            .ok_or_else(|| Failure::Setup("the start of the round could not be marked".to_owned()))
     }
 
     /// Whether the minimum duration is over and the minimums are reached; or the maximum duration

@@ -92,7 +92,7 @@ impl Target {
     pub(crate) fn behind_proxy(&self) -> Result<(Proxy, String), Failure> {
         let url = self.url();
         let (port, place) = local_port(&url).ok_or_else(|| {
-            Failure::Supervisor("no proxy can be put in front of this store".to_owned())
+            Failure::Setup("no proxy can be put in front of this store".to_owned())
         })?;
         let proxy = Proxy::to(port)?;
         let through =

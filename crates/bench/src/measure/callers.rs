@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_caller_is_counted_and_comes_back_for_the_next_lap() {
+    async fn every_caller_is_counted_and_returns_for_the_next_slice() {
         struct Instantly;
         impl Caller for Instantly {
             async fn call(&mut self) -> Result<u64, Failure> {

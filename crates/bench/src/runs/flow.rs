@@ -67,9 +67,9 @@ pub(super) async fn measure(
     let (ended, before) = (Arc::new(AtomicU64::new(0)), counting_store.calls());
     let starter = |caller| Starter { runs: tidelock.runs(), caller, next: 0, ended: ended.clone() };
     let ours = Callers((0..callers).map(starter).collect());
-    let contest =
+    let comparison =
         Comparison::of(ours).against(vec![baseline(&fixture.store, &shape, callers).await?]);
-    let mut measured = measure::measure(contest, time, progress).await?;
+    let mut measured = measure::measure(comparison, time, progress).await?;
     let calls = counting_store.calls().since(before);
     driven.stop().await?;
     fixture.clear().await?;

@@ -63,9 +63,9 @@ pub(super) async fn measure_quota(bench: &Bench<'_>) -> Result<Measured, Failure
     let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let crowd =
         |name, limit| Callers(vec![Crowd { claims: claims(&fixture), name, limit, round: 0 }]);
-    let contest = Comparison::of(crowd("scarce", QUOTA))
+    let comparison = Comparison::of(crowd("scarce", QUOTA))
         .against(baseline("ample", crowd("ample", CROWD as i64)));
-    finish(bench, fixture, contest).await
+    finish(bench, fixture, comparison).await
 }
 
 fn claims(fixture: &Fixture) -> Claims {
@@ -79,9 +79,9 @@ fn baseline<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline>
 async fn finish(
     bench: &Bench<'_>,
     fixture: Fixture,
-    contest: Comparison,
+    comparison: Comparison,
 ) -> Result<Measured, Failure> {
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }

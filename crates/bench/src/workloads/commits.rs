@@ -20,9 +20,9 @@ pub(super) async fn measure(
 ) -> Result<Measured, Failure> {
     let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let callers = writers(&fixture.store, 0, case.callers, events)?;
-    let contest =
+    let comparison =
         Comparison::of(callers).against(baseline::commits(&fixture, case.baseline, events).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }

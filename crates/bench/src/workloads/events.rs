@@ -43,9 +43,9 @@ fn baseline<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline>
 async fn finish(
     bench: &Bench<'_>,
     fixture: Fixture,
-    contest: Comparison,
+    comparison: Comparison,
 ) -> Result<Measured, Failure> {
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }

@@ -60,10 +60,10 @@ async fn measure_at(fixture: Fixture, bench: &Bench<'_>) -> Result<Measured, Fai
     let few = bench.target.another("few");
     let few =
         Fixture::filled(&few, async |store| fill(store, FEW_IDLE, bench.progress).await).await?;
-    let contest = Comparison::of(worker(&fixture)?)
+    let comparison = Comparison::of(worker(&fixture)?)
         .compared_with(worker(&few)?)
         .against(baseline::leases(&fixture, AT_ONCE, DURATION).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     few.clear().await?;
     Ok(measured)

@@ -23,8 +23,8 @@ pub(super) async fn measure(bench: &Bench<'_>, case: &Case) -> Result<Measured, 
     let many = Team::start(&url, PROCESSES, case.callers / PROCESSES, 0)?;
     let one = Team::start(&url, 1, case.callers, case.callers)?;
     let baseline = baseline::commits(&fixture, case.baseline, 1).await?;
-    let contest = Comparison::of(many).compared_with(one).against(baseline);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let comparison = Comparison::of(many).compared_with(one).against(baseline);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }

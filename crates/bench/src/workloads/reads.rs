@@ -33,8 +33,8 @@ pub(super) async fn measure_load(bench: &Bench<'_>, case: &Case) -> Result<Measu
         })
         .collect();
     let baseline = baseline::loads(&fixture, case.baseline, EVENTS_EACH).await?;
-    let contest = Comparison::of(Callers(readers)).against(baseline);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let comparison = Comparison::of(Callers(readers)).against(baseline);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }
@@ -43,9 +43,9 @@ pub(super) async fn measure_feed(bench: &Bench<'_>) -> Result<Measured, Failure>
     let fixture =
         Fixture::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let reader = Follower { store: fixture.store.clone(), after: Position::START };
-    let contest =
+    let comparison =
         Comparison::of(Callers(vec![reader])).against(baseline::feed(&fixture, PAGE).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }

@@ -25,9 +25,9 @@ pub(super) async fn measure_absent(bench: &Bench<'_>, case: &Case) -> Result<Mea
             value: value.clone(),
         })
         .collect();
-    let contest =
+    let comparison =
         Comparison::of(Callers(setters)).against(baseline::sets(&fixture, case.baseline).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }
@@ -42,9 +42,9 @@ pub(super) async fn measure_taken(bench: &Bench<'_>, case: &Case) -> Result<Meas
     let losers = (0..case.callers)
         .map(|_| Loser { store: fixture.store.clone(), key: key.clone(), value: value.clone() })
         .collect();
-    let contest = Comparison::of(Callers(losers))
+    let comparison = Comparison::of(Callers(losers))
         .against(baseline::refused_sets(&fixture, case.baseline).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }
@@ -59,9 +59,9 @@ pub(super) async fn measure_add(bench: &Bench<'_>, case: &Case) -> Result<Measur
     let adders = (0..case.callers)
         .map(|_| Adder { store: fixture.store.clone(), key: key.clone() })
         .collect();
-    let contest =
+    let comparison =
         Comparison::of(Callers(adders)).against(baseline::adds(&fixture, case.baseline).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     fixture.clear().await?;
     Ok(measured)
 }

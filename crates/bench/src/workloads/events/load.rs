@@ -26,12 +26,12 @@ pub(in crate::workloads) async fn measure(
     let cold = filler.with_cache(0);
     let stream = cold.aggregate::<Account>("1").stream()?.clone();
     let reader = baseline("read", Callers(vec![Reader { store: fixture.store.clone(), stream }]));
-    let contest = if snapshot {
+    let comparison = if snapshot {
         Comparison::of(Callers(vec![Loader(cold.aggregate::<Kept>("1"))]))
     } else {
         Comparison::of(Callers(vec![Loader(cold.aggregate::<Account>("1"))]))
     };
-    finish(bench, fixture, contest.against(reader)).await
+    finish(bench, fixture, comparison.against(reader)).await
 }
 
 /// The last decision writes the snapshot.

@@ -41,8 +41,8 @@ async fn measure<S: ScopeState>(
     let counted = Arc::new(AtomicI64::new(0));
     let counter = || Counter { scope: scope.clone(), field, counted: counted.clone() };
     let ours = Callers((0..case.callers).map(|_| counter()).collect());
-    let contest = Comparison::of(ours).against(vec![distinct(&fixture.store, case.baseline)?]);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let comparison = Comparison::of(ours).against(vec![distinct(&fixture.store, case.baseline)?]);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     let (kept, counted) =
         (total(&scope.get().await.map_err(lost)?), counted.load(Ordering::SeqCst));
     fixture.clear().await?;

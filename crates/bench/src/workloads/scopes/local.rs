@@ -27,9 +27,9 @@ pub(in crate::workloads) async fn measure(
     let lock = Arc::new(Mutex::new(Arc::new(document)));
     let ours = Callers(vec![Mutator { scope }; case.callers]);
     let baseline = Callers(vec![Locker { lock }; case.baseline]);
-    let contest =
+    let comparison =
         Comparison::of(ours).against(vec![Baseline { name: "mutex", side: Box::new(baseline) }]);
-    measure::measure(contest, bench.time, bench.progress).await
+    measure::measure(comparison, bench.time, bench.progress).await
 }
 
 #[derive(Clone)]
