@@ -164,7 +164,7 @@ mod tests {
         fs::write(&path, "foreign data").unwrap();
         let refused = Target::parse(&url).unwrap_err();
         assert_eq!(refused.exit_code(), 2);
-        assert!(refused.to_string().contains("shop.db is there already"), "{refused}");
+        assert!(refused.to_string().contains("shop.db exists already"), "{refused}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn a_file_that_is_there_is_left_alone() {
     std::fs::write(&path, "foreign data").expect("a file");
     let output = bench(&[&format!("sqlite:{}", path.display())]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("shop.db is there already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("shop.db exists already"), "{}", stderr(&output));
     assert_eq!(std::fs::read_to_string(&path).expect("still there"), "foreign data");
 }
 
