@@ -1,11 +1,11 @@
-//! What can be typed, as types.
+//! Command-line arguments.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-/// How fast the stores are, beside the bare limit of the same run.
+/// Measures the stores, beside a baseline in the same run.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock-bench", version)]
 pub(crate) struct Args {
@@ -17,84 +17,84 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Measure a store
     ///
-    /// Per workload: operations per second, the time of one call (p50 and p99), what plain SQL on
-    /// the same rows does in the same run, and the ratio of the two.
+    /// Per workload: operations per second, the time of one call (p50 and p99), the baseline (plain
+    /// SQL on the same rows, in the same run), and the ratio of the two.
     Store(StoreArgs),
     /// Measure decisions and loads on a store
     ///
-    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of
-    /// plain SQL what the store does with the same commits or reads in the same run; for the hot
-    /// aggregate, what as many callers do with one each.
+    /// Per workload: operations per second, the time of one call (p50 and p99), and as the baseline
+    /// the same commits or reads made directly on the store, in the same run; for the hot
+    /// aggregate, as many callers with one aggregate each.
     Events(StoreArgs),
-    /// Claims a second: keys claimed and completed, a key that everybody wants, locks taken and
-    /// given back, and a quota under contention; each beside what the store does
+    /// Measure claims: keys claimed and completed, one contended key, locks taken and released, and
+    /// a quota under contention; each beside a baseline
     Claims(StoreArgs),
     /// Measure mutations of scopes
     ///
-    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of
-    /// plain SQL a bare lock around the same state, or, for the hot durable scope, what as many
-    /// callers commit to keys of their own in the same run.
+    /// Per workload: operations per second, the time of one call (p50 and p99), and as the baseline
+    /// a plain lock around the same state, or, for the hot durable scope, as many callers that
+    /// commit to separate keys, in the same run.
     Scopes(StoreArgs),
     /// Measure reactions
     ///
-    /// Events a second committed by 32 callers, and drained by a reaction with an empty handler,
+    /// Events per second committed by 32 callers, and drained by a reaction with an empty handler,
     /// routing included; and the time from a commit to its handler (p50 and p99).
     Reactions(ReactionsArgs),
     /// Measure the HTTP edge
     ///
-    /// Requests a second to a handler behind the layer for keys, the first time and as replays, by
-    /// one client and by 32; the time of one (p50 and p99); and the same for the same handler
+    /// Requests per second to a handler behind the idempotency layer, first requests and replays,
+    /// by one client and by 32; the time of one (p50 and p99); and as the baseline the same handler
     /// without the layer.
     Http(HttpArgs),
     /// Measure the HTTP API
     ///
-    /// Appends a second over HTTP by many connections, beside the same appends in this process, on
-    /// the same store; with followers that read nothing, beside without; and, with --minutes, what
-    /// a server in a process of its own needs of memory while it works.
+    /// Appends per second over HTTP by many connections, beside the same appends in this process,
+    /// on the same store; with stalled followers, beside without; and, with --minutes, the memory
+    /// of a separate server process under load.
     Serve(ServeArgs),
     /// Measure runs
     ///
-    /// Runs of five trivial steps, beside the commits that they need, made bare, in the same run,
-    /// and the calls that a run takes; the time to resume a run by how many steps it has behind it;
-    /// and what a worker costs while all runs sleep.
+    /// Runs of five trivial steps, beside the commits that they need as the baseline, in the same
+    /// run, and the store calls of a run; the time to resume a run by the number of recorded steps;
+    /// and the cost of a worker while all runs sleep.
     Runs(RunsArgs),
-    /// Do a lot of short-lived work, and see what is left of it
+    /// Do a lot of short-lived work, and check what is left of it
     ///
     /// Runs, keyed requests, queue items, operations and scopes, in ten slices; after each one the
-    /// store's clock is set forward past every retention. Per store: operations a second by slice,
-    /// and the rows and bytes that are left, beside those of an empty store. Fails if more is left
-    /// than an empty store and a little has.
+    /// store's clock is set forward past every retention. Per store: operations per second by
+    /// slice, and the rows and bytes that are left, beside those of an empty store. Fails if more
+    /// is left than in an empty store and a few rows.
     Soak(SoakArgs),
-    /// One process of `store`, which starts it
+    /// One process of `store` (internal)
     #[command(hide = true)]
     TeamMember(MemberArgs),
-    /// The server of `serve --minutes`, which starts it
+    /// The server of `serve --minutes` (internal)
     #[command(hide = true)]
     Server,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// memory:, sqlite: (a new file in a temporary folder), sqlite:PATH (a file that is not there
-    /// yet), postgres: (a server that is started for the run) or `postgres://USER@HOST/DATABASE`
-    /// (schemas named `tidelock_bench…`); what was made is removed afterwards
+    /// memory:, sqlite: (a new file in a temporary folder), sqlite:PATH (a file that does not exist
+    /// yet), postgres: (a private server) or `postgres://USER@HOST/DATABASE` (schemas named
+    /// `tidelock_bench…`); everything created is removed afterwards
     pub(crate) url: String,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
     /// Measure only this workload, such as commit-1, or commit-1@32 for 32 callers; can be repeated
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) only: Vec<Choice>,
-    /// Seconds to measure each workload for, and its bare limit for as long again
+    /// Seconds to measure each workload for, and its baseline for as long again
     #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
     pub(crate) seconds: Duration,
     /// Leases to make before lease-10-churned is measured [default: 2000000, or 0 in a run of less
-    /// than a second each]; it is left out with 0
+    /// than a second each]; 0 skips it
     #[arg(long, value_name = "N")]
     churn: Option<usize>,
 }
 
-/// What a full run does, and one that is too short for its figures to mean anything does not.
+/// A full run does this; a run that is too short for meaningful figures does not.
 const CHURN: usize = 2_000_000;
 const FULL_RUN: Duration = Duration::from_secs(1);
 
@@ -108,10 +108,10 @@ impl StoreArgs {
 pub(crate) struct ReactionsArgs {
     /// As for `store`
     pub(crate) url: String,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Rounds of each drain; the one in the middle is told
+    /// Rounds of each drain; the median is reported
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) rounds: usize,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(crate) struct ReactionsArgs {
 pub(crate) struct HttpArgs {
     /// As for `store`
     pub(crate) url: String,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
     /// Seconds to measure each workload for, and the handler without the layer for as long again
@@ -134,27 +134,27 @@ pub(crate) struct HttpArgs {
 pub(crate) struct ServeArgs {
     /// As for `store`
     pub(crate) url: String,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Connections at once, and callers in this process
+    /// Concurrent connections, and callers in this process
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) connections: usize,
     /// Seconds to measure each side for
     #[arg(long, value_name = "N", default_value = "5", value_parser = seconds)]
     pub(crate) seconds: Duration,
-    /// Minutes to watch memory for, under load
+    /// Minutes to measure memory under load
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) minutes: u32,
 }
 
-/// What is committed and drained.
+/// The size of a drain.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct DrainSize {
     /// Events to commit and to drain
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     pub(crate) events: usize,
-    /// Streams that they are in
+    /// Number of streams
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) targets: usize,
 }
@@ -164,7 +164,7 @@ pub(crate) struct RunsArgs {
     /// As for `store`; several are measured one after the other
     #[arg(required = true, value_name = "STORE")]
     pub(crate) urls: Vec<String>,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
     /// Measure only this; can be repeated
@@ -173,37 +173,37 @@ pub(crate) struct RunsArgs {
     /// Seconds to measure runs for, their commits for as long again, and a worker without work
     #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
     pub(crate) seconds: Duration,
-    /// Steps that are recorded in a run which is resumed
+    /// Recorded steps of a resumed run
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10, 1_000, 10_000])]
     pub(crate) recorded: Vec<usize>,
-    /// Resumes of each run; the one in the middle is told
+    /// Resumes of each run; the median is reported
     #[arg(long, value_name = "N", default_value_t = 9)]
     pub(crate) rounds: usize,
-    /// Runs that sleep
+    /// Number of sleeping runs
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) sleeping: usize,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArgs {
-    /// sqlite: or postgres:, as for `store`; several are soaked one after the other
+    /// sqlite: or postgres:, as for `store`; several are measured one after the other
     #[arg(required = true, value_name = "STORE")]
     pub(crate) urls: Vec<String>,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// How many of each kind
+    /// Operations of each kind
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub(crate) count: usize,
-    /// Callers at once
+    /// Concurrent callers
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub(crate) callers: usize,
-    /// Fail, too, if the last slice is slower than 0.9 of the first
+    /// Also fail if the speed of the last slice is below 0.9 of the first
     #[arg(long)]
     pub(crate) check_speed: bool,
 }
 
-/// What there is to measure about runs.
+/// A measurement of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RunsPart {
     /// Runs of five steps
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_takes_some_time_and_not_for_ever() {
+    fn a_duration_is_within_its_bounds() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for refused in ["0", "-1", "NaN", "inf", "3601", "soon"] {
             assert!(seconds(refused).is_err(), "{refused}");

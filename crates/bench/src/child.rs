@@ -1,6 +1,6 @@
-//! This program once more, as a process of its own: it is told lines, and answers with lines.
+//! A child process of this program, controlled by a line protocol.
 //!
-//! What the lines mean is between whoever starts it and the command that it runs.
+//! The lines are defined by the command that it runs.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -9,19 +9,18 @@ use std::process::{ChildStdout, Command, Stdio};
 use crate::failure::Failure;
 use crate::report::write_line;
 
-/// What a child says first, once it could begin.
+/// The first line of a child, once it is ready.
 const READY: &str = "ready";
 
-/// A child that could begin; killed when it is dropped.
+/// A ready child; killed when it is dropped.
 pub(crate) struct Child {
     process: std::process::Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Child {
-    /// Starts one with these arguments, tells it the first line, and waits until it could begin.
-    /// What nobody else on the machine should read belongs into the line: arguments can be seen by
-    /// all.
+    /// Starts a child with these arguments, sends it the first line, and waits until it is ready.
+    /// Secrets belong into the line: other users can see arguments.
     pub(crate) fn start(args: &[String], first: &str) -> Result<Self, Failure> {
         let mut process = Command::new(env::current_exe()?)
             .args(args)
@@ -37,7 +36,7 @@ impl Child {
         }
     }
 
-    /// What the machine knows it by.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -47,7 +46,7 @@ impl Child {
         Ok(input.write_all(format!("{line}\n").as_bytes())?)
     }
 
-    /// Waits for the next line; an empty one if the child has ended.
+    /// Waits for the next line; empty if the child has ended.
     pub(crate) fn hear(&mut self) -> Result<String, Failure> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -57,18 +56,18 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to kill.
+        // It may have ended by itself; then there is nothing to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Says, in the child, that it could begin.
+/// Reports, in the child, that it is ready.
 pub(crate) fn say_ready() -> io::Result<()> {
     write_line(READY)
 }
 
-/// Waits, in the child, for the next line; none if there will be no more.
+/// Waits, in the child, for the next line; none at the end of input.
 pub(crate) fn be_told() -> io::Result<Option<String>> {
     let mut line = String::new();
     let bytes = io::stdin().read_line(&mut line)?;

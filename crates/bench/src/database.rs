@@ -1,6 +1,6 @@
-//! A database on a PostgreSQL server, in which a bench makes schemas of its own, and removes them.
+//! A database on a PostgreSQL server, in which a bench creates its own schemas, and removes them.
 //!
-//! The bare clients go to the server without TLS: they are for a server on this machine.
+//! The baseline clients connect without TLS: they are for a server on this machine.
 
 use std::fmt;
 use std::fs;
@@ -13,36 +13,36 @@ use tidelock_test_postgres::Server;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, NoTls};
 
-use crate::bare;
+use crate::baseline;
 use crate::failure::Failure;
 
-/// Of a server that is started for the run: no checkpoint should fall into a slice, and all rows
-/// fit.
+/// Settings of a private server: no checkpoint should fall into a slice, and all rows fit into
+/// memory.
 const SETTINGS: &[(&str, &str)] = &[("max_wal_size", "8GB"), ("shared_buffers", "512MB")];
 
-/// How the usual clients are set up. Left to itself, the server plans some of the statements anew
-/// each time: it takes the few rows of the first batches for what is to come.
+/// Planner settings of the clients. By default the server plans some of the statements again each
+/// time, because it takes the few rows of the first batches as typical.
 const PLANNING: &str = "-c plan_cache_mode=force_generic_plan";
 
-/// A server for this run, with room for its rows.
+/// A private server for this run.
 pub(crate) fn start_server() -> Result<Server, Failure> {
     Ok(Server::start_with(SETTINGS)?)
 }
 
-/// Where the schemas are made.
+/// The database of the schemas.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     config: Arc<Config>,
-    /// What the store is told, which may know options that no driver knows; the schema is still
-    /// missing.
+    /// The URL for the store, which may contain options that the driver does not know; without the
+    /// schema.
     url: String,
-    /// Of this run, if none was named.
+    /// The private server, if none was named.
     server: Option<Arc<Server>>,
 }
 
 impl Database {
-    /// `postgres:` alone is a server that is started for the run. What follows a question mark is
-    /// for the store, if it is one of its options, and otherwise for all.
+    /// `postgres:` alone is a private server. The query of the URL is for the store, if it is one
+    /// of its options, and otherwise for all clients.
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
         let rest = url.strip_prefix("postgres:").unwrap_or(url);
         if !rest.is_empty() && !rest.starts_with('?') {
@@ -53,15 +53,15 @@ impl Database {
     }
 
     fn at(url: &str, server: Option<Arc<Server>>) -> Result<Self, Failure> {
-        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let (aging_store, query) = url.split_once('?').unwrap_or((url, ""));
         let (for_store, for_all): (Vec<_>, Vec<_>) =
             query.split('&').partition(|option| is_of_store(option));
         if for_store.iter().any(|option| option.starts_with("schema=")) {
             return Err(unusable(
-                "a bench only writes into schemas of its own, and chooses their names",
+                "a bench only writes into its own schemas, and chooses their names",
             ));
         }
-        let config = format!("{place}?{}", for_all.join("&")).trim_end_matches('?').parse();
+        let config = format!("{aging_store}?{}", for_all.join("&")).trim_end_matches('?').parse();
         let config = config.map_err(|e: tokio_postgres::Error| {
             let cause =
                 std::error::Error::source(&e).map_or(String::new(), |cause| format!(": {cause}"));
@@ -76,24 +76,22 @@ impl Database {
         format!("{}{joint}schema={schema}", self.url)
     }
 
-    /// How clients get in whose tables are in these schemas, the first of them first.
+    /// The configuration of clients with these schemas in their search path, in order.
     pub(crate) fn config(&self, schemas: &[&str]) -> Config {
         let mut config = Config::clone(&self.config);
         config.options(format!("-c search_path={} {PLANNING}", schemas.join(",")));
         config
     }
 
-    /// What there is to know about a run's figures before one sees them.
+    /// A description of the server, printed above the figures.
     pub(crate) async fn describe(&self) -> Result<String, Failure> {
         let client = connect(&self.config).await?;
         let version: String = client.query_one("SHOW server_version", &[]).await?.get(0);
         let origin = if self.server.is_some() { ", started for this run" } else { "" };
         let mut lines = vec![format!("PostgreSQL {version} at {self}{origin}")];
         lines.extend(self.is_here().then(shared_cores));
-        if !bare::has_pgbench() {
-            lines.push(
-                "pgbench is not installed: the bare limit is that of the driver alone".to_owned(),
-            );
+        if !baseline::has_pgbench() {
+            lines.push("pgbench is not installed: the baseline is the driver alone".to_owned());
         }
         Ok(lines.join("\n"))
     }
@@ -107,7 +105,7 @@ impl Database {
     }
 }
 
-/// Where it is; never the password.
+/// The address, never the password.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = match self.config.get_hosts().first() {
@@ -124,18 +122,18 @@ impl fmt::Display for Database {
 /// A connection that ends when its client is dropped.
 pub(crate) async fn connect(config: &Config) -> Result<Client, Failure> {
     let (client, connection) = config.connect(NoTls).await?;
-    // What goes wrong with it, the client is told with its next query.
+    // Its errors are reported by the client's next query.
     tokio::spawn(connection);
     Ok(client)
 }
 
-/// How much machine there was for all.
+/// The cores and the load of the machine.
 fn shared_cores() -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
     format!(
-        "server, callers and bare clients share {cores} cores; load average before the run: {load}"
+        "server, callers and baseline clients share {cores} cores; load average before the run: {load}"
     )
 }
 
@@ -157,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_the_store_are_kept_from_the_driver_and_the_password_from_everybody() {
+    fn options_of_the_store_are_kept_from_the_driver_and_the_password_is_not_shown() {
         let url = "postgres://joe:hush@localhost:7/shop?readers=2&connect_timeout=3";
         let database = Database::parse(url).unwrap();
         assert_eq!(database.to_string(), "localhost:7/shop");
@@ -172,9 +170,7 @@ mod tests {
     #[test]
     fn a_url_that_no_bench_can_use_is_refused_and_never_quoted() {
         let refusal = |url| Database::parse(url).unwrap_err().to_string();
-        assert!(
-            refusal("postgres://joe:hush@localhost?schema=shop").contains("schemas of its own")
-        );
+        assert!(refusal("postgres://joe:hush@localhost?schema=shop").contains("its own schemas"));
         assert!(refusal("postgres://joe:hush@localhost?cache=shared").contains("`cache`"));
         assert!(!refusal("postgres://joe:hush@localhost:port").contains("hush"));
     }

@@ -1,4 +1,4 @@
-//! Why a run stopped: what happened, to which thing, and what to do.
+//! Errors of a run: what happened, to what, and what to do.
 
 use std::error::Error;
 use std::io;
@@ -7,18 +7,18 @@ use tidelock::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// What was asked for makes no sense.
+    /// Invalid usage.
     #[error("{what}")]
     Usage { what: String, hint: String },
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
-    #[error("the bare loop failed: {0}")]
-    Bare(#[from] rusqlite::Error),
+    #[error("the baseline failed: {0}")]
+    BareLoop(#[from] rusqlite::Error),
     #[error("PostgreSQL failed: {0}")]
     Postgres(#[from] tokio_postgres::Error),
     #[error("there is no server to measure on: {0}")]
     Server(#[from] tidelock_test_postgres::Failure),
-    /// The store gave an answer that this workload cannot have: its figures would mean nothing.
+    /// The store gave a wrong answer for this workload: its figures would be meaningless.
     #[error("the store gave a wrong answer: {0}")]
     Answer(String),
     #[error("{0}")]
@@ -34,12 +34,12 @@ impl Failure {
         }
     }
 
-    /// Tells the person at the terminal.
+    /// Prints the error to standard error.
     pub(crate) fn report(&self) {
         if self.is_closed_output() {
             return;
         }
-        // With standard error gone too there is nobody left to tell; the exit code remains.
+        // Without standard error only the exit code remains.
         let _ = self.write(&mut io::stderr().lock());
     }
 
@@ -62,7 +62,7 @@ impl Failure {
     fn hint(&self) -> &str {
         match self {
             Self::Usage { hint, .. } => hint,
-            Self::Store(_) | Self::Bare(_) | Self::Io(_) => {
+            Self::Store(_) | Self::BareLoop(_) | Self::Io(_) => {
                 "a path on a local disk with some gigabytes of room"
             }
             Self::Server(_) => "the URL of a server that is running",
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// The reader of a pipe has seen enough. That is no failure.
+    /// Whether the output was closed by its reader, which is not a failure.
     fn is_closed_output(&self) -> bool {
         matches!(self, Self::Io(e) if e.kind() == io::ErrorKind::BrokenPipe)
     }

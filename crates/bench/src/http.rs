@@ -1,8 +1,8 @@
-//! What the HTTP edge costs: requests to a handler behind the layer, beside the same requests to
+//! The cost of the HTTP edge: requests to a handler behind the layer, beside the same requests to
 //! the same handler without it.
 //!
-//! Client and server share this process and talk over loopback. Both sides take turns, slice by
-//! slice, so that a noisy machine is noisy to both: quote the ratio, and the difference of the
+//! Client and server share this process and talk over loopback. Both sides alternate, slice by
+//! slice, so that noise of the machine affects both: quote the ratio, and the difference of the
 //! medians.
 
 mod client;
@@ -21,18 +21,18 @@ use tokio::task::block_in_place;
 
 use crate::args::HttpArgs;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{Baseline, Callers, Comparison, Figures, SLICES, measure};
 use crate::progress::Progress;
-use crate::site::Fixture;
 use crate::target::Target;
 use client::{Client, Keys};
 
-/// How many ask at once.
+/// Concurrent clients.
 const CALLERS: [usize; 2] = [1, 32];
 
 /// The same handler, with the layer and without.
 const KEYED: &str = "/keyed";
-const BARE: &str = "/bare";
+const BASELINE: &str = "/baseline";
 
 /// Measures everything and prints it.
 pub(crate) async fn measure_all(args: &HttpArgs) -> Result<(), Failure> {
@@ -43,9 +43,10 @@ pub(crate) async fn measure_all(args: &HttpArgs) -> Result<(), Failure> {
         for callers in CALLERS {
             let name = format!("{}@{callers}", keys.name());
             progress.begin(&name);
-            let site = Fixture::filled(&target, async |_| Ok(())).await?;
-            let (with, without) = one(&site.store, keys, callers, args.seconds, &progress).await?;
-            site.clear().await?;
+            let fixture = Fixture::filled(&target, async |_| Ok(())).await?;
+            let (with, without) =
+                one(&fixture.store, keys, callers, args.seconds, &progress).await?;
+            fixture.clear().await?;
             progress.print(|| {
                 println!("{}", line(args.json, &name, &with, &without));
                 Ok(())
@@ -65,17 +66,17 @@ async fn one(
 ) -> Result<(Figures, Figures), Failure> {
     let server = serve(store).await?;
     let with = clients(server, KEYED, keys, callers).await?;
-    let side = Box::new(clients(server, BARE, keys, callers).await?);
-    let contest = Comparison::of(with).against(vec![Baseline { name: "without", side }]);
-    let mut measured = measure(contest, time, progress).await?;
-    let (_, without) = measured.bare.pop().expect("there is one other side");
+    let side = Box::new(clients(server, BASELINE, keys, callers).await?);
+    let comparison = Comparison::of(with).against(vec![Baseline { name: "without", side }]);
+    let mut measured = measure(comparison, time, progress).await?;
+    let (_, without) = measured.baseline.pop().expect("there is one other side");
     Ok((measured.ours, without))
 }
 
 async fn serve(store: &Arc<dyn Store>) -> Result<SocketAddr, Failure> {
     let layer = IdempotencyLayer::new(&Tidelock::over(store.clone())).required();
     let handler = async |order: String| (http::StatusCode::CREATED, order);
-    let app = Router::new().route(KEYED, post(handler).layer(layer)).route(BARE, post(handler));
+    let app = Router::new().route(KEYED, post(handler).layer(layer)).route(BASELINE, post(handler));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move { axum::serve(listener, app).await });

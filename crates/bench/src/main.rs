@@ -1,22 +1,22 @@
-//! How fast the stores are: `cargo run --release -p tidelock-bench -- store <url>`.
+//! Benchmarks of the stores: `cargo run --release -p tidelock-bench -- store <url>`.
 //!
-//! Every figure stands beside the bare limit of the same run: plain SQL that writes or reads the
-//! same rows, with no contract in between. Ours and the bare side take turns, slice by slice, so
-//! that a noisy machine is noisy to both: quote the ratio, never the absolutes.
+//! Every figure stands beside a baseline of the same run: plain SQL that writes or reads the same
+//! rows, without the contract. Tidelock and the baseline alternate, slice by slice, so that noise
+//! of the machine affects both: quote the ratio, never the absolute figures.
 //!
-//! Not here: micro-benchmarks, and other people's systems.
+//! Not here: micro-benchmarks, and other systems.
 
 mod args;
 mod failure;
 
 mod database;
+mod fixture;
 mod rows;
 mod schemas;
-mod site;
 mod target;
 mod workloads;
 
-mod bare;
+mod baseline;
 mod child;
 mod clock;
 mod measure;
@@ -44,8 +44,8 @@ use crate::report::Report;
 use crate::target::Target;
 use crate::workloads::{Bench, Case, Workload};
 
-/// Threads that drive the callers; as many as the machines that the targets are stated for have
-/// cores.
+/// Threads that drive the callers; as many as the cores of the machines for which the targets are
+/// stated.
 const WORKERS: usize = 2;
 
 /// Steps of one workload: filling, then each slice.
@@ -73,7 +73,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Http(args) => http::measure_all(args).await,
             Command::Serve(args) => serve::measure_all(args).await,
-            Command::Server => serve::serve_apart().await,
+            Command::Server => serve::serve_in_process().await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::Runs(args) => runs::measure_all(args).await,
             Command::Soak(args) => soak::measure_all(args).await,

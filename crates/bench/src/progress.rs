@@ -1,4 +1,4 @@
-//! What is going on, on standard error: a bar where a person looks at it, plain lines elsewhere.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub(crate) struct Progress {
-    /// None where nobody looks at a bar.
+    /// None without a terminal.
     bar: Option<ProgressBar>,
     cases: usize,
     /// Of each case.
@@ -21,11 +21,11 @@ impl Progress {
         Self { bar, cases, steps, begun: Cell::new(0), current: String::new() }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(crate) fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            // With nobody to read it, the run goes on.
+            // Without a reader the run continues.
             None => drop(writeln!(io::stderr(), "{line}")),
         }
     }
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// The next step of a case. Too often for lines.
+    /// The next step of a case. Too frequent for lines.
     pub(crate) fn step(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.inc(1);
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// How far the making of a large store is.
+    /// The progress of filling a large store.
     pub(crate) fn filled(&self, done: usize, of: usize, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(format!("{}: {done} of {of} {what}", self.current)),
@@ -70,7 +70,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Also when a workload fails: the message should not stand behind half a bar.
+    /// Also when a workload fails: the message should not follow half a bar.
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,9 +1,8 @@
-//! How fast reactions are, beside the rate at which one process commits the events that they
-//! follow.
+//! Throughput and latency of reactions, beside the rate at which one process commits their events.
 //!
-//! Events are committed by 32 callers, and then drained: routed, leased, handled by a handler that
-//! does nothing, and acked. Both are done in turn, on a store of their own each time, so that a
-//! noisy machine is noisy to both: quote the ratio.
+//! Events are committed by 32 callers, and then drained: routed, leased, handled by an empty
+//! handler, and acked. Both alternate, on a new store each time, so that noise of the machine
+//! affects both: quote the ratio.
 
 mod drain;
 mod latency;
@@ -16,7 +15,7 @@ use tokio::task::block_in_place;
 
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
-use crate::site::Fixture;
+use crate::fixture::Fixture;
 use crate::target::Target;
 use drain::Drained;
 use latency::Latency;
@@ -34,11 +33,11 @@ pub(crate) async fn measure_all(args: &ReactionsArgs) -> Result<(), Failure> {
         }
         say_drained(args, route, rounds);
     }
-    for place in [latency::Place::OneProcess, latency::Place::AnotherHandle] {
+    for via in [latency::Via::OneProcess, latency::Via::AnotherHandle] {
         let latency =
-            on_a_site(&target, async |store| latency::measure(store, &target, args, place).await)
+            on_a_site(&target, async |store| latency::measure(store, &target, args, via).await)
                 .await?;
-        say_latency(args, place, &latency);
+        say_latency(args, via, &latency);
     }
     Ok(())
 }
@@ -47,9 +46,9 @@ async fn on_a_site<T>(
     target: &Target,
     measure: impl AsyncFnOnce(Arc<dyn Store>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let site = Fixture::filled(target, async |_| Ok(())).await?;
-    let measured = measure(site.store.clone()).await?;
-    site.clear().await?;
+    let fixture = Fixture::filled(target, async |_| Ok(())).await?;
+    let measured = measure(fixture.store.clone()).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
@@ -65,7 +64,7 @@ fn heading(args: &ReactionsArgs, target: &Target) -> String {
     }
 }
 
-/// The round in the middle, by the ratio.
+/// Prints the median round, by the ratio.
 fn say_drained(args: &ReactionsArgs, route: drain::Route, mut rounds: Vec<Drained>) {
     rounds.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
     let Some(middle) = rounds.get(rounds.len() / 2) else { return };
@@ -82,8 +81,8 @@ fn say_drained(args: &ReactionsArgs, route: drain::Route, mut rounds: Vec<Draine
     }
 }
 
-fn say_latency(args: &ReactionsArgs, place: latency::Place, latency: &Latency) {
-    let (name, p50, p99) = (place.name(), latency.at(0.5), latency.at(0.99));
+fn say_latency(args: &ReactionsArgs, via: latency::Via, latency: &Latency) {
+    let (name, p50, p99) = (via.name(), latency.at(0.5), latency.at(0.99));
     match args.json {
         true => {
             let (p50, p99) = (p50.as_secs_f64(), p99.as_secs_f64());

@@ -1,4 +1,4 @@
-//! What was measured: a table for people, or a JSON object a line for programs.
+//! The report: a table for people, or one JSON object per line for programs.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -23,20 +23,20 @@ struct Line<'a> {
     ops_per_s: f64,
     p50_ms: f64,
     p99_ms: f64,
-    bare_ops_per_s: Option<f64>,
+    baseline_ops_per_s: Option<f64>,
     ratio: Option<f64>,
-    /// Where there are several, of which the quickest counts.
+    /// If there are several, the fastest counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    bare: Vec<Rival<'a>>,
+    baseline: Vec<BaselineRow<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     checks: Vec<Check>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     remarks: &'a [String],
 }
 
-/// One of several on the bare side.
+/// One of several baselines.
 #[derive(Debug, Serialize)]
-struct Rival<'a> {
+struct BaselineRow<'a> {
     by: &'a str,
     ops_per_s: f64,
     p50_ms: f64,
@@ -57,7 +57,7 @@ impl Report {
         }
         write_line(&format!(
             "{:<18} {:>7} {:>12} {:>10} {:>10} {:>12} {:>6}",
-            "workload", "callers", "ops/s", "p50 ms", "p99 ms", "bare ops/s", "ratio"
+            "workload", "callers", "ops/s", "p50 ms", "p99 ms", "baseline/s", "ratio"
         ))
     }
 
@@ -73,27 +73,28 @@ impl Report {
 
 impl<'a> Line<'a> {
     fn new(case: &Case, measured: &'a Measured) -> Self {
-        let bare = measured.bare_ops_per_s();
-        let rivals = measured.bare.iter().map(|(name, figures)| Rival::new(name, figures));
+        let baseline = measured.baseline_ops_per_s();
+        let baselines =
+            measured.baseline.iter().map(|(name, figures)| BaselineRow::new(name, figures));
         Self {
             workload: case.name,
             callers: case.callers,
             ops_per_s: round(measured.ours.ops_per_s, 1),
             p50_ms: round(millis(measured.ours.p50), 6),
             p99_ms: round(millis(measured.ours.p99), 6),
-            bare_ops_per_s: bare.map(|bare| round(bare, 1)),
-            ratio: bare.map(|bare| round(measured.ours.ops_per_s / bare, 4)),
-            bare: if measured.bare.len() > 1 { rivals.collect() } else { Vec::new() },
-            checks: case.asked.checks(measured),
+            baseline_ops_per_s: baseline.map(|baseline| round(baseline, 1)),
+            ratio: baseline.map(|baseline| round(measured.ours.ops_per_s / baseline, 4)),
+            baseline: if measured.baseline.len() > 1 { baselines.collect() } else { Vec::new() },
+            checks: case.target.checks(measured),
             remarks: &measured.remarks,
         }
     }
 
     fn as_text(&self) -> String {
-        let bare = self.bare_ops_per_s.map_or("-".to_owned(), count);
+        let baseline = self.baseline_ops_per_s.map_or("-".to_owned(), count);
         let ratio = self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         format!(
-            "{:<18} {:>7} {:>12} {:>10.4} {:>10.4} {bare:>12} {ratio:>6}{}",
+            "{:<18} {:>7} {:>12} {:>10.4} {:>10.4} {baseline:>12} {ratio:>6}{}",
             self.workload,
             self.callers,
             count(self.ops_per_s),
@@ -103,17 +104,19 @@ impl<'a> Line<'a> {
         )
     }
 
-    /// What stands behind the columns.
+    /// The notes after the columns.
     fn notes(&self) -> String {
         let checks = self.checks.iter().map(ToString::to_string);
-        let rivals =
-            self.bare.iter().map(|rival| format!("{} {}/s", rival.by, count(rival.ops_per_s)));
-        let notes: Vec<_> = checks.chain(rivals).collect();
+        let baselines = self
+            .baseline
+            .iter()
+            .map(|baseline| format!("{} {}/s", baseline.by, count(baseline.ops_per_s)));
+        let notes: Vec<_> = checks.chain(baselines).collect();
         if notes.is_empty() { String::new() } else { format!("  {}", notes.join(", ")) }
     }
 }
 
-impl<'a> Rival<'a> {
+impl<'a> BaselineRow<'a> {
     fn new(name: &'a str, figures: &Figures) -> Self {
         let (p50_ms, p99_ms) = (round(millis(figures.p50), 6), round(millis(figures.p99), 6));
         Self { by: name, ops_per_s: round(figures.ops_per_s, 1), p50_ms, p99_ms }
@@ -136,7 +139,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// To so many digits behind the point.
+/// Rounds to this many decimal places.
 pub(crate) fn round(number: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (number * scale).round() / scale
@@ -154,15 +157,15 @@ mod tests {
             ops_per_s: 1.5,
             p50_ms: 0.25,
             p99_ms: 0.5,
-            bare_ops_per_s: None,
+            baseline_ops_per_s: None,
             ratio: None,
-            bare: Vec::new(),
+            baseline: Vec::new(),
             checks: Vec::new(),
             remarks: &[],
         };
         assert_eq!(
             serde_json::to_string(&line).unwrap(),
-            r#"{"workload":"feed","callers":1,"ops_per_s":1.5,"p50_ms":0.25,"p99_ms":0.5,"bare_ops_per_s":null,"ratio":null}"#
+            r#"{"workload":"feed","callers":1,"ops_per_s":1.5,"p50_ms":0.25,"p99_ms":0.5,"baseline_ops_per_s":null,"ratio":null}"#
         );
         assert_eq!(
             line.as_text(),

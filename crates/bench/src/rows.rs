@@ -1,4 +1,4 @@
-//! What both sides write and read: the same names, the same bytes.
+//! The rows that both sides write and read: the same names, the same bytes.
 
 /// The type of every event.
 pub(crate) const EVENT_TYPE: &str = "Happened";
@@ -6,9 +6,9 @@ pub(crate) const EVENT_TYPE: &str = "Happened";
 pub(crate) const QUEUE: &str = "work";
 /// The holder of every lease.
 pub(crate) const WORKER: &str = "worker-1";
-/// The record that all callers want.
+/// The record that all callers write.
 pub(crate) const HOT_KEY: &str = "hot";
-/// How far a counter may go: far away, and yet looked at by every addition.
+/// The bound of a counter: never reached, but checked by every addition.
 pub(crate) const BOUND: i64 = i64::MAX / 2;
 
 /// JSON of exactly 200 bytes.

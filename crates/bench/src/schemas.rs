@@ -1,4 +1,4 @@
-//! Schemas that were made for a site, and go away with it.
+//! The schemas of a fixture, removed with it.
 
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
@@ -14,7 +14,7 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// Fails if one of them is there already: it is not ours then.
+    /// Creates them; fails if one of them exists already, because it is foreign.
     pub(crate) async fn make(database: &Database, names: &[&str]) -> Result<Self, Failure> {
         let client = connect(&database.config(names)).await?;
         let mut made = Self { database: database.clone(), names: Vec::new() };
@@ -43,7 +43,7 @@ impl Schemas {
 
 impl Drop for Schemas {
     fn drop(&mut self) {
-        // The failure that led here is told; that it left schemas behind, the next run will tell.
+        // The original failure is reported; the next run reports leftover schemas.
         let _ = block_in_place(|| Handle::current().block_on(self.remove()));
     }
 }

@@ -1,16 +1,15 @@
-//! What the HTTP API makes of a store: appends over HTTP by many connections, beside the same
-//! appends in this process, on the same store.
+//! The throughput of the HTTP API: appends over HTTP by many connections, beside the same appends
+//! in this process, on the same store.
 //!
-//! Clients and server share this process and its threads, and talk over loopback; so the
-//! generator's work counts against us. The sides take turns, slice by slice, so that a noisy
-//! machine is noisy to all of them: quote the ratio. Measured too: whether followers who read
-//! nothing slow those who write, and what a server in a process of its own needs of memory while it
-//! works for minutes.
+//! Clients and server share this process and its threads, and talk over loopback; so the load
+//! generator's work counts against the server. The sides alternate, slice by slice, so that noise
+//! of the machine affects all of them: quote the ratio. Also measured: whether stalled followers
+//! slow writers down, and the memory of a separate server process over minutes.
 
-mod apart;
 mod appender;
 mod client;
 mod memory;
+mod server_process;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,38 +23,38 @@ use tokio::task::block_in_place;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{Baseline, Callers, Comparison, Figures, SLICES, measure};
 use crate::progress::Progress;
-use crate::site::Fixture;
 use crate::target::Target;
 use appender::Appender;
-use client::{Client, Deaf};
+use client::{Client, StalledFollowers};
 
-pub(crate) use apart::serve_apart;
+pub(crate) use server_process::serve_in_process;
 
-/// Followers that read nothing.
-const DEAF: usize = 8;
+/// Number of stalled followers.
+const STALLED: usize = 8;
 
 /// Measures everything and prints it.
 pub(crate) async fn measure_all(args: &ServeArgs) -> Result<(), Failure> {
     let target = block_in_place(|| Target::parse(&args.url))?;
     let mut progress = Progress::new(2, u64::from(SLICES));
     progress.note(&format!("measuring {target}"));
-    let site = Fixture::filled(&target, async |_| Ok(())).await?;
-    let server = serve(&site.store).await?;
+    let fixture = Fixture::filled(&target, async |_| Ok(())).await?;
+    let server = serve(&fixture.store).await?;
 
     progress.begin(&format!("append@{}", args.connections));
-    let (over_http, in_process) = beside_the_store(args, server, &site.store, &progress).await?;
+    let (over_http, in_process) = beside_the_store(args, server, &fixture.store, &progress).await?;
     tell(args, &progress, "append", "in_process", &over_http, &in_process)?;
 
-    progress.begin(&format!("append-with-{DEAF}-deaf-followers@{}", args.connections));
+    progress.begin(&format!("append-with-{STALLED}-deaf-followers@{}", args.connections));
     let (with, without) = beside_the_deaf(args, server, &progress).await?;
     tell(args, &progress, "append-with-deaf-followers", "without", &with, &without)?;
 
     if args.minutes > 0 {
         memory::watch(args, &target.url(), &progress).await?;
     }
-    site.clear().await
+    fixture.clear().await
 }
 
 async fn beside_the_store(
@@ -76,9 +75,9 @@ async fn beside_the_deaf(
     progress: &Progress,
 ) -> Result<(Figures, Figures), Failure> {
     let ours = clients(server, args.connections).await?;
-    let deaf = Deaf::around(ours, server, DEAF);
+    let stalled = StalledFollowers::around(ours, server, STALLED);
     let contest_without = Box::new(clients(server, args.connections).await?);
-    one(deaf, "without", contest_without, args.seconds, progress).await
+    one(stalled, "without", contest_without, args.seconds, progress).await
 }
 
 async fn one(
@@ -88,9 +87,9 @@ async fn one(
     time: Duration,
     progress: &Progress,
 ) -> Result<(Figures, Figures), Failure> {
-    let contest = Comparison::of(ours).against(vec![Baseline { name, side }]);
-    let mut measured = measure(contest, time, progress).await?;
-    let (_, other) = measured.bare.pop().expect("there is one other side");
+    let comparison = Comparison::of(ours).against(vec![Baseline { name, side }]);
+    let mut measured = measure(comparison, time, progress).await?;
+    let (_, other) = measured.baseline.pop().expect("there is one other side");
     Ok((measured.ours, other))
 }
 

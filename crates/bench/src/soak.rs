@@ -1,13 +1,13 @@
-//! Soak: short-lived work of every kind, until all of it is done and past its retention, and what
-//! is left of it then.
+//! Soak test: short-lived work of every kind, until all of it is finished and past its retention,
+//! and what is left of it.
 //!
 //! Ten slices of runs, keyed requests, queue items, operations and scopes. After each slice the
 //! store's clock is set nine days forward, so that the store deletes what the slice left while the
-//! next one runs. Told are the operations of each slice a second, and the rows and bytes that are
-//! left at the end, beside those of an empty store.
+//! next one runs. Reported are the operations per second of each slice, and the rows and bytes left
+//! at the end, beside those of an empty store.
 
+mod aging_store;
 mod load;
-mod place;
 
 use std::time::{Duration, Instant};
 
@@ -19,22 +19,22 @@ use crate::args::SoakArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::target::Target;
+use aging_store::{AgingStore, Size};
 use load::Load;
-use place::{Place, Size};
 
 const SLICES: usize = 10;
 
 /// Longer than everything here is kept, ids of commits (seven days) included.
 const PAST_RETENTION: Duration = Duration::from_secs(9 * 24 * 3600);
 
-/// Rows that a store may keep of what is over: one for each workflow, and what was registered.
+/// Rows that a store may keep of finished work: one for each workflow, and registrations.
 const ROWS_LEFT: u64 = 20;
 /// Bytes that it may keep.
 const BYTES_LEFT: u64 = 1 << 20;
-/// How much slower the last slice may be than the first, of those long enough to tell.
+/// Minimum speed of the last slice relative to the first, for slices long enough to tell.
 const LEAST_RATIO: f64 = 0.9;
 
-/// What came of a soak.
+/// The result of a soak test.
 #[derive(Debug, Serialize)]
 struct Soaked {
     store: String,
@@ -59,29 +59,29 @@ pub(crate) async fn measure_all(args: &SoakArgs) -> Result<(), Failure> {
 }
 
 async fn soak(args: &SoakArgs, target: &Target, progress: &Progress) -> Result<Soaked, Failure> {
-    let place = Place::open(target).await?;
-    let tidelock = Tidelock::over(place.store());
+    let aging_store = AgingStore::open(target).await?;
+    let tidelock = Tidelock::over(aging_store.store());
     let load = Load::start(&tidelock, args.count, args.callers).await?;
-    let empty = place.size().await?;
+    let empty = aging_store.size().await?;
     let (mut ops_per_s, mut fullest) = (Vec::new(), empty);
     for slice in 0..SLICES {
         let begun = Instant::now();
         let operations = load.slice(slice, SLICES).await?;
         #[allow(clippy::cast_precision_loss)] // a few million
         ops_per_s.push(operations as f64 / begun.elapsed().as_secs_f64());
-        fullest = fullest.max(place.rows().await?);
-        place.pass(PAST_RETENTION).await?;
+        fullest = fullest.max(aging_store.rows().await?);
+        aging_store.pass(PAST_RETENTION).await?;
         progress.step(&format!("slice {}", slice + 1));
     }
-    // Runs are removed by a worker, and what they leave then is past its retention only after that.
-    load.until_runs_are_removed(&place).await?;
+    // A worker removes runs, and what that leaves is past its retention only later.
+    load.until_runs_are_removed(&aging_store).await?;
     load.stop().await?;
     for _ in 0..2 {
-        place.pass(PAST_RETENTION).await?;
-        place.sweep().await?;
+        aging_store.pass(PAST_RETENTION).await?;
+        aging_store.sweep().await?;
     }
-    let left = place.size().await?;
-    place.remove().await?;
+    let left = aging_store.size().await?;
+    aging_store.remove().await?;
     let last_over_first = ops_per_s[SLICES - 1] / ops_per_s[0];
     let store = target.to_string();
     Ok(Soaked { store, of_each_kind: args.count, ops_per_s, last_over_first, empty, fullest, left })
@@ -103,8 +103,7 @@ impl Soaked {
         Ok(())
     }
 
-    /// Rows and bytes are always held to their bounds; speed only where a slice is long enough to
-    /// tell.
+    /// Rows and bytes are always checked; speed only where a slice is long enough to tell.
     fn check(&self, args: &SoakArgs) -> Result<(), Failure> {
         if self.left.rows > self.empty.rows + ROWS_LEFT
             || self.left.bytes > self.empty.bytes + BYTES_LEFT

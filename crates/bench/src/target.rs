@@ -1,4 +1,4 @@
-//! Which kind of store is measured, and where.
+//! The store that is measured.
 
 use std::fmt;
 use std::fs;
@@ -13,15 +13,15 @@ use crate::failure::Failure;
 
 const KNOWN: &str = "memory:, sqlite:, sqlite:PATH, postgres: or postgres://USER@HOST/DATABASE";
 
-/// Which kind of store, and where its rows go.
+/// A kind of store, and its location.
 #[derive(Debug)]
 pub(crate) enum Target {
     Memory,
     Sqlite {
         path: PathBuf,
-        /// As they stood in the URL, question mark included.
+        /// The query of the URL, question mark included.
         options: String,
-        /// The folder that was made for the file, if none was named.
+        /// The temporary folder of the file, if none was named.
         _folder: Option<TempDir>,
     },
     Postgres {
@@ -82,15 +82,15 @@ impl Target {
         }
     }
 
-    /// The file of the store, and the one of the bare loop.
+    /// The file of the store, and that of the baseline.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
-            Self::Sqlite { path, .. } => vec![path.clone(), beside(path, "-bare")],
+            Self::Sqlite { path, .. } => vec![path.clone(), beside(path, "-baseline")],
             _ => Vec::new(),
         }
     }
 
-    /// A bench that wrote into a store which somebody uses could not be undone.
+    /// Refuses existing files: a bench must never write into a store in use.
     pub(crate) fn check_free(&self) -> Result<(), Failure> {
         self.files().iter().try_for_each(|file| is_free(file))
     }
@@ -114,8 +114,8 @@ impl Target {
         }
     }
 
-    /// What there is to know about the figures before one sees them; nothing where docs/speed.md
-    /// says it all.
+    /// A description of the store, printed above the figures; none where docs/speed.md has
+    /// everything.
     pub(crate) async fn describe(&self) -> Result<Option<String>, Failure> {
         match self {
             Self::Postgres { database, .. } => database.describe().await.map(Some),
@@ -136,17 +136,14 @@ impl fmt::Display for Target {
 fn is_free(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() || found.len() > 0 => Err(Failure::Usage {
-            what: format!(
-                "{} is there already: a bench only writes into a file of its own",
-                path.display()
-            ),
+            what: format!("{} exists already: a bench only writes into a new file", path.display()),
             hint: "another path, or sqlite: alone for a file in a temporary folder".to_owned(),
         }),
         _ => Ok(()),
     }
 }
 
-/// The path with something more at the end of its name.
+/// The path with a suffix added to its file name.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -164,10 +161,10 @@ mod tests {
         let url = format!("sqlite:{}?readers=2", path.display());
         fs::write(&path, "").unwrap();
         assert_eq!(Target::parse(&url).unwrap().to_string(), url);
-        fs::write(&path, "somebody's data").unwrap();
+        fs::write(&path, "foreign data").unwrap();
         let refused = Target::parse(&url).unwrap_err();
         assert_eq!(refused.exit_code(), 2);
-        assert!(refused.to_string().contains("shop.db is there already"), "{refused}");
+        assert!(refused.to_string().contains("shop.db exists already"), "{refused}");
     }
 
     #[test]

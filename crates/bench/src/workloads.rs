@@ -1,9 +1,7 @@
-//! The workloads, one file per family: how a store is filled, what one call is, and what the bare
-//! loop does instead.
+//! The workloads, one file per family: how a store is filled, what one call is, and its baseline.
 //!
-//! Payloads and values are JSON that was made beforehand: turning a value into JSON is its owner's
-//! work, whatever the store. Ids of events are made in the call, for each event needs one of its
-//! own.
+//! Payloads and values are prepared JSON: encoding is the caller's work, on every store. Ids of
+//! events are made in the call, because each event needs its own.
 
 mod case;
 
@@ -30,19 +28,20 @@ use crate::target::Target;
 pub(crate) use case::{Case, chosen, chosen_claims, chosen_events, chosen_scopes};
 pub(crate) use processes::serve;
 
-/// What is done.
+/// A workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Workload {
     /// One operation: a commit that appends this many events of 200 bytes to the caller's own
     /// stream, expecting the version that its last commit left.
     Commit { events: usize },
-    /// The same with one event, by callers in four processes. The yardstick has all of them in one.
+    /// One event per commit, by callers in four processes. Compared with all of them in one
+    /// process.
     Processes,
     /// One operation: a commit that appends an event, puts a record, settles a lease and wakes its
     /// item again. The leases are taken ten at a time, which is part of the time.
     Mixed,
-    /// One operation: all of a stream of 100 events, read in one page. The streams grew side by
-    /// side, so that a stream's events do not lie together.
+    /// One operation: a stream of 100 events, read in one page. The streams grew concurrently, so
+    /// that a stream's events are not adjacent.
     Load,
     /// One operation: one event of the feed, read in pages of 1,000 from the start to the end and
     /// over again. The times are those of a page.
@@ -51,60 +50,60 @@ pub(crate) enum Workload {
     /// wakes them again, in a queue with this many items more that had work once and have none now.
     /// Waking is part of the operation: it costs no row that the settlement does not write anyway.
     Lease { idle: usize },
-    /// The same after many items were woken, leased and settled. The remarks say what that left
-    /// behind.
+    /// Leasing after many items were woken, leased and settled. The remarks report the growth of
+    /// the tables.
     Churned { idle: usize },
-    /// One operation: a commit that puts a record of 200 bytes which must not be there and is not:
-    /// every one writes.
+    /// One operation: a commit that puts a record of 200 bytes which must not exist and does not:
+    /// each writes.
     SetIfAbsent,
-    /// One operation: a commit that puts a record which must not be there and is: every one is told
-    /// what is there instead, and none writes.
+    /// One operation: a commit that puts a record which must not exist and does: each is refused
+    /// with the existing record, and none writes.
     SetIfAbsentHot,
-    /// One operation: a commit that adds 1 to a counter, the same for all callers, within a bound
-    /// that is far away: every one writes.
+    /// One operation: a commit that adds 1 to one counter, shared by all callers, far from its
+    /// bound: each writes.
     AddHot,
-    /// One operation: a decision about the caller's own aggregate, whose state is remembered, that
-    /// becomes one event of 200 bytes. Beside it, not plain SQL but the store's own commits of such
-    /// events.
+    /// One operation: a decision about the caller's own aggregate, whose state is cached, with one
+    /// event of 200 bytes. The baseline is the store's own commits of such events.
     Decide,
-    /// The same, all callers about one aggregate. Beside it, as many callers about one each.
+    /// All callers decide about one aggregate. The baseline is as many callers with one aggregate
+    /// each.
     DecideHot,
-    /// One operation: the state of a stream of this many events, of which nothing is remembered,
-    /// with a snapshot of it or without. Beside it, reading all of its events.
+    /// One operation: loading a stream of this many events, without a cache, with a snapshot of it
+    /// or without. The baseline is reading all of its events.
     ColdLoad { events: usize, snapshot: bool },
-    /// One operation: a mutation of a scope in memory, the same for all callers. Beside it, a lock
-    /// of the runtime around the same state, which is copied, changed and put in place.
+    /// One operation: a mutation of a scope in memory, shared by all callers. The baseline is a
+    /// lock of the runtime around the same state, which is copied, changed and replaced.
     MutateLocal,
-    /// One operation: one more in a field of a durable scope, the same for all callers. Beside it,
-    /// as many callers commit to keys of their own. That none is lost is checked.
+    /// One operation: an increment of a field of a durable scope, shared by all callers. The
+    /// baseline is as many callers that commit to separate keys. Checks that none is lost.
     IncrementHot,
-    /// The same in a scope that is nothing but a number.
+    /// One operation: an increment of a scope that is a plain integer.
     CountHot,
-    /// One operation: a commit. Each call claims a key of its own and completes it, which is two.
-    /// Beside it, the store's own commits of one event each.
+    /// One operation: a commit. Each call claims its own key and completes it, which is two. The
+    /// baseline is the store's own commits of one event each.
     ClaimComplete,
-    /// One operation: a claim of one key that is done, the same for all callers: every one gets the
-    /// result. Beside it, the same with a key of each caller's own.
+    /// One operation: a claim of one completed key, shared by all callers: each gets the result.
+    /// The baseline is a separate key for each caller.
     ClaimHot,
-    /// One operation: a commit. Each call takes a lock of the caller's own and gives it back, which
-    /// is two. Beside it, the store's own commits of one event each.
+    /// One operation: a commit. Each call takes its own lock and releases it, which is two. The
+    /// baseline is the store's own commits of one event each.
     LockUnlock,
-    /// One operation: a caller of a hundred on a quota of 18, all at once, of whom 18 are granted.
-    /// Beside it, the same hundred on a quota that is enough for all.
+    /// One operation: one of a hundred concurrent callers on a quota of 18, of which 18 are
+    /// granted. The baseline is the same hundred on a quota that is enough for all.
     QuotaRound,
 }
 
-/// What every workload is given.
+/// The context of a workload.
 pub(crate) struct Bench<'a> {
     pub(crate) target: &'a Target,
-    /// How long to measure, and the bare limit for as long again.
+    /// How long to measure, and the baseline for as long again.
     pub(crate) time: Duration,
-    /// How many leases come before a measurement that is to be made after many.
+    /// Number of leases before a churned measurement.
     pub(crate) churn: usize,
     pub(crate) progress: &'a Progress,
 }
 
-/// Fills a store of its own for the case, measures, and clears it away.
+/// Fills a new store for the case, measures, and removes it.
 pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, Failure> {
     match case.workload {
         Workload::Commit { events } => commits::measure(bench, case, events).await,
@@ -132,7 +131,7 @@ pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, 
     }
 }
 
-/// A commit that nothing stands against; if something did, the figures would be of refusals.
+/// Requires a commit without conflict; otherwise the figures would be of refusals.
 fn committed(outcome: CommitOutcome) -> Result<Committed, Failure> {
     outcome
         .committed()

@@ -29,7 +29,7 @@ fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
 }
 
-/// What was asked for, two drains with the commits beside them, and two latencies.
+/// The target, two drains with their commits, and two latencies.
 fn check(lines: &[Value]) {
     let [heading, drains @ .., one, another] = lines else { panic!("too few lines: {lines:?}") };
     assert_eq!((&heading["events"], &heading["targets"]), (&40.into(), &5.into()), "{heading}");

@@ -20,13 +20,13 @@ fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
 }
 
-/// Of one store: its name, runs at two numbers of callers, two resumes, and a worker without work
-/// twice.
+/// The lines of one store: its name, runs at two numbers of callers, two resumes, and an idle
+/// worker twice.
 fn check(lines: &[Value]) {
     let [_, flows @ .., ten, hundred, none, all] = lines else { panic!("too few: {lines:?}") };
     assert_eq!(flows.len(), 2, "{lines:?}");
     for flow in flows {
-        let ratio = number(flow, "runs_per_s") / number(flow, "bare_runs_per_s");
+        let ratio = number(flow, "runs_per_s") / number(flow, "baseline_runs_per_s");
         assert!((number(flow, "ratio") - ratio).abs() < 0.01 * ratio.max(1.0), "{flow}");
         assert!(
             (6.5..8.5).contains(&number(flow, "commits")),

@@ -13,7 +13,7 @@ fn lines(url: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// The bench itself fails if a mutation that was acknowledged is not there.
+/// The bench itself fails if an acknowledged mutation is lost.
 #[test]
 fn mutations_are_measured_beside_a_lock_and_beside_keys_of_ones_own() {
     for url in ["memory:", "sqlite:"] {

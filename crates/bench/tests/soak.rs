@@ -1,4 +1,4 @@
-//! A short soak: what is done and past its retention leaves the store.
+//! A short soak test: finished work past its retention is removed from the store.
 
 use std::process::Command;
 

@@ -18,7 +18,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Of each kind one that takes no time to fill.
+/// One workload of each kind that is quick to fill.
 const QUICK: [&str; 6] = [
     "commit-1@1",
     "commit-10@32",
@@ -45,11 +45,11 @@ fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
 }
 
-/// What is measured, what is bare, and the ratio of the two.
+/// The figure, the baseline, and their ratio.
 fn check_figures(line: &Value) {
-    let (ops, bare) = (number(line, "ops_per_s"), number(line, "bare_ops_per_s"));
-    assert!(ops > 0.0 && bare > 0.0, "{line}");
-    assert!((number(line, "ratio") - ops / bare).abs() < 0.01, "{line}");
+    let (ops, baseline) = (number(line, "ops_per_s"), number(line, "baseline_ops_per_s"));
+    assert!(ops > 0.0 && baseline > 0.0, "{line}");
+    assert!((number(line, "ratio") - ops / baseline).abs() < 0.01, "{line}");
     assert!(number(line, "p50_ms") <= number(line, "p99_ms"), "{line}");
 }
 
@@ -71,7 +71,7 @@ fn every_line_has_what_was_measured_and_the_bare_limit_beside_it() {
 fn a_store_in_memory_has_no_bare_limit() {
     for line in lines("memory:", &QUICK) {
         assert!(number(&line, "ops_per_s") > 0.0, "{line}");
-        assert!(line["bare_ops_per_s"].is_null() && line["ratio"].is_null(), "{line}");
+        assert!(line["baseline_ops_per_s"].is_null() && line["ratio"].is_null(), "{line}");
     }
 }
 
@@ -84,14 +84,12 @@ fn a_named_server_is_measured_and_left_as_it_was_found() {
     }
     assert_eq!(schemas(&server), before);
 
-    server
-        .run_sql("postgres", "CREATE SCHEMA tidelock_bench_bare")
-        .expect("somebody else's schema");
+    server.run_sql("postgres", "CREATE SCHEMA tidelock_bench_baseline").expect("a foreign schema");
     let before = schemas(&server);
     let output = bench(&[&server.url(), "--only", "add-hot"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("\"tidelock_bench_bare\" already exists"),
+        stderr(&output).contains("\"tidelock_bench_baseline\" already exists"),
         "{}",
         stderr(&output)
     );
@@ -109,8 +107,8 @@ fn without_a_named_server_one_is_started_and_processes_are_compared_with_one() {
     let names = |of: &str, field: &str| -> Vec<_> {
         lines[0][of].as_array().expect(of).iter().map(|one| one[field].clone()).collect()
     };
-    assert_eq!(names("bare", "by"), ["driver", "pgbench"]);
-    assert_eq!(names("checks", "what"), ["the speed of one process", "the p99 of bare"]);
+    assert_eq!(names("baseline", "by"), ["driver", "pgbench"]);
+    assert_eq!(names("checks", "what"), ["the speed of one process", "the p99 of the baseline"]);
     assert!(lines[1]["ratio"].is_null(), "no plain statement does it: {}", lines[1]);
 }
 
@@ -118,11 +116,11 @@ fn without_a_named_server_one_is_started_and_processes_are_compared_with_one() {
 fn a_file_that_is_there_is_left_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("shop.db");
-    std::fs::write(&path, "somebody's data").expect("a file");
+    std::fs::write(&path, "foreign data").expect("a file");
     let output = bench(&[&format!("sqlite:{}", path.display())]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("shop.db is there already"), "{}", stderr(&output));
-    assert_eq!(std::fs::read_to_string(&path).expect("still there"), "somebody's data");
+    assert!(stderr(&output).contains("shop.db exists already"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&path).expect("still there"), "foreign data");
 }
 
 #[test]
@@ -134,7 +132,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (["sqlite:?cache=shared", "--only", "add-hot"], "unknown option \"cache\""),
         (
             ["postgres://joe@localhost?schema=shop", "--only", "add-hot"],
-            "only writes into schemas of its own",
+            "only writes into its own schemas",
         ),
     ] {
         let output = bench(&args);

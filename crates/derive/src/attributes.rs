@@ -1,4 +1,4 @@
-//! What is said in `#[event(…)]`.
+//! Parser of the attribute `#[event(…)]`.
 
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
@@ -20,7 +20,7 @@ pub(crate) struct Naming {
 }
 
 impl Container {
-    /// What stands on an enum.
+    /// The attributes of an enum.
     pub(crate) fn of_enum(attributes: &[Attribute]) -> Result<Self> {
         let mut container = Self::default();
         each(attributes, |meta| match container.take(meta)? {
@@ -32,7 +32,7 @@ impl Container {
         Ok(container)
     }
 
-    /// What stands on a struct, which is type and variant in one.
+    /// The attributes of a struct, which is type and variant in one.
     pub(crate) fn of_struct(attributes: &[Attribute]) -> Result<(Self, Naming)> {
         let (mut container, mut naming) = (Self::default(), Naming::default());
         each(attributes, |meta| match container.take(meta)? {
@@ -69,7 +69,7 @@ impl Naming {
         Ok(())
     }
 
-    /// The version, which is 1 where nothing is said.
+    /// The version; 1 by default.
     pub(crate) fn version(&self) -> Result<usize> {
         let Some(literal) = &self.version else { return Ok(1) };
         match literal.base10_parse()? {
@@ -93,7 +93,7 @@ fn each(
     ours.into_iter().try_for_each(|attribute| attribute.parse_nested_meta(|meta| take(&meta)))
 }
 
-/// The value of `key` in a `#[serde(…)]`, if it is there; what else stands there is serde's affair.
+/// The value of `key` in a `#[serde(…)]`, if it is there; everything else is left to serde.
 pub(crate) fn serde_value(attributes: &[Attribute], key: &str) -> Option<Expr> {
     let mut found = None;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {

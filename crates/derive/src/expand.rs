@@ -1,8 +1,8 @@
-//! From the events of a type to the code that stores and reads them.
+//! Code generation: the implementation of `Event` for a type.
 //!
-//! Every variant gets two small structs with its fields: one that borrows them, to be written, and
-//! one that owns them, to be read. So the payload is the fields and nothing else, whatever serde is
-//! told about the enum; what it is told about a field holds.
+//! Every variant gets two small structs with its fields: one that borrows them, for serialization,
+//! and one that owns them, for deserialization. So the payload contains only the fields, whatever
+//! serde attributes the enum has; serde attributes of fields apply.
 
 use std::collections::HashMap;
 
@@ -99,7 +99,7 @@ fn implement(
     })
 }
 
-/// Two events under one stored type could not be told apart.
+/// Refuses two events with the same stored type.
 fn refuse_doubles(variants: &[Variant<'_>]) -> Result<()> {
     let mut taken = HashMap::new();
     for variant in variants {
@@ -113,7 +113,7 @@ fn refuse_doubles(variants: &[Variant<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The structs that are written and read in a variant's place.
+/// The structs that are serialized and deserialized for a variant.
 fn shape(variant: &Variant<'_>) -> TokenStream {
     let (borrowed, owned) =
         (format_ident!("{}Ref", variant.ident), format_ident!("{}Owned", variant.ident));

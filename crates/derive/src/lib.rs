@@ -1,8 +1,8 @@
-//! `#[derive(Event)]`: the stored types of an event, and the way to and from JSON.
+//! `#[derive(Event)]`: the stored types of an event, and its conversion to and from JSON.
 //!
-//! Each variant is stored under a type of its own, with its fields as the payload; nothing of the
-//! enum around it is stored, so variants can be moved between enums. The attributes are described
-//! where users look for them: at the trait `tidelock::Event`.
+//! Each variant is stored under its own type, with its fields as the payload; nothing of the enum
+//! is stored, so variants can be moved between enums. The attributes are documented at the trait
+//! `tidelock::Event`.
 
 mod attributes;
 mod expand;

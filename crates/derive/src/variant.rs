@@ -1,4 +1,4 @@
-//! One event: what it is called, which older stored types it reads, and its fields.
+//! One event: its stored type, the older types that it reads, and its fields.
 
 use quote::ToTokens;
 use syn::{Attribute, Error, Expr, Fields, Ident, LitStr, Path, Result};
@@ -10,13 +10,13 @@ pub(crate) struct Variant<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) fields: &'a Fields,
     pub(crate) naming: Naming,
-    /// How serde is told to spell the fields.
+    /// serde's `rename_all` for the fields.
     pub(crate) rename_all: Option<Expr>,
     name: String,
     version: usize,
 }
 
-/// A stored type, and the upcasters between it and what the variant is now.
+/// A stored type, and the upcasters from it to the current version.
 pub(crate) struct Stored<'a> {
     pub(crate) event_type: String,
     pub(crate) upcasters: &'a [Path],
@@ -45,12 +45,12 @@ impl<'a> Variant<'a> {
         Ok(Self { ident, fields, naming, rename_all, name, version })
     }
 
-    /// The type under which it is stored today.
+    /// The current stored type.
     pub(crate) fn event_type(&self) -> String {
         stored_type(&self.name, self.version)
     }
 
-    /// Every type that it is read from, today's first.
+    /// Every stored type that it reads, the current one first.
     pub(crate) fn stored(&self) -> Vec<Stored<'_>> {
         let upcasters = &self.naming.upcasters;
         let oldest = self.version - upcasters.len();
@@ -107,7 +107,8 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// `VatIDChanged` is `vat_id_changed`: a capital begins a word after a small letter, or before one.
+/// `VatIDChanged` is `vat_id_changed`: an uppercase letter begins a word after a lowercase letter,
+/// or before one.
 fn starts_word(letters: &[char], at: usize) -> bool {
     let small = |at: usize| letters.get(at).is_some_and(|letter| letter.is_lowercase());
     letters[at - 1] != '_' && (!letters[at - 1].is_uppercase() || small(at + 1))

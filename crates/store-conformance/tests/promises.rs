@@ -1,20 +1,20 @@
-//! Traceability: the promises and the tests are the same list.
+//! Traceability check: the promises of docs/guarantees.md and the tests that quote them match.
 //!
-//! Every number of docs/guarantees.md is quoted by a case of the suite, by a test with real
-//! processes or a real disk, or, if it is a pattern's, by a test of that pattern. Every number that
-//! is quoted exists, and every required failure schedule has a test that names it.
+//! Every number is quoted by a case of the suite, by a test with real processes or a real disk, or,
+//! for a pattern's promise, by a test of that pattern. Every quoted number exists, has an anchor,
+//! and every required failure schedule has a test that names it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The required failure schedules: all but those that belong to stores which are not here.
-fn owed() -> impl Iterator<Item = u32> {
+/// The required failure schedules: all but those of stores that do not exist here.
+fn required() -> impl Iterator<Item = u32> {
     (1..=120).filter(|schedule| ![79, 119].contains(schedule))
 }
 
-/// Those of them that belong to the patterns.
-fn owed_by_patterns() -> impl Iterator<Item = u32> {
+/// The required schedules of the patterns.
+fn required_of_patterns() -> impl Iterator<Item = u32> {
     [20, 24]
         .into_iter()
         .chain(27..=33)
@@ -24,7 +24,7 @@ fn owed_by_patterns() -> impl Iterator<Item = u32> {
         .chain(106..=118)
 }
 
-/// The families of promises that are kept by patterns, and so are tested where the patterns are.
+/// The families of promises that the patterns make and their tests check.
 const PATTERNS: &[&str] =
     &["CLAIM", "CLOSE", "CMD", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE"];
 
@@ -32,11 +32,19 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The promises of docs/guarantees.md: what stands there in bold with a dash and a number.
+fn page() -> String {
+    fs::read_to_string(workspace().join("docs/guarantees.md")).expect("the page is readable")
+}
+
+/// The numbers of docs/guarantees.md: bold words of the form `FAMILY-1`.
 fn promised() -> BTreeSet<String> {
-    let page =
-        fs::read_to_string(workspace().join("docs/guarantees.md")).expect("the page is there");
-    page.split("**").skip(1).step_by(2).filter(|bold| is_promise(bold)).map(str::to_owned).collect()
+    page()
+        .split("**")
+        .skip(1)
+        .step_by(2)
+        .filter(|bold| is_promise(bold))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn is_promise(word: &str) -> bool {
@@ -47,7 +55,7 @@ fn is_promise(word: &str) -> bool {
     })
 }
 
-/// All Rust text below the crates.
+/// Collects the text of every Rust file below a folder.
 fn sources(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).expect("the crates can be read") {
         let path = entry.expect("the crates can be read").path();
@@ -59,12 +67,12 @@ fn sources(folder: &Path, text: &mut String) {
     }
 }
 
-/// Every line of documentation below the crates.
+/// Every doc comment line below the crates.
 fn doc_lines() -> Vec<String> {
     doc_lines_below("crates")
 }
 
-/// Every line of documentation of the patterns' tests.
+/// Every doc comment line of the patterns' tests.
 fn pattern_lines() -> Vec<String> {
     let mut lines = doc_lines_below("crates/tidelock/tests");
     lines.extend(doc_lines_below("crates/tower/tests"));
@@ -96,14 +104,14 @@ fn is_of_a_pattern(promise: &str) -> bool {
     promise.split_once('-').is_some_and(|(family, _)| PATTERNS.contains(&family))
 }
 
-/// The schedules that are named: the numbers listed after the word, and no number later in the
-/// line.
+/// The schedules that the lines name: the numbers listed directly after the word, and no number
+/// later in the line.
 fn schedules(lines: &[String]) -> BTreeSet<u32> {
-    lines.iter().flat_map(|line| line.split("chedule").skip(1)).flat_map(counted_up).collect()
+    lines.iter().flat_map(|line| line.split("chedule").skip(1)).flat_map(listed_numbers).collect()
 }
 
-/// The numbers of ` 7`, `s 1, 2 and 4` and `s 71 to 73`, up to anything else.
-fn counted_up(rest: &str) -> Vec<u32> {
+/// Parses the numbers of ` 7`, `s 1, 2 and 4` and `s 71 to 73`, up to the first other word.
+fn listed_numbers(rest: &str) -> Vec<u32> {
     let rest = rest.strip_prefix('s').unwrap_or(rest);
     let mut numbers: Vec<u32> = Vec::new();
     let mut is_range = false;
@@ -130,7 +138,7 @@ fn counted_up(rest: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_number_is_a_schedule_only_if_it_is_named_as_one() {
+fn only_numbers_listed_after_the_word_are_schedules() {
     for (line, expected) in [
         ("/// Schedule 7.", &[7][..]),
         ("/// CLAIM-42. Schedule 58.", &[58]),
@@ -149,7 +157,7 @@ fn a_number_is_a_schedule_only_if_it_is_named_as_one() {
 }
 
 #[test]
-fn every_promise_of_a_pattern_is_quoted_by_one_of_its_tests_and_the_other_way_round() {
+fn promises_of_the_patterns_and_quotes_in_their_tests_match() {
     let lines = pattern_lines();
     let words = words(&lines);
     let quoted: BTreeSet<String> = words
@@ -159,11 +167,12 @@ fn every_promise_of_a_pattern_is_quoted_by_one_of_its_tests_and_the_other_way_ro
         .collect();
     let promised: BTreeSet<String> =
         promised().into_iter().filter(|p| is_of_a_pattern(p)).collect();
-    assert!(!promised.is_empty(), "the patterns promise something");
+    assert!(!promised.is_empty(), "the page has promises of the patterns");
     assert_eq!(quoted, promised);
     let named = schedules(&lines);
-    let missing: Vec<_> = owed_by_patterns().filter(|schedule| !named.contains(schedule)).collect();
-    assert_eq!(missing, Vec::<u32>::new(), "owed and not tested");
+    let missing: Vec<_> =
+        required_of_patterns().filter(|schedule| !named.contains(schedule)).collect();
+    assert_eq!(missing, Vec::<u32>::new(), "required and not tested");
 }
 
 #[test]
@@ -185,8 +194,65 @@ fn every_promise_that_a_case_quotes_exists() {
 }
 
 #[test]
-fn every_schedule_that_is_owed_has_a_test_that_names_it() {
+fn every_required_schedule_has_a_test_that_names_it() {
     let named = schedules(&doc_lines());
-    let missing: Vec<_> = owed().filter(|schedule| !named.contains(schedule)).collect();
-    assert_eq!(missing, Vec::<u32>::new(), "owed and not tested");
+    let missing: Vec<_> = required().filter(|schedule| !named.contains(schedule)).collect();
+    assert_eq!(missing, Vec::<u32>::new(), "required and not tested");
+}
+
+/// The anchors of a page: the ids of its `<a id="..">` elements.
+fn anchors(page: &str) -> Vec<&str> {
+    page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// The targets of links to numbers in a text: `evt-3` of `](#evt-3)` or `](guarantees.md#evt-3)`.
+fn linked_numbers(text: &str) -> Vec<&str> {
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let fragments = links.filter_map(|link| {
+        let (file, fragment) = link.split_once('#')?;
+        (file.is_empty() || file.ends_with("guarantees.md")).then_some(fragment)
+    });
+    fragments.filter(|fragment| is_promise(&fragment.to_uppercase())).collect()
+}
+
+/// Collects the text of every Markdown file below a folder.
+fn pages(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).expect("the folder is readable") {
+        let path = entry.expect("the folder is readable").path();
+        if path.is_dir() {
+            pages(&path, text);
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            text.push_str(&fs::read_to_string(&path).expect("pages are text"));
+        }
+    }
+}
+
+#[test]
+fn every_promise_has_one_anchor_in_front_of_its_number() {
+    let page = page();
+    let promised = promised();
+    let missing: Vec<_> = promised
+        .iter()
+        .filter(|promise| {
+            let anchor = promise.to_lowercase();
+            !page.contains(&format!("\n- <a id=\"{anchor}\"></a>**{promise}** "))
+        })
+        .collect();
+    assert_eq!(missing, Vec::<&String>::new(), "promises without an anchor");
+    assert_eq!(anchors(&page).len(), promised.len(), "an anchor is there twice, or has no promise");
+}
+
+#[test]
+fn every_link_to_a_promise_has_an_anchor() {
+    let mut text = String::new();
+    pages(&workspace().join("docs"), &mut text);
+    for root in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        text.push_str(&fs::read_to_string(workspace().join(root)).expect("pages are text"));
+    }
+    let page = page();
+    let anchors = anchors(&page);
+    let linked = linked_numbers(&text);
+    assert!(!linked.is_empty(), "the summary links to promises");
+    let dead: Vec<_> = linked.into_iter().filter(|link| !anchors.contains(link)).collect();
+    assert_eq!(dead, Vec::<&str>::new(), "links without an anchor");
 }

@@ -1,5 +1,4 @@
-//! The aggregates whose books the workers of a round close: accounts, in which every booking has an
-//! id.
+//! The aggregates whose books the workers close: accounts, in which every booking has an id.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,13 +18,12 @@ use crate::space::Space;
 const FIRST: &str = "0-0";
 /// How many events a window keeps.
 const KEPT: u64 = 5;
-/// How long the books stay with a closer that was killed: so short that others take them over while
-/// a round goes on.
+/// The lease of a closing: short, so that other closers take over from a killed one during a round.
 const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Account {
-    /// How many bookings there are.
+    /// Number of bookings.
     pub(crate) bookings: u64,
 }
 
@@ -47,7 +45,7 @@ impl Aggregate for Account {
     }
 }
 
-/// What becomes of the books.
+/// How the books are closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
@@ -60,14 +58,14 @@ impl Way {
     pub(crate) const ALL: [Self; 3] = [Self::Close, Self::Restart, Self::KeepLast];
 }
 
-/// An event that went to the archive: its version, and the booking's id.
+/// An archived event: its version, and the booking's id.
 pub(crate) type Kept = (u64, String);
 
 pub(crate) fn account(caller: &Caller, space: &Space, name: &str) -> AggregateRef<Account> {
     Tidelock::over(caller.store.clone()).aggregate::<Account>(space.account(name))
 }
 
-/// What an event is about.
+/// The version and booking id of an event.
 pub(crate) fn kept(event: &StoredEvent) -> Kept {
     let id = event
         .payload
@@ -81,7 +79,7 @@ struct Booking {
     id: String,
 }
 
-/// Books something.
+/// Makes a booking.
 pub(crate) async fn book(
     account: &AggregateRef<Account>,
     id: &str,
@@ -89,7 +87,7 @@ pub(crate) async fn book(
     account.execute(|_| Ok(AccountEvent::Booked { id: id.to_owned() })).await.map(drop)
 }
 
-/// Closes the books in this way, with the journal for an archive.
+/// Closes the books in this way, with the journal as the archive.
 pub(crate) async fn close(
     caller: &Caller,
     space: &Space,
@@ -114,7 +112,7 @@ pub(crate) async fn close(
     closed.map(|_| caller.note(&Entry::Closed { account: name.to_owned(), way }))
 }
 
-/// The names of all accounts that there are.
+/// The names of all accounts.
 pub(crate) async fn all(caller: &Caller, space: &Space) -> Result<Vec<String>, Bug> {
     let first = account(caller, space, FIRST);
     let stream = first.stream().map_err(|e| Bug(e.to_string()))?.as_str();
@@ -132,19 +130,18 @@ pub(crate) async fn all(caller: &Caller, space: &Space) -> Result<Vec<String>, B
     }
 }
 
-/// How an account stands in the end.
+/// The final state of an account.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
-    /// The events that are still in its stream.
+    /// The events that remain in its stream.
     pub(crate) left: Vec<Kept>,
-    /// How many bookings its state counts; nothing if it was closed for good.
+    /// The number of bookings in its state; none if it was closed for good.
     pub(crate) bookings: Option<u64>,
-    /// Whether a closing of its books is not done.
+    /// Whether a closing of its books is unfinished.
     pub(crate) open: bool,
 }
 
-/// Reads the store, once the last closer has ended, and asks whether there is anything left to
-/// close.
+/// Reads the store after the last closer has ended, and checks for unfinished closings.
 pub(crate) async fn read(
     caller: &Caller,
     space: &Space,
@@ -174,7 +171,7 @@ pub(crate) async fn read(
     Ok(accounts)
 }
 
-/// One account in four is given up in the end.
+/// Whether an account is closed for good at the end: one in four is.
 pub(crate) fn is_closed_for_good(name: &str) -> bool {
     name.ends_with("-0")
 }

@@ -1,7 +1,7 @@
-//! The store held against everything that was said, across all processes.
+//! Compares the store with the journals of all processes.
 //!
-//! The audit is a function of the evidence and of nothing else, so that its tests can doctor the
-//! evidence and see each kind of thing found. Every file here is one question.
+//! The audit is a pure function of the evidence, so that its tests can corrupt the evidence and
+//! check that each kind of finding is reported. Every file here checks one question.
 
 mod claims;
 mod closing;
@@ -16,7 +16,7 @@ mod totals;
 mod work;
 
 #[cfg(test)]
-mod doctored;
+mod corrupted;
 
 use std::collections::HashMap;
 
@@ -26,15 +26,15 @@ use crate::evidence::Evidence;
 use crate::finding::Finding;
 use crate::ledger::Ledger;
 
-/// What the questions are asked of.
+/// The input of the checks.
 struct Inquiry<'a> {
     evidence: &'a Evidence,
     ledger: &'a Ledger<'a>,
-    /// The events that are there, by id.
+    /// The events in the store, by id.
     there: HashMap<EventId, &'a StoredEvent>,
 }
 
-/// Everything that must not be.
+/// Returns every violation.
 pub(crate) fn audit(evidence: &Evidence, ledger: &Ledger<'_>) -> Vec<Finding> {
     let there = evidence.feed.iter().map(|event| (event.id, event)).collect();
     let inquiry = Inquiry { evidence, ledger, there };

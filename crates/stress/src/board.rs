@@ -1,5 +1,5 @@
-//! The scopes that the workers of a round change: a few boards, on which every change leaves a
-//! trace under its id.
+//! The scopes that the workers change: a few boards, on which every change leaves a trace under its
+//! id.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::journal::Entry;
 use crate::space::Space;
 use crate::trouble::Trouble;
 
-/// How many boards there are at a time. Few, so that all of them are hot.
+/// Number of boards at a time. Few, so that all of them are hot.
 pub(crate) const HOT: u64 = 3;
-/// How long a change may take, with its wait for others.
+/// The budget of a change, its wait included.
 pub(crate) const BUDGET: Duration = Duration::from_secs(1);
 
 /// A scope's state.
@@ -27,7 +27,7 @@ pub(crate) struct Board {
     pub(crate) swapped: Vec<String>,
 }
 
-/// What is done to a board.
+/// A kind of change of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {

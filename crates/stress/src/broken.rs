@@ -1,7 +1,7 @@
-//! A store that breaks one promise, now and then, so that the tests can see the audit notice.
+//! A store that breaks one promise, now and then, as a positive control of the audit.
 //!
-//! A worker gets one only when it is told to, by an option that no help text shows. An audit that
-//! has never found anything proves nothing.
+//! A worker uses one only if a hidden option says so. An audit that has never found anything proves
+//! nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use tidelock::{
     FeedPage, FeedQuery, LeaseRequest, Leased, Store, StoreExt, StoreLayer, Version, async_trait,
 };
 
-/// What it does wrong.
+/// The promise that it breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Flaw {
@@ -26,16 +26,16 @@ pub(crate) enum Flaw {
     Shares,
     /// Leaves an event out of a page of the feed.
     Skips,
-    /// Takes every lease that is settled for the one that stands.
+    /// Accepts every settled lease as valid.
     Overlooks,
-    /// Compares no revision and looks at no guard.
+    /// Checks no revision and no guard.
     Blind,
-    /// Nothing; but handlers of reactions write past the commit of their ack, and steps of runs
-    /// past that of their record.
+    /// The store is correct, but handlers of reactions write outside the commit of their ack, and
+    /// steps of runs outside that of their record.
     Strays,
 }
 
-/// How often it does: seldom enough that everything else goes on.
+/// One in so many calls fails: seldom enough that everything else continues.
 const ONCE_IN: u64 = 10;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Broken {
     store: Arc<dyn Store>,
     flaw: Flaw,
     calls: AtomicU64,
-    /// What was granted last.
+    /// The last grant.
     granted: Mutex<Option<Leased>>,
 }
 
@@ -52,12 +52,12 @@ impl Broken {
         Self { store, flaw, calls: AtomicU64::new(0), granted: Mutex::default() }
     }
 
-    /// Whether this call, one of those that the flaw is about, goes wrong.
+    /// Whether this call, one of those that the flaw affects, fails.
     fn fails_at(&self, flaw: Flaw) -> bool {
         self.flaw == flaw && self.calls.fetch_add(1, Ordering::Relaxed) % ONCE_IN == ONCE_IN - 1
     }
 
-    /// What would have been answered.
+    /// The answer that a correct store would give.
     async fn pretend(&self, commit: &Commit) -> Result<CommitOutcome> {
         let append =
             |stream| Appended { stream, version: Version::FIRST, positions: None, replayed: false };
@@ -68,7 +68,7 @@ impl Broken {
         }))
     }
 
-    /// The same commit by whoever holds the items now.
+    /// The commit with the fences of the current holders.
     async fn usurp(&self, mut commit: Commit) -> Result<Commit> {
         for settlement in &mut commit.settlements {
             let item = self.store.item(&settlement.lease.item).await?;
@@ -89,7 +89,7 @@ impl Broken {
     }
 }
 
-/// The same commit, whatever is there.
+/// The commit without its expectations.
 fn unchecked(mut commit: Commit) -> Commit {
     commit.guards.clear();
     commit.writes.iter_mut().for_each(|write| write.expected = ExpectedRevision::Any);

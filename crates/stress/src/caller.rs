@@ -1,9 +1,8 @@
-//! A worker's way to the store: every call is written down, and tried again until it gets an
-//! answer.
+//! A worker's connection to the store: every call is journaled, and retried until it has an answer.
 //!
-//! What `Later` and `Unknown` say is taken at its word here and checked by the audit: a commit that
-//! may have happened is sent again, the same, under its id. An error that says `Never` is a bug:
-//! nothing that the workers ask for is wrong.
+//! The advice `Later` and `Unknown` is followed here and checked by the audit: a commit that may
+//! have happened is sent again, unchanged, under its id. `Never` is a bug: the workers make no
+//! invalid calls.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +18,10 @@ use crate::counts::Counts;
 use crate::journal::{Entry, Journal};
 use crate::trouble::{Told, Trouble};
 
-/// How long a store may go without answering anything. No fault that is injected lasts nearly as
-/// long.
+/// How long a store may fail to answer. No injected fault lasts nearly as long.
 const ENDURANCE: Duration = Duration::from_secs(60);
 
-/// What a worker cannot go on after. It is the store's fault, or ours.
+/// An error after which a worker cannot continue: a bug of the store, or of this program.
 #[derive(Debug)]
 pub(crate) struct Bug(pub(crate) String);
 
@@ -37,28 +35,28 @@ impl fmt::Display for Bug {
 pub(crate) struct Caller {
     pub(crate) store: Arc<dyn Store>,
     journal: Arc<Journal>,
-    did: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<Counts>>,
     patience: Duration,
 }
 
 impl Caller {
     pub(crate) fn new(store: Arc<dyn Store>, journal: Arc<Journal>, patience: Duration) -> Self {
-        Self { store, journal, did: Arc::default(), patience }
+        Self { store, journal, counts: Arc::default(), patience }
     }
 
-    pub(crate) fn did(&self) -> Counts {
-        *self.did.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, count: impl FnOnce(&mut Counts)) {
-        count(&mut self.did.lock().unwrap_or_else(PoisonError::into_inner));
+        count(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(crate) fn note(&self, entry: &Entry) {
         self.journal.note(entry);
     }
 
-    /// Sends a commit, which has an id, for the first time, and goes on until there is an answer.
+    /// Sends a commit, which has an id, for the first time, and retries until there is an answer.
     pub(crate) async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, Bug> {
         self.note(&Entry::Try(commit.clone()));
         self.send(commit).await
@@ -78,12 +76,14 @@ impl Caller {
                 Ok(outcome) => {
                     self.note(&Entry::answer(id, &outcome));
                     let acknowledged = matches!(outcome, CommitOutcome::Committed(_));
-                    self.count(|did| did.commits += u64::from(acknowledged));
+                    self.count(|counts| counts.commits += u64::from(acknowledged));
                     return Ok(outcome);
                 }
                 Err(trouble) => {
                     self.note(&Entry::Failed { id, trouble: trouble.clone() });
-                    self.count(|did| did.doubts += u64::from(trouble.advice == Told::Unknown));
+                    self.count(|counts| {
+                        counts.doubts += u64::from(trouble.advice == Told::Unknown)
+                    });
                     backoff.after(&trouble).await?;
                     self.note_again(commit).await?;
                 }
@@ -91,7 +91,8 @@ impl Caller {
         }
     }
 
-    /// By the clock's reading the audit tells whether the answer that comes is an earlier try's.
+    /// From the clock's reading the audit determines whether the answer belongs to an earlier
+    /// attempt.
     async fn note_again(&self, commit: &Commit) -> Result<(), Bug> {
         let id = commit.id.expect("every commit of a worker has an id");
         let now = self.now().await?;
@@ -108,11 +109,11 @@ impl Caller {
         for lease in &leased.leases {
             self.note(&Entry::Held { at: leased.at, lease: lease.clone() });
         }
-        self.count(|did| did.leases += leased.leases.len() as u64);
+        self.count(|counts| counts.leases += leased.leases.len() as u64);
         Ok(leased)
     }
 
-    /// Extends a lease; whether it still stood.
+    /// Extends a lease; returns whether it was still valid.
     pub(crate) async fn renew(&self, token: &LeaseToken, duration: Duration) -> Result<bool, Bug> {
         let tokens = std::slice::from_ref(token);
         let renewed = self.insist("renew", || self.store.renew(tokens, duration)).await?;
@@ -126,7 +127,7 @@ impl Caller {
         }
     }
 
-    /// Makes a call that can be made as often as one likes, until it gives an answer.
+    /// Makes an idempotent call, and retries until there is an answer.
     pub(crate) async fn insist<T, F>(&self, what: &str, call: impl Fn() -> F) -> Result<T, Bug>
     where
         F: Future<Output = StoreResult<T>>,
@@ -154,7 +155,7 @@ impl Caller {
     }
 }
 
-/// Waits longer and longer between tries, and not for ever.
+/// Growing backoff between attempts, with a limit.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     begun: Instant,
@@ -168,7 +169,7 @@ impl Backoff {
         Self { begun: Instant::now(), next: Duration::from_millis(5) }
     }
 
-    /// Waits, if trying again can help.
+    /// Waits, if a retry can help.
     pub(crate) async fn after(&mut self, trouble: &Trouble) -> Result<(), Bug> {
         if trouble.advice == Told::Never {
             return Err(Bug(format!(

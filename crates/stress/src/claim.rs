@@ -1,7 +1,7 @@
-//! The rights that the workers of a round claim: keys, a few locks, and quotas.
+//! The rights that the workers claim: keys, a few locks, and quotas.
 //!
-//! What a lock guards is read and written again in two calls, with no expectation: the lock and its
-//! fence are all that keeps two holders from undoing what the other did.
+//! What a lock protects is read and written in two calls, without an expectation: only the lock and
+//! its fence keep two holders from overwriting each other.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use tidelock::{
 use crate::caller::{Bug, Caller};
 use crate::space::Space;
 
-/// How many locks there are. Few, so that there is always a worker that waits for one.
+/// Number of locks. Few, so that some worker always waits for one.
 pub(crate) const LOCKS: u64 = 3;
-/// How long a stretch of a rate lasts.
+/// The window of a rate.
 const STRETCH: Duration = Duration::from_secs(1);
 
-/// What can be had a limited number of times.
+/// A quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Quota {
-    /// Taken for good, in stretches of a second.
+    /// Taken permanently, in windows of a second.
     Taken,
     /// Reserved for a while, and never confirmed.
     Reserved,
-    /// Taken together with a key and a lock, in stretches of a second.
+    /// Taken together with a key and a lock, in windows of a second.
     Awarded,
 }
 
@@ -53,16 +53,16 @@ impl Quota {
     }
 }
 
-/// What a lock guards, and what is written down whenever it changes.
+/// The value that a lock protects, also recorded at every change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bump {
     /// The fence of the holder that wrote it.
     pub(crate) fence: Fence,
-    /// How often it was written.
+    /// Number of writes.
     pub(crate) total: u64,
 }
 
-/// What is written down in the commit that completes a key.
+/// The record that is written in the commit that completes a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Completed {
     pub(crate) key: String,
@@ -70,7 +70,7 @@ pub(crate) struct Completed {
 }
 
 impl Bump {
-    /// The same, added to a commit.
+    /// Adds the writes of this bump to a commit.
     pub(crate) fn added_to(&self, commit: Commit, space: &Space, lock: u64) -> StoreResult<Commit> {
         let event = NewEvent::of("bumped", self)?;
         let write =
@@ -80,14 +80,14 @@ impl Bump {
 }
 
 impl Completed {
-    /// The same, added to a commit.
+    /// Adds the record of this completion to a commit.
     pub(crate) fn added_to(&self, commit: Commit, space: &Space) -> StoreResult<Commit> {
         let event = NewEvent::of("completed", self)?;
         Ok(commit.append(&space.completions(), ExpectedVersion::Any, [event]))
     }
 }
 
-/// The claims of a store, under this name.
+/// The claims of a store, under this claimant's name.
 pub(crate) fn claims(caller: &Caller, name: &str) -> Result<Claims, Bug> {
     Tidelock::over(caller.store.clone()).claims().by(name).map_err(|e| Bug(e.to_string()))
 }
@@ -96,7 +96,7 @@ pub(crate) fn lock(claims: &Claims, space: &Space, lock: u64) -> Lock {
     claims.lock(space.right("lock")).of(lock)
 }
 
-/// Who has a lock.
+/// The holder of a lock.
 pub(crate) async fn holder(
     caller: &Caller,
     space: &Space,
@@ -106,7 +106,7 @@ pub(crate) async fn holder(
     caller.insist("lock holder", || async { plain(lock.holder().await) }).await
 }
 
-/// What a lock guards, as it is; nothing before it is first written.
+/// The current value that a lock protects; none before its first write.
 pub(crate) async fn guarded(
     caller: &Caller,
     space: &Space,
@@ -119,8 +119,8 @@ pub(crate) async fn guarded(
     bump.map_err(|e| Bug(format!("what lock {lock} guards cannot be read: {e}")))
 }
 
-/// What the store said, of whatever went wrong with a claim; but for others who were quicker,
-/// trying again does not help against the rest.
+/// Converts an error of a claim to a store error: contention can be retried, everything else
+/// cannot.
 pub(crate) fn plain<T>(answer: Result<T, ClaimError>) -> StoreResult<T> {
     answer.map_err(|error| match error {
         ClaimError::Store(error) => error,

@@ -1,5 +1,4 @@
-//! How much was done by now, for whoever watches while it is done. What counts in the end comes
-//! from the journals.
+//! Progress counters, for the display while a round runs. The final figures come from the journals.
 
 use std::ops::Add;
 

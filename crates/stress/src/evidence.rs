@@ -1,5 +1,4 @@
-//! Everything that the audit judges: what the workers wrote down, how they ended, and what is in
-//! the store.
+//! The input of the audit: the workers' journals, how they ended, and the content of the store.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +10,35 @@ use tidelock::{
 use crate::account::{self, Standing};
 use crate::board::{self, Board};
 use crate::caller::{Bug, Caller};
-use crate::claimed::Claimed;
+use crate::claim_audit::ClaimAudit;
 use crate::journal::Entry;
 use crate::ledger::Journals;
-use crate::part::Load;
-use crate::ran::RunAudit;
-use crate::reacted::Reacted;
+use crate::reaction_audit::ReactionAudit;
+use crate::run_audit::RunAudit;
 use crate::space::Space;
+use crate::worker_spec::Load;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
     pub(crate) space: Space,
     pub(crate) journals: Journals,
     pub(crate) ends: Vec<(String, End)>,
-    /// The round's events, in the feed's order.
+    /// The round's events, in feed order.
     pub(crate) feed: Vec<StoredEvent>,
-    /// The same, each stream read by itself.
+    /// The round's events, each stream read separately.
     pub(crate) streams: BTreeMap<StreamName, Vec<StoredEvent>>,
     pub(crate) items: Vec<Item>,
     pub(crate) totals: BTreeMap<RecordKey, i64>,
-    /// What reactions did, if there were any.
-    pub(crate) reacted: Option<Reacted>,
-    /// What runs did, if there were any.
-    pub(crate) ran: Option<RunAudit>,
-    /// How accounts stand, if there are any.
+    /// The traces of reactions, if there were any.
+    pub(crate) reaction_audit: Option<ReactionAudit>,
+    /// The traces of runs, if there were any.
+    pub(crate) run_audit: Option<RunAudit>,
+    /// The final state of accounts, if there are any.
     pub(crate) accounts: Option<BTreeMap<String, Standing>>,
-    /// What is on the boards that were changed, if there were any, and their revisions.
+    /// The final state of the boards, if there were any, and their revisions.
     pub(crate) boards: Option<Boards>,
-    /// What claims left, if there were any.
-    pub(crate) claimed: Option<Claimed>,
+    /// The traces of claims, if there were any.
+    pub(crate) claim_audit: Option<ClaimAudit>,
 }
 
 /// Boards by number.
@@ -57,7 +56,7 @@ pub(crate) enum End {
 }
 
 impl Evidence {
-    /// Reads the store, which nobody writes to any more.
+    /// Reads the store, after the last write.
     pub(crate) async fn gather(
         caller: &Caller,
         space: &Space,
@@ -67,8 +66,8 @@ impl Evidence {
         ends: Vec<(String, End)>,
     ) -> Result<Self, Bug> {
         Ok(Self {
-            claimed: if load.claims {
-                Some(Claimed::read(caller, space, &journals).await?)
+            claim_audit: if load.claims {
+                Some(ClaimAudit::read(caller, space, &journals).await?)
             } else {
                 None
             },
@@ -85,9 +84,13 @@ impl Evidence {
             items: read_items(caller, space).await?,
             totals: read_totals(caller, (0..load.streams).map(|n| space.total(n)).collect())
                 .await?,
-            reacted: if load.reacts { Some(Reacted::read(caller, space).await?) } else { None },
+            reaction_audit: if load.reacts {
+                Some(ReactionAudit::read(caller, space).await?)
+            } else {
+                None
+            },
             accounts: if load.closes { Some(account::read(caller, space).await?) } else { None },
-            ran: if load.runs { Some(RunAudit::read(caller, space).await?) } else { None },
+            run_audit: if load.runs { Some(RunAudit::read(caller, space).await?) } else { None },
         })
     }
 }
@@ -121,7 +124,7 @@ async fn read_own_streams(
     Ok(streams)
 }
 
-/// The streams whose names begin so, whole.
+/// Reads all streams with this prefix.
 pub(crate) async fn read_streams(
     caller: &Caller,
     prefix: String,
@@ -165,7 +168,7 @@ async fn read_boards(caller: &Caller, space: &Space, journals: &Journals) -> Res
     Ok(boards)
 }
 
-/// What these counters stand at.
+/// Reads these counters.
 pub(crate) async fn read_totals(
     caller: &Caller,
     keys: Vec<RecordKey>,

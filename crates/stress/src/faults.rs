@@ -1,15 +1,15 @@
-//! What was done to the workers, to their network and to their server, counted.
+//! The injected faults, counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// SIGKILL to a worker that the store said held leases.
+    /// SIGKILL to a worker that held leases, according to the store.
     KilledHolding,
     /// SIGKILL to a worker in the middle of anything.
     Killed,
-    /// SIGSTOP to a worker that held leases, until others had all of them.
+    /// SIGSTOP to a worker that held leases, until other workers had all of them.
     StoppedHolding,
     /// SIGSTOP to a worker in the middle of anything, for a while.
     Stopped,
@@ -19,11 +19,11 @@ pub(crate) enum Fault {
     Cut,
     /// A connection reset between a commit's request and its reply.
     CutAfterRequest,
-    /// Requests passed on, replies thrown away, for a while.
+    /// Requests forwarded, replies dropped, for a while.
     RepliesSwallowed,
-    /// No connections taken, for a while.
+    /// No connections accepted, for a while.
     Refused,
-    /// Nothing passed on, connections kept, for a while.
+    /// Nothing forwarded, connections kept, for a while.
     Stalled,
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_told_by_kind_and_added_up() {
+    fn faults_are_counted_by_kind() {
         let mut faults = Faults::default();
         assert_eq!(faults.to_string(), "none");
         faults.count(Fault::Cut);

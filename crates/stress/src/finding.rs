@@ -1,9 +1,9 @@
-//! Something that must not be: what kind of thing, and which one.
+//! A violation: its kind, and its subject.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What kind of thing was found. Each has a test that doctors the evidence and sees it found.
+/// The kind of a finding. Each has a test that corrupts the evidence and checks that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     LostCommit,
@@ -78,7 +78,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) kind: Kind,
-    /// Names the thing.
+    /// Names the subject.
     pub(crate) what: String,
 }
 
@@ -94,10 +94,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How many of one kind are told in full; one fault often shows a thousand times.
+/// Number of findings of one kind that are printed in full; one fault often shows a thousand times.
 const TOLD_OF_A_KIND: usize = 5;
 
-/// The first few of each kind, and how many more there were.
+/// The first few findings of each kind, and the number of the rest.
 pub(crate) fn in_short(findings: &[Finding]) -> Vec<String> {
     let mut kinds: BTreeMap<Kind, Vec<&Finding>> = BTreeMap::new();
     for finding in findings {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thousand_of_a_kind_are_told_in_a_few_lines() {
+    fn a_thousand_findings_of_a_kind_are_summarized() {
         let mut findings: Vec<_> =
             (0..1000).map(|n| Finding::new(Kind::Gap, format!("stream {n}"))).collect();
         findings.push(Finding::new(Kind::LostCommit, "commit 1"));

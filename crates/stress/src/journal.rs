@@ -1,8 +1,8 @@
-//! What a worker did and was told, written down before and after each call.
+//! Write-ahead journal of a worker: what it does and what it was told, before and after each call.
 //!
-//! A journal is a file of its own per worker, a JSON object a line, each line one write to the
-//! file: what was noted before a SIGKILL is there after it. Only the last line can be torn, and
-//! then it was never finished: a torn try was not sent, a torn answer was not acted upon.
+//! A journal is one file per worker, one JSON object per line, each line one write to the file: an
+//! entry before a SIGKILL survives it. Only the last line can be torn, and then it was never
+//! finished: a torn attempt was not sent, a torn answer was not acted upon.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -35,62 +35,62 @@ pub(crate) enum Entry {
     Failed { id: CommitId, trouble: Trouble },
     /// About to send it again; the store's clock says this.
     Again { id: CommitId, now: Timestamp },
-    /// Its worker died without an answer, and the supervisor asks for one.
+    /// Its worker died without an answer, and the supervisor sends it again.
     Orphaned(CommitId),
     /// A lease was granted at this moment.
     Held { at: Timestamp, lease: Lease },
     /// A lease now lasts until then.
     Renewed { lease: LeaseToken, deadline: Timestamp },
-    /// Went on under this lease after it was kept from working past the deadline.
+    /// The worker continued under this lease after it was held past the deadline.
     Late(LeaseToken),
     /// A page of the feed.
     Seen(Vec<StoredEvent>),
-    /// A handler did something that the store knows nothing of, for this event and under this key.
+    /// A handler had an outside effect, for this event and under this key.
     Effect { reaction: Reaction, event: EventId, key: String },
-    /// About to ask for this run: to start it, and to let it go.
+    /// About to start this run, and to signal it.
     Ordered(String),
-    /// The run has ended, and this is said to be its result.
+    /// The run has ended, with this result.
     Told { run: String, result: String },
-    /// A step of a run did something that the store knows nothing of, under this key.
+    /// A step of a run had an outside effect, under this key.
     Acted { run: String, step: String, key: String },
-    /// About to ask for this change of a scope.
+    /// About to request this change of a scope.
     Wished(Wish),
-    /// It was done, at this revision, and made the sum or the length this.
+    /// It was done, at this revision, and the sum or the length is this.
     Changed { id: String, revision: Revision, value: i64 },
-    /// It was not done, and is not asked for again.
+    /// It was not done, and is not requested again.
     Declined(String),
     /// About to book this in an account.
     Booking { account: String, id: String },
     /// It was booked.
     Booked(String),
-    /// It was not, as the account takes no events.
+    /// It was refused, because the account is closed.
     Shut(String),
     /// About to close the books of an account in this way.
     Closing { account: String, way: Way },
     /// A page for the archive.
     Archived { account: String, events: Vec<Kept> },
-    /// The closing came to its end.
+    /// The closing ended.
     Closed { account: String, way: Way },
     /// A lock was granted under this fence, at this moment or before.
     Locked { lock: u64, fence: Fence, since: Timestamp },
     /// What was written under the lock was acknowledged.
     Bumped { lock: u64, fence: Fence },
-    /// It was refused, because another has the lock.
+    /// It was refused, because another process has the lock.
     Outrun { lock: u64, fence: Fence },
     /// A key was granted under this fence.
     Won { key: String, fence: Fence },
-    /// This is said to be the result of the key.
+    /// The reported result of the key.
     Receipt { key: String, result: String },
-    /// So many units of a quota are out at this moment, and until then unless they are given back.
+    /// Units of a quota are taken from this moment, and until then unless they are returned.
     Took { id: String, quota: Quota, units: i64, from: Timestamp, until: Timestamp },
-    /// About to give them back; the store's clock says this.
+    /// About to return them; the store's clock says this.
     GivesBack { id: String, at: Timestamp },
     /// A call other than a commit gave no answer.
     Stumbled { during: String, trouble: Trouble },
 }
 
 impl Entry {
-    /// The answer that a commit got.
+    /// The answer to a commit.
     pub(crate) fn answer(id: CommitId, outcome: &CommitOutcome) -> Self {
         match outcome {
             CommitOutcome::Committed(committed) => Self::Acked { id, committed: committed.clone() },
@@ -102,7 +102,7 @@ impl Entry {
     }
 }
 
-/// The writing end.
+/// The writing end of a journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: Mutex<File>,
@@ -118,13 +118,12 @@ impl Journal {
             serde_json::to_vec(entry).expect("an entry is made of names, numbers and JSON");
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // A worker that cannot say what it does must not do it.
+        // A worker that cannot write its journal must not continue.
         file.write_all(&line).expect("the journal can be written");
     }
 }
 
-/// Everything in a journal, but for a last line that was never finished. Who did not get to begin
-/// one did nothing.
+/// Reads a journal, without a torn last line. A missing file means that the worker did nothing.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<Entry>> {
     let text = match fs::read(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -141,7 +140,7 @@ mod tests {
     use tidelock::{Commit, CommitId};
 
     #[test]
-    fn a_line_that_a_kill_cut_short_is_left_out_and_the_others_are_there() {
+    fn a_torn_last_line_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker");
         let journal = Journal::begin(&path).unwrap();

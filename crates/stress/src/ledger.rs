@@ -1,4 +1,4 @@
-//! The journals of all workers, arranged by what they are about: commits, and leases.
+//! The journals of all workers, indexed by commit and by lease.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,26 +9,26 @@ use tidelock::{
 use crate::journal::Entry;
 use crate::trouble::{Told, Trouble};
 
-/// Who wrote what. The supervisor's journal comes last, as it resolves what others left open.
+/// Journals by worker. The supervisor's comes last, as it resolves what others left open.
 pub(crate) type Journals = Vec<(String, Vec<Entry>)>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger<'a> {
     pub(crate) cases: HashMap<CommitId, Case<'a>>,
-    /// By item and fence. More than one under a fence is one too many.
+    /// Grants by item and fence. More than one under a fence is a violation.
     pub(crate) grants: BTreeMap<(&'a ItemRef, Fence), Vec<Grant<'a>>>,
-    /// Leases under which somebody went on late.
+    /// Leases under which a worker continued late.
     pub(crate) late: HashSet<&'a LeaseToken>,
     /// Calls other than commits that gave no answer.
     pub(crate) stumbles: usize,
 }
 
-/// All that is known of one commit.
+/// Everything known about one commit.
 #[derive(Debug)]
 pub(crate) struct Case<'a> {
     pub(crate) who: &'a str,
     pub(crate) commit: &'a Commit,
-    /// What happened, in order.
+    /// Its steps, in order.
     pub(crate) steps: Vec<Step<'a>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Grant<'a> {
     pub(crate) who: &'a str,
     pub(crate) at: Timestamp,
     pub(crate) lease: &'a Lease,
-    /// The furthest that the lease is known to have lasted if nobody settled it.
+    /// The latest known end of the lease if it was not settled.
     pub(crate) deadline: Timestamp,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// What was written, as it was first acknowledged.
+    /// The result that was acknowledged first.
     pub(crate) fn acked(&self) -> Option<&'a Committed> {
         self.acks().next()
     }
@@ -143,7 +143,7 @@ impl<'a> Case<'a> {
         self.acked().is_some() || self.refused().is_some()
     }
 
-    /// How many calls failed and said that nothing was written.
+    /// Number of calls that failed and said that nothing was written.
     pub(crate) fn failed_for_now(&self) -> usize {
         self.steps
             .iter()
@@ -151,8 +151,8 @@ impl<'a> Case<'a> {
             .count()
     }
 
-    /// For a commit whose outcome was unknown for a while: whether the try in doubt turned out to
-    /// have happened.
+    /// For a commit whose outcome was unknown for a while: whether the attempt in doubt had
+    /// happened.
     pub(crate) fn doubt(&self) -> Option<bool> {
         let in_doubt = |step: &Step<'_>| match step {
             Step::Orphaned => true,

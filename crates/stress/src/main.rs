@@ -1,11 +1,11 @@
-//! Real worker processes on one store, a supervisor that injures them, and an audit at the end:
-//! `cargo run --release -p tidelock-stress -- all --store sqlite:`.
+//! Fault injection: real worker processes on one store, a supervisor that disturbs them, and an
+//! audit at the end: `cargo run --release -p tidelock-stress -- all --store sqlite:`.
 //!
 //! Everything goes through the public API and real processes: this binary starts itself again as
-//! workers. They keep journals; the audit holds the store against all of them. A scenario is one
+//! workers. They keep journals; the audit compares the store with all of them. A scenario is one
 //! file in `scenarios/`.
 //!
-//! Not here: how fast the store is (that is the bench), and what only a failing disk can show.
+//! Not here: performance (that is the bench), and failing disks.
 
 mod args;
 mod failure;
@@ -14,39 +14,39 @@ mod account;
 mod board;
 mod claim;
 mod counts;
-mod dice;
-mod errand;
 mod reaction;
+mod rng;
+mod sample_run;
 mod space;
 
-// What workers are and do.
+// Workers.
 mod broken;
 mod caller;
 mod journal;
-mod part;
 mod pipe;
 mod roles;
 mod trouble;
+mod worker_spec;
 
-// What is done to them.
-mod cast;
-mod crew;
+// Supervision and fault injection.
 mod faults;
+mod plan;
 mod process;
 mod scenarios;
-mod stage;
+mod supervisor;
 mod target;
+mod workers;
 
-// What came of it.
+// Evidence and audit.
 mod audit;
-mod claimed;
+mod claim_audit;
 mod evidence;
 mod finding;
-mod floors;
 mod ledger;
-mod ran;
-mod reacted;
+mod minimums;
+mod reaction_audit;
 mod resolver;
+mod run_audit;
 mod tally;
 
 mod progress;
@@ -63,7 +63,7 @@ use crate::roles::WORKER;
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(WORKER) {
-        return roles::play();
+        return roles::run();
     }
     match run::run(&Args::parse()) {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,8 +1,8 @@
-//! What passes between the supervisor and a worker: orders one way, reports the other, a JSON
-//! object a line.
+//! Line protocol between the supervisor and a worker: orders one way, reports the other, one JSON
+//! object per line.
 //!
-//! The first line that a worker gets is its part. A worker whose supervisor is gone has nobody to
-//! work for and ends at once, so nothing is left running after a run that was itself killed.
+//! The first line to a worker is its spec. A worker whose supervisor is gone ends at once, so that
+//! nothing is left running after a killed run.
 
 use std::io::{self, BufRead, Write};
 use std::process;
@@ -15,28 +15,28 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::counts::Counts;
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// What was held back may go on.
+    /// Continue after a hold.
     GoOn,
-    /// Committers, changers and claimants end after what they have in hand, consumers, reactors and
-    /// runners when nothing is left to do, followers at the feed's end.
+    /// Committers, changers and claimants end after their current work; consumers, reactors and
+    /// runners when nothing is left to do; followers at the feed's end.
     Finish,
 }
 
-/// What a worker says.
+/// A report of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// Has opened the store.
+    /// The store is open.
     Ready,
-    /// So much was done by now.
-    Did(Counts),
-    /// Holds this and waits for what happens to it.
+    /// The progress so far.
+    Counts(Counts),
+    /// Holds this and waits.
     Holding(Held),
-    /// Cannot go on, and should have been able to.
+    /// Cannot continue, and should be able to.
     Failed(String),
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Held {
     Lock { lock: u64, fence: Fence },
 }
 
-/// Writes a line in one piece.
+/// Writes a line in one write.
 pub(crate) fn write(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');
@@ -58,7 +58,7 @@ pub(crate) fn write(to: &mut impl Write, line: &impl Serialize) -> io::Result<()
     to.flush()
 }
 
-/// The next line; none at the end.
+/// Reads the next line; none at the end.
 pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     match from.read_line(&mut line)? {
@@ -67,7 +67,7 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<O
     }
 }
 
-/// Says something to the supervisor.
+/// Sends a report to the supervisor.
 pub(crate) fn report(report: &Report) {
     if write(&mut io::stdout().lock(), report).is_err() {
         process::exit(ORPHANED);
@@ -85,7 +85,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Listens from now on.
+    /// Starts listening.
     pub(crate) fn listen() -> Self {
         let (finish, finishing) = watch::channel(false);
         let go_on = Arc::new(Semaphore::new(0));
@@ -107,17 +107,17 @@ impl Orders {
         let _ = self.finish.clone().wait_for(|finish| *finish).await;
     }
 
-    /// Waits for leave to go on; the order to finish is one.
+    /// Waits for the order to continue; the order to finish counts as one.
     pub(crate) async fn wait_to_go_on(&self) {
         let mut finish = self.finish.clone();
         tokio::select! {
-            permit = self.go_on.acquire() => permit.expect("nobody closes it").forget(),
+            permit = self.go_on.acquire() => permit.expect("the semaphore is never closed").forget(),
             _ = finish.wait_for(|finish| *finish) => {}
         }
     }
 }
 
-/// Until there are no more.
+/// Reads orders to their end.
 fn take_orders(finish: &watch::Sender<bool>, go_on: &Semaphore) {
     let mut stdin = io::stdin().lock();
     while let Ok(Some(order)) = read(&mut stdin) {

@@ -1,4 +1,4 @@
-//! A worker process, as the supervisor has it: told, heard, injured, waited for.
+//! The supervisor's handle of a worker process: orders, reports, signals, and its end.
 
 use std::io::{self, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -9,24 +9,24 @@ use std::thread;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::cast::Seat;
 use crate::counts::Counts;
 use crate::evidence::End;
-use crate::part::WorkerSpec;
 use crate::pipe::{self, Held, Order, Report};
+use crate::plan::WorkerSlot;
 use crate::roles::WORKER;
+use crate::worker_spec::WorkerSpec;
 
-/// What a worker said; nothing once it has ended.
+/// A report of a worker; none once it has ended.
 pub(crate) type Heard = (String, Option<Report>);
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) seat: Seat,
-    /// What it says it holds while it waits for what happens to it.
+    pub(crate) slot: WorkerSlot,
+    /// What it holds while it waits.
     pub(crate) holding: Option<Held>,
-    /// How much it has done, as it last said.
-    pub(crate) did: Counts,
-    /// Why it says that it cannot go on.
+    /// Its progress, as last reported.
+    pub(crate) counts: Counts,
+    /// Why it cannot continue.
     pub(crate) complaint: Option<String>,
     pub(crate) ready: bool,
     pub(crate) ended: bool,
@@ -38,26 +38,30 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts this binary again, as a worker.
-    pub(crate) fn start(seat: Seat, part: &WorkerSpec, heard: Sender<Heard>) -> io::Result<Self> {
+    pub(crate) fn start(
+        slot: WorkerSlot,
+        spec: &WorkerSpec,
+        heard: Sender<Heard>,
+    ) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let mut child = command.arg(WORKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut orders = child.stdin.take().expect("its input is a pipe");
         let mut output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
-        let name = part.name.clone();
+        let name = spec.name.clone();
         thread::spawn(move || {
             while let Ok(Some(report)) = pipe::read(&mut output) {
-                // Nobody listens any more when the round has been given up.
+                // The receiver is gone when the round was aborted.
                 let _ = heard.send((name.clone(), Some(report)));
             }
             let _ = heard.send((name, None));
         });
-        // The part goes through the pipe, as the URL in it may have a password that a command line
+        // The spec goes through the pipe, because its URL may have a password that a command line
         // would show.
-        pipe::write(&mut orders, part)?;
+        pipe::write(&mut orders, spec)?;
         Ok(Self {
-            seat,
+            slot,
             holding: None,
-            did: Counts::default(),
+            counts: Counts::default(),
             complaint: None,
             ready: false,
             ended: false,
@@ -70,19 +74,19 @@ impl Process {
     pub(crate) fn hear(&mut self, report: Option<Report>) {
         match report {
             Some(Report::Ready) => self.ready = true,
-            Some(Report::Did(did)) => self.did = did,
+            Some(Report::Counts(counts)) => self.counts = counts,
             Some(Report::Holding(held)) => self.holding = Some(held),
             Some(Report::Failed(why)) => self.complaint = Some(why),
             None => self.ended = true,
         }
     }
 
-    /// Gives an order. One that has ended takes none, and how it ended is the audit's affair.
+    /// Sends an order. A process that has ended receives none; the audit judges how it ended.
     pub(crate) fn tell(&mut self, order: Order) {
         let _ = pipe::write(&mut self.orders, &order);
     }
 
-    /// Keeps it from working until it is continued.
+    /// Stops it (SIGSTOP) until it is continued.
     pub(crate) fn stop(&self) {
         self.send(Signal::SIGSTOP);
     }
@@ -91,7 +95,7 @@ impl Process {
         self.send(Signal::SIGCONT);
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills it in the middle of anything.
     pub(crate) fn kill(&mut self) {
         self.condemned = true;
         self.send(Signal::SIGKILL);
@@ -99,11 +103,11 @@ impl Process {
 
     fn send(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id fits");
-        // It has not been waited for, so the id is still its own, even if it has ended.
+        // It has not been waited for, so the process id is still its own, even if it has ended.
         let _ = kill(Pid::from_raw(id), signal);
     }
 
-    /// How it ended. If it has not, it is ended now, and that is no good end.
+    /// How it ended. If it has not, it is killed now, and that is a failure.
     pub(crate) fn end(mut self) -> io::Result<End> {
         if !self.ended {
             self.send(Signal::SIGKILL);
@@ -120,7 +124,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// Whatever happened to the round, no worker outlives it.
+    /// No worker outlives its round.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! What is going on, on standard error: a bar where a person looks at it, plain lines elsewhere.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -11,26 +11,26 @@ use crate::counts::Counts;
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Progress {
-    /// None where nobody looks at a bar.
+    /// None without a terminal.
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// A bar for a run that takes about so long.
+    /// A bar for a run of about this duration.
     pub(crate) fn new(seconds: u64) -> Self {
         Self { bar: io::stderr().is_terminal().then(|| bar(seconds)) }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(crate) fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            // With nobody to read it, the run goes on.
+            // Without a reader the run continues.
             None => drop(writeln!(io::stderr(), "{line}")),
         }
     }
 
-    /// The next round.
+    /// Starts the next round.
     pub(crate) fn begin(&self, scenario: &str) {
         match &self.bar {
             Some(bar) => bar.set_prefix(scenario.to_owned()),
@@ -38,11 +38,11 @@ impl Progress {
         }
     }
 
-    /// What the workers have done in this round. Too often for lines.
-    pub(crate) fn show(&self, did: Counts) {
+    /// Shows the progress of the round. Too frequent for lines.
+    pub(crate) fn show(&self, counts: Counts) {
         if let Some(bar) = &self.bar {
             bar.set_position(bar.elapsed().as_secs());
-            let (commits, leases) = (HumanCount(did.commits), HumanCount(did.leases));
+            let (commits, leases) = (HumanCount(counts.commits), HumanCount(counts.leases));
             bar.set_message(format!("{commits} commits, {leases} leases"));
         }
     }
@@ -58,7 +58,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Also when a run fails: the message should not stand behind half a bar.
+    /// Also when a run fails: the message should not follow half a bar.
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

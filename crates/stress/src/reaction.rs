@@ -1,12 +1,12 @@
-//! The reactions that the workers of a round run, and what they write down.
+//! The reactions that the workers run, and the events that they record.
 //!
-//! One follows each stream of work by itself. The other gathers events of all streams at a few
+//! One follows each stream of work separately. The other gathers events of all streams at a few
 //! targets, in batches.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{EventId, Fence, StoredEvent};
 
-/// How many targets events are gathered at.
+/// Number of gathering targets.
 const GATHERINGS: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub(crate) enum Reaction {
     Gathered,
 }
 
-/// What a handler stages: that it handled this event.
+/// The event that a handler stages: it handled this event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Handled {
     pub(crate) event: EventId,
@@ -34,7 +34,7 @@ impl Reaction {
         }
     }
 
-    /// Where an event belongs.
+    /// The target of an event.
     pub(crate) fn target(self, event: &StoredEvent) -> String {
         match self {
             Self::Own => event.stream.as_str().to_owned(),

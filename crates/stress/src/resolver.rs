@@ -1,9 +1,9 @@
-//! What the supervisor asks of the store when the workers cannot any more.
+//! Resolves what dead workers left open.
 //!
-//! A worker that was killed leaves tries without an answer. Each is sent again, the same, under its
-//! id: if it had happened the answer is the first one's, and if not it happens now or is refused.
-//! And some that were answered are sent once more, to see that the answer is still the same and
-//! that nothing is written twice. Runs that a dead worker asked for are asked for again.
+//! A killed worker leaves attempts without an answer. Each is sent again, unchanged, under its id:
+//! if it had happened, the answer is the first one's; if not, it happens now or is refused. Some
+//! answered commits are sent once more, to check that the answer is still the same and that nothing
+//! is written twice. Runs that a dead worker requested are requested again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,17 +11,17 @@ use tidelock::{Commit, CommitId};
 
 use crate::board::Wish;
 use crate::caller::{Bug, Caller};
-use crate::errand::{self, First};
 use crate::finding::{Finding, Kind};
 use crate::journal::Entry;
 use crate::ledger::Journals;
+use crate::sample_run::{self, First};
 use crate::space::Space;
 
-/// How many answered commits are sent once more.
+/// Number of answered commits that are sent once more.
 const REPLAYS: usize = 200;
 
-/// Sends every commit again that got no answer. The audit judges the answers; what comes back is
-/// that there was none.
+/// Sends every unanswered commit again. The audit judges the answers; returned are those that still
+/// have none.
 pub(crate) async fn resolve(caller: &Caller, journals: &Journals) -> Option<Finding> {
     let open = unanswered(journals);
     open.keys().for_each(|id| caller.note(&Entry::Orphaned(*id)));
@@ -40,22 +40,22 @@ fn unanswered(journals: &Journals) -> HashMap<CommitId, &Commit> {
     open
 }
 
-/// Sends some of the acknowledged commits again, and is judged likewise.
+/// Sends some of the acknowledged commits again, judged in the same way.
 pub(crate) async fn replay(caller: &Caller, journals: &Journals) -> Option<Finding> {
     let acked = acked(journals);
     let every = acked.len() / REPLAYS + 1;
     send_again(caller, acked.into_iter().step_by(every)).await
 }
 
-/// Asks for every run again that somebody asked for and did not see the end of: whoever dies may
-/// have got half of it done.
+/// Requests every run again whose requester did not see its end: a dead worker may have done half
+/// of it.
 pub(crate) async fn ask_for_runs(
     caller: &Caller,
     space: &Space,
     journals: &Journals,
 ) -> Result<(), Bug> {
     for run in unfinished(journals) {
-        errand::ask_for(caller, space, run, First::Start).await?;
+        sample_run::ask_for(caller, space, run, First::Start).await?;
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ fn unfinished(journals: &Journals) -> BTreeSet<&str> {
     runs
 }
 
-/// Asks for every change again of which its worker did not hear the end.
+/// Requests every change again whose worker did not receive an answer.
 pub(crate) async fn ask_for_changes(
     caller: &Caller,
     space: &Space,

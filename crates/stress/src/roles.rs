@@ -1,7 +1,7 @@
-//! The parts that worker processes play.
+//! The roles of worker processes.
 //!
-//! A worker opens the store that it is told to, through the public API like anybody, and has
-//! several calls under way at once. It does not know what will be done to it.
+//! A worker opens its store through the public API and has several calls in flight. It does not
+//! know which faults will be injected.
 
 mod booker;
 mod changer;
@@ -27,9 +27,9 @@ use tokio::task::JoinSet;
 use crate::broken::Broken;
 use crate::caller::{Backoff, Bug, Caller};
 use crate::journal::Journal;
-use crate::part::{Role, WorkerSpec};
 use crate::pipe::{self, Orders, Report, report};
 use crate::trouble::Trouble;
+use crate::worker_spec::{Role, WorkerSpec};
 
 pub(crate) use committer::WATERMARK;
 pub(crate) use consumer::Drained;
@@ -37,14 +37,14 @@ pub(crate) use consumer::Drained;
 /// The argument that makes this binary a worker.
 pub(crate) const WORKER: &str = "--as-worker";
 
-/// How often a worker says how much it has done.
+/// How often a worker reports its progress.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// How long to wait for a signal before looking again, as everybody should.
+/// How long to wait for a signal before polling again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Plays the part that comes on standard input.
-pub(crate) fn play() -> ExitCode {
-    match try_to_play() {
+/// Runs the worker whose spec comes on standard input.
+pub(crate) fn run() -> ExitCode {
+    match try_to_run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(bug) => {
             report(&Report::Failed(bug.to_string()));
@@ -53,18 +53,18 @@ pub(crate) fn play() -> ExitCode {
     }
 }
 
-fn try_to_play() -> Result<(), Bug> {
+fn try_to_run() -> Result<(), Bug> {
     die_with_the_supervisor()?;
     let broken_off = |e: io::Error| Bug(format!("the worker cannot start: {e}"));
-    let part = pipe::read::<WorkerSpec>(&mut io::stdin().lock()).map_err(broken_off)?;
-    let part = part.ok_or_else(|| Bug("the worker was not told its part".to_owned()))?;
-    let journal = Journal::begin(&part.journal).map_err(broken_off)?;
+    let spec = pipe::read::<WorkerSpec>(&mut io::stdin().lock()).map_err(broken_off)?;
+    let spec = spec.ok_or_else(|| Bug("the worker was not told its part".to_owned()))?;
+    let journal = Journal::begin(&spec.journal).map_err(broken_off)?;
     let runtime =
         Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(broken_off)?;
-    runtime.block_on(work(Arc::new(part), Arc::new(journal)))
+    runtime.block_on(work(Arc::new(spec), Arc::new(journal)))
 }
 
-/// A worker that is stopped when its supervisor is killed cannot notice that by itself.
+/// A stopped worker cannot notice that its supervisor was killed.
 fn die_with_the_supervisor() -> Result<(), Bug> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
@@ -72,34 +72,34 @@ fn die_with_the_supervisor() -> Result<(), Bug> {
     Ok(())
 }
 
-async fn work(part: Arc<WorkerSpec>, journal: Arc<Journal>) -> Result<(), Bug> {
+async fn work(spec: Arc<WorkerSpec>, journal: Arc<Journal>) -> Result<(), Bug> {
     let orders = Orders::listen();
-    let caller = Caller::new(open(&part).await?, journal, part.load.patience);
+    let caller = Caller::new(open(&spec).await?, journal, spec.load.patience);
     report(&Report::Ready);
     let reporter = tokio::spawn(report_progress(caller.clone()));
-    match part.role {
-        Role::Committer => committer::work(&part, &caller, &orders).await?,
-        Role::Consumer(holds) => consumer::work(&part, holds, &caller, &orders).await?,
-        Role::Reactor(holds) => reactor::work(&part, holds, &caller, &orders).await?,
-        Role::Starter => starter::work(&part, &caller, &orders).await?,
-        Role::Runner(holds) => runner::work(&part, holds, &caller, &orders).await?,
-        Role::Claimant(holds) => claimant::work(&part, holds, &caller, &orders).await?,
-        Role::Changer => changer::work(&part, &caller, &orders).await?,
-        Role::Booker => booker::work(&part, &caller, &orders).await?,
-        Role::Closer => closer::work(&part, &caller, &orders).await?,
-        Role::Follower => follower::work(&part, &caller, &orders).await?,
+    match spec.role {
+        Role::Committer => committer::work(&spec, &caller, &orders).await?,
+        Role::Consumer(holds) => consumer::work(&spec, holds, &caller, &orders).await?,
+        Role::Reactor(holds) => reactor::work(&spec, holds, &caller, &orders).await?,
+        Role::Starter => starter::work(&spec, &caller, &orders).await?,
+        Role::Runner(holds) => runner::work(&spec, holds, &caller, &orders).await?,
+        Role::Claimant(holds) => claimant::work(&spec, holds, &caller, &orders).await?,
+        Role::Changer => changer::work(&spec, &caller, &orders).await?,
+        Role::Booker => booker::work(&spec, &caller, &orders).await?,
+        Role::Closer => closer::work(&spec, &caller, &orders).await?,
+        Role::Follower => follower::work(&spec, &caller, &orders).await?,
     }
     reporter.abort();
     caller.insist("close", || caller.store.close()).await
 }
 
-/// Opens the store, also when its server is just being restarted.
-async fn open(part: &WorkerSpec) -> Result<Arc<dyn Store>, Bug> {
+/// Opens the store, also during a restart of its server.
+async fn open(spec: &WorkerSpec) -> Result<Arc<dyn Store>, Bug> {
     let mut backoff = Backoff::new();
     loop {
-        match tidelock::open(&part.url).await {
+        match tidelock::open(&spec.url).await {
             Ok(store) => {
-                return Ok(part
+                return Ok(spec
                     .flaw
                     .map_or(store.clone(), |flaw| Arc::new(Broken::new(store, flaw))));
             }
@@ -112,11 +112,11 @@ async fn report_progress(caller: Caller) {
     let mut ticks = tokio::time::interval(REPORT_EVERY);
     loop {
         ticks.tick().await;
-        report(&Report::Did(caller.did()));
+        report(&Report::Counts(caller.counts()));
     }
 }
 
-/// Waits for all callers of a worker; the first that cannot go on ends the others.
+/// Waits for all callers of a worker; the first error ends the others.
 async fn join(mut callers: JoinSet<Result<(), Bug>>) -> Result<(), Bug> {
     while let Some(ended) = callers.join_next().await {
         ended.map_err(|e| Bug(format!("a caller panicked: {e}")))??;

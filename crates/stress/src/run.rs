@@ -1,4 +1,4 @@
-//! A whole run: every scenario asked for, again and again while there is time, and the summary.
+//! A whole run: every chosen scenario, repeated while there is time, and the summary.
 
 use std::fs;
 use std::path::Path;
@@ -10,18 +10,18 @@ use tidelock::{Store, StoreErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::Args;
-use crate::dice::{Rng, fresh_seed};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::rng::{Rng, fresh_seed};
 use crate::round::Rounds;
 use crate::scenarios::{self, Scenario};
 use crate::summary::{Row, table};
 use crate::target::Target;
 
-/// What tidying up and auditing a round adds to it, for the bar.
+/// Duration of the drain and the audit of a round, for the bar.
 const SECONDS_AROUND: u64 = 2;
 
-/// Plays what was asked for; whether nothing was found.
+/// Runs the chosen scenarios; returns whether nothing was found.
 pub(crate) fn run(args: &Args) -> Result<bool, Failure> {
     let chosen = scenarios::chosen(&args.scenarios)?;
     let target = Target::parse(&args.store)?;
@@ -34,12 +34,13 @@ pub(crate) fn run(args: &Args) -> Result<bool, Failure> {
     progress.note(&format!("  {}", args.replay(seed)));
     let rounds = Rounds { args, target: &target, runtime: &runtime, store, progress: &progress };
     let journals = tempfile::Builder::new().prefix("tidelock-stress-journals-").tempdir()?;
-    let played = play_all(&rounds, &chosen, seed, journals.path());
-    let is_clean = played.as_ref().is_ok_and(|rows| rows.iter().all(|row| row.findings.is_empty()));
+    let outcome = run_all(&rounds, &chosen, seed, journals.path());
+    let is_clean =
+        outcome.as_ref().is_ok_and(|rows| rows.iter().all(|row| row.findings.is_empty()));
     if !is_clean {
         keep(journals, &progress);
     }
-    progress.print(&table(&played?))?;
+    progress.print(&table(&outcome?))?;
     Ok(is_clean)
 }
 
@@ -61,7 +62,7 @@ fn check_some_apply(target: &Target, chosen: &[&'static dyn Scenario]) -> Result
         return Ok(());
     }
     Err(Failure::Usage {
-        what: format!("nothing of this can be played on {target}: {}", lacks.join("; ")),
+        what: format!("none of these scenarios applies to {target}: {}", lacks.join("; ")),
         hint: "--store postgres:, or another scenario".to_owned(),
     })
 }
@@ -70,15 +71,15 @@ fn expected_seconds(args: &Args, scenarios: u64) -> u64 {
     args.minutes.map_or(scenarios * (args.seconds + SECONDS_AROUND), |minutes| 60 * minutes)
 }
 
-/// Every scenario once, and then again while there is time.
-fn play_all(
+/// Runs every scenario once, and again while there is time.
+fn run_all(
     rounds: &Rounds<'_>,
     chosen: &[&'static dyn Scenario],
     seed: u64,
     journals: &Path,
 ) -> Result<Vec<Row>, Failure> {
     let end = Instant::now() + Duration::from_secs(60 * rounds.args.minutes.unwrap_or(0));
-    let mut dice = Rng::seeded(seed);
+    let mut rng = Rng::seeded(seed);
     let mut rows: Vec<Row> =
         chosen.iter().map(|scenario| first_row(rounds.target, *scenario)).collect();
     for round in 0.. {
@@ -87,7 +88,7 @@ fn play_all(
         }
         for (scenario, row) in chosen.iter().zip(&mut rows) {
             let folder = journals.join(format!("{round}-{}", scenario.name()));
-            play(rounds, *scenario, dice.next(), &folder, row)?;
+            run_round(rounds, *scenario, rng.next(), &folder, row)?;
         }
     }
     Ok(rows)
@@ -100,8 +101,8 @@ fn first_row(target: &Target, scenario: &dyn Scenario) -> Row {
     }
 }
 
-/// Plays a scenario once, with the journals in this folder, and adds what came of it to its row.
-fn play(
+/// Runs a scenario once, with the journals in this folder, and adds the outcome to its row.
+fn run_round(
     rounds: &Rounds<'_>,
     scenario: &dyn Scenario,
     seed: u64,
@@ -111,13 +112,13 @@ fn play(
     let Ok(sum) = &mut row.result else { return Ok(()) };
     rounds.progress.begin(scenario.name());
     fs::create_dir(folder)?;
-    let played = rounds.play(scenario, seed, folder)?;
-    sum.add(&played.tally);
-    if played.findings.is_empty() {
-        // Nobody wants to read the journals of a round in which nothing was found.
+    let outcome = rounds.run_round(scenario, seed, folder)?;
+    sum.add(&outcome.tally);
+    if outcome.findings.is_empty() {
+        // The journals of a clean round are of no use.
         fs::remove_dir_all(folder)?;
     }
-    row.findings.extend(played.findings);
+    row.findings.extend(outcome.findings);
     Ok(())
 }
 

@@ -1,5 +1,4 @@
-//! What can happen, a file each: the work, who does it, what is done to them meanwhile, and how
-//! much must have happened.
+//! The scenarios, one file each: the load, the workers, the faults, and the minimums.
 
 mod bad_network;
 mod churn;
@@ -16,47 +15,44 @@ mod stopped;
 
 use std::time::Duration;
 
-use crate::cast::{self, Seat};
 use crate::failure::Failure;
-use crate::floors::Minimums;
-use crate::part::Load;
-use crate::stage::Stage;
+use crate::minimums::Minimums;
+use crate::plan::{self, WorkerSlot};
+use crate::supervisor::Supervisor;
 use crate::target::Needs;
+use crate::worker_spec::Load;
 
-/// For how long everybody works, where nothing is done to them, before it is asked again whether
-/// that is enough.
+/// How long the workers run without faults before the minimums are checked again.
 const A_WHILE: Duration = Duration::from_millis(200);
 
 pub(crate) trait Scenario: Sync {
-    /// Its name, as it is typed.
+    /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it cannot do without.
+    /// What it requires.
     fn needs(&self) -> Needs {
         Needs::Nothing
     }
 
-    /// What the work looks like.
+    /// The load of the workers.
     fn load(&self) -> Load;
 
-    /// Who works.
-    fn cast(&self, workers: usize) -> Vec<Seat> {
-        cast::halves(workers)
+    /// The worker plan.
+    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
+        plan::halves(workers)
     }
 
-    /// Does to the workers whatever is done to them, once. This is called again and again until the
-    /// time is over and enough has happened.
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        stage.work_for(A_WHILE);
+    /// Injects one fault. Called repeatedly until the round is over.
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        supervisor.work_for(A_WHILE);
         Ok(())
     }
 
-    /// What must have happened in this many seconds, beside commits and drains, for the round to
-    /// prove anything.
-    fn floors(&self, seconds: u64) -> Minimums;
+    /// The minimums for this many seconds, besides commits and drains.
+    fn minimums(&self, seconds: u64) -> Minimums;
 }
 
-/// Every scenario there is, in the order in which they are played.
+/// All scenarios, in the order in which they run.
 pub(crate) const ALL: [&dyn Scenario; 12] = [
     &many_streams::ManyStreams,
     &hot_stream::HotStream,

@@ -1,16 +1,14 @@
-//! The names that one round of a scenario uses, so that rounds, and whoever else uses the store, do
-//! not meet.
+//! The names of one round, so that rounds, and other users of the store, do not collide.
 //!
-//! A stream of work, the item that is woken for it, the stream where its drains are written down
-//! and the counter of its commits have names that follow from one number. Nothing else makes a
-//! name.
+//! A stream of work, its item, the stream of its drains and the counter of its commits have names
+//! derived from one number. Names are made only here.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
 
 use crate::reaction::Reaction;
 
-/// What Tidelock puts before the id of a run.
+/// The prefix of a run's history stream.
 const HISTORY: &str = "~run/";
 const FITS: &str = "a prefix and a number are short and plain";
 
@@ -20,12 +18,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// A space that nobody has used.
+    /// A new, unused name space.
     pub(crate) fn fresh() -> Self {
         Self { prefix: format!("stress-{}", CommitId::fresh()) }
     }
 
-    /// The stream that work number `n` is in.
+    /// The stream of work number `n`.
     pub(crate) fn work(&self, n: u64) -> StreamName {
         self.stream(&format!("work-{n}"))
     }
@@ -35,7 +33,7 @@ impl Space {
         RecordKey::new(format!("{}/total-{n}", self.prefix)).expect(FITS)
     }
 
-    /// The item that is woken when there is more of work number `n`.
+    /// The item of work number `n`.
     pub(crate) fn item(&self, n: u64) -> ItemRef {
         ItemRef::new(&self.queue(), &ItemKey::new(format!("work-{n}")).expect(FITS))
     }
@@ -50,7 +48,7 @@ impl Space {
         stream.as_str().starts_with(&self.work_prefix())
     }
 
-    /// What the names of all streams of work begin with.
+    /// The name prefix of all streams of work.
     pub(crate) fn work_prefix(&self) -> String {
         format!("{}work-", self.stream_prefix())
     }
@@ -60,18 +58,18 @@ impl Space {
         format!("{}-{}", self.prefix, reaction.name())
     }
 
-    /// Where a reaction's handlers write down what they handled at a target. Not among the other
-    /// streams, because the commits are the application's, and in nobody's journal.
+    /// The stream in which a reaction's handlers record what they handled at a target. Outside the
+    /// name space of the other streams, because the application's commits are in no journal.
     pub(crate) fn handled(&self, reaction: Reaction, target: &str) -> StreamName {
         StreamName::new(format!("{}{target}", self.handled_by(reaction))).expect(FITS)
     }
 
-    /// What the names of all streams begin with that a reaction's handlers write to.
+    /// The name prefix of the streams that a reaction's handlers write to.
     pub(crate) fn handled_by(&self, reaction: Reaction) -> String {
         format!("{}{}/", self.handled_prefix(), reaction.name())
     }
 
-    /// The same, of all reactions.
+    /// The name prefix of the streams that all handlers write to.
     pub(crate) fn handled_prefix(&self) -> String {
         format!("{}-handled/", self.prefix)
     }
@@ -86,18 +84,18 @@ impl Space {
         format!("{}/{name}", self.prefix)
     }
 
-    /// What a run counts in.
+    /// The counter of a run.
     pub(crate) fn counted(&self, run: &str) -> RecordKey {
         RecordKey::new(format!("{run}/counted")).expect(FITS)
     }
 
-    /// The item by which a run is driven, as Tidelock names it.
+    /// The work item of a run.
     pub(crate) fn run_item(&self, run: &str) -> ItemRef {
         let queue = QueueName::new(format!("~runs/{}@1", self.prefix)).expect(FITS);
         ItemRef::new(&queue, &ItemKey::new(run).expect(FITS))
     }
 
-    /// What the names of all histories of runs begin with, as Tidelock names them.
+    /// The name prefix of the histories of runs.
     pub(crate) fn histories(&self) -> String {
         format!("{HISTORY}{}/", self.prefix)
     }
@@ -117,28 +115,28 @@ impl Space {
         format!("{}/{name}", self.prefix)
     }
 
-    /// What a lock is to guard: written with no expectation, under the lock alone.
+    /// The record that a lock protects: written without an expectation, under the lock alone.
     pub(crate) fn guarded(&self, lock: u64) -> RecordKey {
         RecordKey::new(format!("{}/guarded-{lock}", self.prefix)).expect(FITS)
     }
 
-    /// Where it is written down what was done under a lock. Not among the other streams, as those
+    /// The stream of the writes under a lock. Outside the name space of the other streams, as those
     /// commits are in no journal.
     pub(crate) fn bumps(&self, lock: u64) -> StreamName {
         StreamName::new(format!("{}-claimed/lock-{lock}", self.prefix)).expect(FITS)
     }
 
-    /// Where it is written down which keys were completed.
+    /// The stream of completed keys.
     pub(crate) fn completions(&self) -> StreamName {
         StreamName::new(format!("{}-claimed/keys", self.prefix)).expect(FITS)
     }
 
-    /// Where it is written down what was drained of an item.
+    /// The stream of an item's drains.
     pub(crate) fn done_of(&self, item: &ItemRef) -> StreamName {
         self.stream(&format!("done-{}", item.key))
     }
 
-    /// The stream whose only event marks the place in the feed where the round began.
+    /// The stream whose only event marks the position in the feed where the round began.
     pub(crate) fn start(&self) -> StreamName {
         self.stream("start")
     }
@@ -147,7 +145,7 @@ impl Space {
         QueueName::new(self.prefix.as_str()).expect(FITS)
     }
 
-    /// What all of its streams begin with.
+    /// The name prefix of all its streams.
     pub(crate) fn stream_prefix(&self) -> String {
         format!("{}/", self.prefix)
     }

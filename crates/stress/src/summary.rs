@@ -1,12 +1,12 @@
-//! What came of a run, as a table: a line for each scenario, also for those that were skipped, and
-//! below it what was found.
+//! The summary table of a run: a row for each scenario, skipped ones included, and below it the
+//! findings.
 
 use indicatif::HumanCount;
 
 use crate::finding::{Finding, in_short};
 use crate::tally::Tally;
 
-/// What came of a scenario, over all of its rounds.
+/// The outcome of a scenario, over all of its rounds.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) scenario: &'static str,
@@ -70,7 +70,7 @@ fn numbers(tally: &Tally) -> String {
         count(tally.taken_over),
         count(tally.drained),
         format!("{} ({} again)", count(tally.handled), tally.repeated),
-        count(tally.ran),
+        count(tally.runs_finished),
         count(tally.done),
         tally.faults
     )

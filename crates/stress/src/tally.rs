@@ -1,55 +1,54 @@
-//! What happened in a round, in numbers.
+//! The figures of a round.
 
 use std::collections::HashSet;
 
 use tidelock::ViolationKind;
 
-use crate::errand::THANK;
 use crate::faults::Faults;
 use crate::journal::Entry;
 use crate::ledger::{Case, Journals, Ledger};
 use crate::roles::Drained;
+use crate::sample_run::THANK;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) acked: u64,
     pub(crate) refused: u64,
-    /// Refused because the lease was lost, of commits that were made late on purpose.
+    /// Late commits that were refused because the lease was lost.
     pub(crate) refused_late: u64,
     /// Unknown outcomes that turned out to have happened,
     pub(crate) happened: u64,
     /// and those that had not.
     pub(crate) not_happened: u64,
-    /// Calls that failed and said that nothing was written, or that were only to read.
+    /// Calls that failed and said that nothing was written, and failed reads.
     pub(crate) errors: u64,
     pub(crate) leases: u64,
-    /// Leases that ran out and were granted again.
+    /// Leases that expired and were granted again.
     pub(crate) taken_over: u64,
     /// Events drained.
     pub(crate) drained: u64,
     /// Events handled, by each reaction.
     pub(crate) handled: u64,
-    /// Runs that came to their last step.
-    pub(crate) ran: u64,
-    /// Effects that were done again, because a handler was kept from its ack, or a step from its
-    /// record.
+    /// Runs that reached their last step.
+    pub(crate) runs_finished: u64,
+    /// Repeated effects, because a handler lost its ack, or a step its record.
     pub(crate) repeated: u64,
-    /// What was done under a lock, and changes of scopes.
+    /// Writes under a lock, and changes of scopes.
     pub(crate) done: u64,
-    /// Results of keys that a worker was told.
+    /// Results of keys reported to a worker.
     pub(crate) told: u64,
-    /// Times that units of a quota were had.
+    /// Grants of quota units.
     pub(crate) took: u64,
-    /// Bookings acknowledged, and books closed.
+    /// Acknowledged bookings, and closed books.
     pub(crate) booked: u64,
     pub(crate) closed: u64,
-    /// Changes of scopes that were not done.
+    /// Declined changes of scopes.
     pub(crate) declined: u64,
     pub(crate) faults: Faults,
 }
 
 impl Tally {
-    /// From the journals, and from what the store knows to have been handled.
+    /// Counts the journals, and takes the number of handled events from the store.
     pub(crate) fn of(
         ledger: &Ledger<'_>,
         journals: &Journals,
@@ -73,7 +72,7 @@ impl Tally {
             taken_over: grants().filter(|grant| grant.lease.expiries > 0).count() as u64,
             drained: drained(ledger),
             handled,
-            ran: ran(journals),
+            runs_finished: runs_finished(journals),
             repeated: repeated(journals),
             done: noted(journals, |entry| {
                 matches!(entry, Entry::Bumped { .. } | Entry::Changed { .. })
@@ -102,7 +101,7 @@ impl Tally {
         self.taken_over += other.taken_over;
         self.drained += other.drained;
         self.handled += other.handled;
-        self.ran += other.ran;
+        self.runs_finished += other.runs_finished;
         self.repeated += other.repeated;
         self.done += other.done;
         self.told += other.told;
@@ -135,12 +134,12 @@ fn repeated(journals: &Journals) -> u64 {
     repeats.count() as u64
 }
 
-/// How many of such entries there are.
+/// Number of matching entries.
 fn noted(journals: &Journals, is_so: impl Fn(&Entry) -> bool) -> u64 {
     journals.iter().flat_map(|(_, entries)| entries).filter(|entry| is_so(entry)).count() as u64
 }
 
-fn ran(journals: &Journals) -> u64 {
+fn runs_finished(journals: &Journals) -> u64 {
     let entries = journals.iter().flat_map(|(_, entries)| entries);
     let last = entries.filter_map(|entry| match entry {
         Entry::Acted { run, step, .. } if step == THANK => Some(run),

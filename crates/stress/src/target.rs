@@ -1,4 +1,4 @@
-//! The store under stress: what was asked for, where it is, and what can be done to it.
+//! The store under test: where it is, and which faults it supports.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use crate::failure::Failure;
 
 const KNOWN: &str = "sqlite:, sqlite:PATH, postgres: or postgres://USER@HOST:PORT/DATABASE";
 
-/// Workers by the dozen, each with connections of its own.
+/// For dozens of workers with several connections each.
 const CONNECTIONS: (&str, &str) = ("max_connections", "400");
 
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// A file, in a folder of its own if none was named.
+    /// A file, in a temporary folder if none was named.
     File { url: String, _folder: Option<TempDir> },
-    /// Somebody's server. It is not ours to restart.
+    /// An existing server. It must not be restarted.
     Given { url: String },
-    /// A server of our own.
+    /// A private server.
     Own { server: Server },
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Needs {
     Nothing,
     /// A server that can be restarted.
     Server,
-    /// A network to come between.
+    /// A network that a proxy can disturb.
     Network,
 }
 
@@ -71,7 +71,7 @@ impl Target {
         }
     }
 
-    /// Why a scenario with these needs does not apply here.
+    /// Why a scenario with these needs does not apply.
     pub(crate) fn lacks(&self, needs: Needs) -> Option<&'static str> {
         match (needs, self) {
             (Needs::Server, Self::File { .. }) => Some("a file has no server to restart"),
@@ -88,11 +88,11 @@ impl Target {
         }
     }
 
-    /// A bad network in front of the server, and the URL that leads through it.
+    /// A proxy in front of the server, and the URL that leads through it.
     pub(crate) fn behind_proxy(&self) -> Result<(Proxy, String), Failure> {
         let url = self.url();
         let (port, place) = local_port(&url).ok_or_else(|| {
-            Failure::Stage("no proxy can be put in front of this store".to_owned())
+            Failure::Setup("no proxy can be put in front of this store".to_owned())
         })?;
         let proxy = Proxy::to(port)?;
         let through =
@@ -111,7 +111,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The port of a server on this machine, and where host and port stand in the URL.
+/// The port of a server on this machine, and the range of host and port in the URL.
 fn local_port(url: &str) -> Option<(u16, std::ops::Range<usize>)> {
     let authority = url.find("://")? + "://".len();
     let end = url[authority..].find(['/', '?']).map_or(url.len(), |end| authority + end);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_stores_that_processes_can_share_are_taken() {
+    fn only_stores_that_processes_can_share_are_accepted() {
         assert!(Target::parse("sqlite:").unwrap().url().ends_with("stress.db"));
         assert_eq!(
             Target::parse("sqlite:shop.db?readers=1").unwrap().url(),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_has_not_is_said() {
+    fn needs_that_a_file_cannot_meet_are_reported() {
         let file = Target::parse("sqlite:").unwrap();
         assert!(file.lacks(Needs::Server).is_some() && file.lacks(Needs::Network).is_some());
         assert_eq!(file.lacks(Needs::Nothing), None);

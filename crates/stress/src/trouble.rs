@@ -1,4 +1,4 @@
-//! A call that gave no answer, as a worker sees it and writes it down.
+//! A call without an answer, as a worker sees and journals it.
 
 use std::error::Error as _;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(crate) struct Trouble {
     pub(crate) why: String,
 }
 
-/// What the store said about trying again.
+/// The store's advice about a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
@@ -23,7 +23,7 @@ pub(crate) enum Told {
 }
 
 impl Trouble {
-    /// The caller did not wait any longer. The call may have happened, or may yet happen.
+    /// The caller timed out. The call may have happened, or may yet happen.
     pub(crate) fn gave_up_after(patience: Duration) -> Self {
         Self { advice: Told::Unknown, why: format!("no answer within {patience:?}") }
     }

@@ -1,4 +1,4 @@
-//! What becomes of the workers when the supervisor itself is killed.
+//! Orphans: workers end when the supervisor itself is killed.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Against hanging only.
+/// Only against hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The processes that were started with this folder for temporary files.
 fn processes_in(folder: &Path) -> Vec<Pid> {
     let setting = format!("TMPDIR={}", folder.display());
     let is_meant = |id: &i32| {
-        // It cannot be read if it has just ended, or is somebody else's.
+        // Unreadable if it has just ended, or belongs to another user.
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == setting.as_bytes())
     };
@@ -31,7 +31,7 @@ fn processes_in(folder: &Path) -> Vec<Pid> {
         .collect()
 }
 
-/// How many workers have begun their journals.
+/// Number of workers that have begun their journals.
 fn journals_in(folder: &Path) -> usize {
     let folders = |folder: &Path| {
         let entries =

@@ -14,7 +14,7 @@ fn run(mut command: Command) -> Output {
     command.output().expect("the binary was built with this test")
 }
 
-/// What a run that must be clean says.
+/// The output of a run that must be clean.
 fn clean(args: &[&str]) -> String {
     let output = run(stress(args));
     let (said, seed) =
@@ -71,17 +71,17 @@ fn a_server_given_by_its_url_is_put_behind_a_proxy_and_not_restarted() {
 
 /// More than fits into its second: a slow machine takes longer, and proves as much.
 #[test]
-fn a_scenario_goes_on_until_enough_has_happened() {
-    clean(&["many-streams", "--store", "sqlite:", "--seconds", "1", "--floor", "2500"]);
+fn a_scenario_continues_until_its_minimums_are_reached() {
+    clean(&["many-streams", "--store", "sqlite:", "--seconds", "1", "--min-commits", "2500"]);
 }
 
 #[test]
-fn a_run_in_which_too_little_happened_fails() {
-    // The journals of a run in which something was found are kept; these nobody wants to read.
+fn a_run_below_its_minimums_fails() {
+    // The journals of a run with findings are kept; these are not needed.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let short = ["hot-stream", "--store", "sqlite:", "--seconds", "1", "--patience", "2"];
     let mut command = stress(&short);
-    command.args(["--floor", "1000000000"]);
+    command.args(["--min-commits", "1000000000"]);
     command.env("TMPDIR", folder.path());
     let output = run(command);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -90,7 +90,7 @@ fn a_run_in_which_too_little_happened_fails() {
 }
 
 #[test]
-fn the_seed_and_the_command_that_replays_it_are_told() {
+fn the_seed_and_the_replay_command_are_printed() {
     let output =
         run(stress(&["hot-stream", "--store", "sqlite:", "--seconds", "1", "--seed", "42"]));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -104,7 +104,7 @@ fn the_seed_and_the_command_that_replays_it_are_told() {
 }
 
 #[test]
-fn what_cannot_be_played_is_refused_with_what_can() {
+fn an_unknown_scenario_is_refused_with_the_known_ones() {
     assert!(
         refusal(&["all", "--store", "memory:"]).contains("try: sqlite:, sqlite:PATH, postgres:")
     );

@@ -1,11 +1,11 @@
-//! Why a server could not be had or told something: a sentence for people.
+//! Errors of a test server, as a sentence for people.
 //!
-//! Nobody branches on it. A test unwraps it, so its debug form is the sentence too.
+//! No code branches on it. A test unwraps it, so its debug form is the sentence too.
 
 use std::error::Error;
 use std::fmt;
 
-/// What went wrong, in words.
+/// A description of the failure.
 #[derive(Clone)]
 pub struct Failure(String);
 

@@ -1,6 +1,6 @@
-//! The folder of one server: its data, its sockets, and what it says.
+//! The folder of one server: its data, its sockets, and its log.
 //!
-//! Made here, removed by the [guardian](crate::guardian), which outlives us.
+//! Created here, removed by the [guardian](crate::guardian), which outlives this process.
 
 use std::env;
 use std::fs::{self, File};
@@ -11,25 +11,25 @@ use nix::sys::statvfs::statvfs;
 use crate::failure::Failure;
 use crate::programs::Programs;
 
-/// A socket's path has 107 bytes, which a long folder for temporary files would use up.
+/// A socket's path is limited to 107 bytes, which a long temporary folder would exceed.
 const LONGEST_PARENT: usize = 60;
 
-/// How much of the log a failure quotes.
+/// Number of log lines that a failure quotes.
 const LAST_WORDS: usize = 12;
 
-/// In memory if the machine has this much to spare for it, in bytes.
+/// Minimum free memory for files in memory, in bytes.
 const ROOM: u64 = 4 << 30;
 
-/// What a server's files are kept in.
+/// Where a server's files are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     Disk,
-    /// Memory, where there is enough of it. `fsync` is as quick as it is meaningless there, so this
-    /// is for servers that are not the subject of a test.
+    /// Memory, if there is enough. `fsync` is fast and meaningless there, so this is for servers
+    /// that are not the subject of a test.
     Memory,
 }
 
-/// Where everything of one server is.
+/// The paths of one server.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -39,7 +39,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// A new folder, with room for everything and nothing in it but an empty folder for sockets.
+    /// Creates a new folder with an empty folder for sockets.
     pub(crate) fn create(programs: &Programs, medium: Medium) -> Result<Self, Failure> {
         let path = new_folder(medium).map_err(Failure::to("make a folder for a server"))?;
         let folder = Self {
@@ -66,7 +66,7 @@ impl Folder {
         &self.sockets
     }
 
-    /// The log, to be written on at its end.
+    /// Opens the log for appending.
     pub(crate) fn log(&self) -> Result<File, Failure> {
         File::options()
             .create(true)
@@ -83,7 +83,7 @@ impl Folder {
     }
 }
 
-/// Links are resolved, because the kernel names a process's folder without them.
+/// Links are resolved, because the kernel reports a process's folder without them.
 fn new_folder(medium: Medium) -> std::io::Result<PathBuf> {
     let (memory, parent) = (Path::new("/dev/shm"), env::temp_dir());
     let parent = match parent.as_os_str().len() {

@@ -1,9 +1,8 @@
-//! A small process that outlives us by a moment, and sees to it that nothing else does.
+//! A guardian process that outlives this one and cleans up after it.
 //!
 //! A test harness leaves by `exit`, which drops nothing, and stress tests kill whole processes,
-//! which run nothing. Only another process notices both. It waits for the end of a pipe that we
-//! hold, so nobody has to tell it anything, and what it then does is the only way in which a server
-//! ever ends for good.
+//! which run nothing. Only another process notices both. It waits for the end of a pipe that this
+//! process holds; its cleanup is the only way in which a server ends.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -16,7 +15,7 @@ use crate::failure::Failure;
 pub(crate) struct Guardian(Child);
 
 impl Guardian {
-    /// Posts a guardian over a server's folder, before anything runs in it.
+    /// Starts a guardian of a server's folder, before anything runs in it.
     pub(crate) fn post(folder: &Path) -> Result<Self, Failure> {
         let child = Command::new("/bin/sh")
             .args(["-c", include_str!("guardian.sh"), "guardian"])
@@ -24,7 +23,7 @@ impl Guardian {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Not of our group, so that what a terminal sends to us does not reach it.
+            // In its own process group, so that terminal signals do not reach it.
             .process_group(0)
             .current_dir("/")
             .spawn();
@@ -35,7 +34,7 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // It cannot fail: the child is ours, and nobody else waits for it.
+        // It cannot fail: the child is ours, and nothing else waits for it.
         let _ended = self.0.wait();
     }
 }

@@ -2,7 +2,7 @@
 #
 # Standard input is a pipe that the owner holds open and never writes to: it ends when the owner closes it, exits, or is
 # killed. A process belongs to the server if it works in the data folder, as every process of PostgreSQL does, or in the
-# folder around it, as whoever makes the data does. A number in a file left behind may be somebody else's by now.
+# folder around it, as the programs do that create the data. A process id in a stale file may belong to another process.
 folder=$1
 data=$folder/data
 
@@ -19,8 +19,8 @@ signal_all() {
     [ "$found" ]
 }
 
-# Told to quit, the server cleans up what it shares between its processes. Whoever has not gone after ten seconds is
-# killed; the server itself gives its children five.
+# On QUIT the server cleans up its shared memory. Processes that are left after ten seconds are killed; the server
+# itself gives its children five.
 tries=0
 while [ "$tries" -lt 500 ] && signal_all QUIT; do
     tries=$((tries + 1))
@@ -28,7 +28,7 @@ while [ "$tries" -lt 500 ] && signal_all QUIT; do
 done
 while signal_all KILL; do sleep 0.02; done
 
-# A server that was killed left the segment of shared memory by which it knows that it runs only once.
+# A killed server leaves the shared memory segment with which it detects a second instance.
 segment=$(sed -n '7s/.* //p' "$data/postmaster.pid")
 [ -z "$segment" ] || ipcrm --shmem-id "$segment"
 

@@ -1,15 +1,15 @@
-//! A PostgreSQL server of one's own, and a bad network in front of it, for tests, stress and bench.
+//! A private PostgreSQL server, and a faulty network in front of it, for tests, stress and bench.
 //!
-//! A [`Server`] is a real one: its own folder, its own port on the loopback, made by `initdb`, with
-//! `fsync` on. It can be stopped, killed as by a power cut, started again, copied to a
+//! A [`Server`] is a real one: its own folder, its own loopback port, made by `initdb`, with
+//! `fsync` on. It can be stopped, killed as by a power cut, restarted, copied to a
 //! [standby](Server::standby) and promoted. Nothing of it is left when its owner drops it, exits,
-//! or is killed. A [`Proxy`] passes TCP on, and injures it when told to.
+//! or is killed. A [`Proxy`] forwards TCP and injects faults on request.
 //!
-//! Everything blocks and nothing needs a runtime, so that anything can use it. Linux only, as it
-//! reads `/proc`. No database driver is here: what little SQL there is goes through `psql`.
+//! Everything blocks and nothing needs a runtime. Linux only, as it reads `/proc`. There is no
+//! database driver here: the little SQL goes through `psql`.
 
 mod failure;
-mod patience;
+mod polling;
 
 mod programs;
 

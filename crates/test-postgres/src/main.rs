@@ -1,8 +1,7 @@
-//! Runs a command with a PostgreSQL server beside it: `tidelock-test-postgres COMMAND ARGS…`.
+//! Runs a command with a PostgreSQL server: `tidelock-test-postgres COMMAND ARGS…`.
 //!
 //! The command finds the server's URL in `TIDELOCK_TEST_POSTGRES`. When it ends, so does the
-//! server, and its exit code is ours. Interrupted or terminated, we pass that on and leave as the
-//! command does.
+//! server, and its exit code is returned. Signals are passed on to the command.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,9 +35,9 @@ fn run(command: &mut Command) -> Result<ExitStatus, Box<dyn std::error::Error>> 
     Ok(child.wait()?)
 }
 
-/// Holds the signals that would end us, and has a thread give them to the child. Only once there is
-/// a child: it would inherit the holding. Until then they end us, and the server's guardian does
-/// the rest.
+/// Blocks the termination signals, and passes them to the child from a thread. Only once there is a
+/// child, because it would inherit the blocked signals. Until then they end this process, and the
+/// server's guardian cleans up.
 fn pass_signals_on(child: &Child) -> nix::Result<()> {
     let child =
         Pid::from_raw(i32::try_from(child.id()).expect("the kernel's own type for it is signed"));
@@ -46,14 +45,14 @@ fn pass_signals_on(child: &Child) -> nix::Result<()> {
     signals.thread_block()?;
     thread::spawn(move || {
         while let Ok(signal) = signals.wait() {
-            // A child that has just ended has nothing to be told.
+            // The child may have just ended.
             let _passed = kill(child, signal);
         }
     });
     Ok(())
 }
 
-/// As a shell gives it: that of the command, or 128 and the signal that ended it.
+/// The exit code of the command, or 128 plus the signal that ended it, as in a shell.
 fn code_of(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)

@@ -1,8 +1,8 @@
-//! A free port on the loopback that stays free while its server is down.
+//! A free loopback port that stays free while its server is down.
 //!
-//! The kernel's own choice would come from the range that it gives to outgoing connections, where
-//! any client could be given the port of a server that is just being restarted. Ports below that
-//! range are taken only by who asks for them.
+//! A port chosen by the kernel comes from the range of outgoing connections, where any client could
+//! get the port of a server that is being restarted. Ports below that range are used only on
+//! request.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,8 +15,7 @@ const HIGHEST: u16 = 32_000;
 
 const TRIES: u32 = 100;
 
-/// A port that nobody listens on now. Random, so that two who look at the same moment find
-/// different ones.
+/// A port without a listener. Random, so that two concurrent callers find different ones.
 pub(crate) fn free_port() -> Result<u16, Failure> {
     (0..TRIES)
         .map(|_| random_port())
@@ -24,7 +23,7 @@ pub(crate) fn free_port() -> Result<u16, Failure> {
         .ok_or_else(|| Failure::new(format!("found no free port between {LOWEST} and {HIGHEST}")))
 }
 
-/// Every new hash state is seeded by the system's randomness, and this crate needs no other.
+/// Every new hash state is seeded by the system; this crate needs no other randomness.
 fn random_port() -> u16 {
     let span = u64::from(HIGHEST - LOWEST);
     let step = RandomState::new().hash_one(()) % span;

@@ -1,7 +1,7 @@
-//! One running server: the postmaster, which is our child, and the processes that it starts.
+//! One running server: the postmaster, a child process, and the processes that it starts.
 //!
-//! It is started and signalled directly and not by `pg_ctl`, so that its end is known from the
-//! kernel and not from a file, and so that no one's `init` has to bury it.
+//! It is started and signalled directly instead of by `pg_ctl`, so that its end is known from the
+//! kernel and not from a file, and so that this process reaps it.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -13,15 +13,15 @@ use nix::unistd::Pid;
 
 use crate::failure::Failure;
 use crate::folder::Folder;
-use crate::patience::wait_for;
+use crate::polling::wait_for;
 use crate::programs::Programs;
 
-/// How a server is stopped; PostgreSQL's own words.
+/// PostgreSQL's shutdown modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Waits until every client has left.
+    /// Waits until every client has disconnected.
     Smart,
-    /// Sends every client away, then shuts down in good order.
+    /// Disconnects every client, then shuts down cleanly.
     Fast,
     /// Stops at once, without writing anything back; the next start recovers from the log.
     Immediate,
@@ -37,12 +37,12 @@ impl Stop {
     }
 }
 
-/// A postmaster that has been started and not yet been seen to end.
+/// A running postmaster.
 #[derive(Debug)]
 pub(crate) struct Postmaster(Child);
 
 impl Postmaster {
-    /// Starts a server in a folder that has data, and waits until it takes connections.
+    /// Starts a server in a folder with data, and waits until it accepts connections.
     pub(crate) fn start(programs: &Programs, folder: &Folder, port: u16) -> Result<Self, Failure> {
         let child =
             command(programs, folder, port)?.spawn().map_err(Failure::to("start postgres"))?;
@@ -59,12 +59,12 @@ impl Postmaster {
 
     /// Kills the server with all of its processes, and waits until they have ended.
     pub(crate) fn kill(&mut self, data: &Path) -> Result<(), Failure> {
-        // The postmaster first: after it, nobody starts another.
+        // The postmaster first: only it starts other processes.
         self.0.kill().map_err(Failure::to("kill the server"))?;
         wait_for("the end of a killed server's processes", || {
             let left = processes_in(data)?;
             for process in &left {
-                // One that has ended in the meantime is what we want.
+                // It may have ended already.
                 let _killed = kill(*process, Signal::SIGKILL);
             }
             Ok((self.ended()? && left.is_empty()).then_some(()))
@@ -97,34 +97,33 @@ impl Postmaster {
 }
 
 impl Drop for Postmaster {
-    /// By now the guardian has stopped it, or a start has failed; it remains to be buried.
+    /// By now the guardian has stopped it, or a start has failed; it has to be reaped.
     fn drop(&mut self) {
         let _killed = self.0.kill();
         let _ended = self.0.wait();
     }
 }
 
-/// What is said here holds against every file of settings, also against one that was copied from
-/// another server.
+/// Options on the command line override every settings file, also a copied one.
 fn command(programs: &Programs, folder: &Folder, port: u16) -> Result<Command, Failure> {
     let mut command = programs.command("postgres");
     command.arg("-D").arg(folder.data()).arg("-k").arg(folder.sockets());
     command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
     command.stdout(folder.log()?).stderr(folder.log()?);
-    // Not of our group, so that what a terminal sends to us does not stop it under our hands.
+    // In its own process group, so that terminal signals do not stop it.
     command.process_group(0);
     Ok(command)
 }
 
-/// Whether the server's own file says that this very postmaster takes connections. A file of an
-/// earlier one, which was killed, says so too.
+/// Whether the server's pid file says that this postmaster accepts connections. A file of an
+/// earlier, killed one says so too.
 fn says_ready(data: &Path, postmaster: u32) -> bool {
     let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let lines: Vec<&str> = file.lines().map(str::trim).collect();
     lines.first() == Some(&postmaster.to_string().as_str()) && lines.get(7) == Some(&"ready")
 }
 
-/// The processes that work in this folder, as every process of a server does.
+/// The processes whose working directory is this folder, as for every process of a server.
 fn processes_in(data: &Path) -> Result<Vec<Pid>, Failure> {
     let entries = fs::read_dir("/proc").map_err(Failure::to("list the processes"))?;
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());

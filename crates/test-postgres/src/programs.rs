@@ -1,7 +1,7 @@
-//! PostgreSQL's own programs: where they are, and as whom they run.
+//! PostgreSQL's programs: their location, and the user that runs them.
 //!
-//! The server refuses to run as root. Whoever is root therefore runs its programs as the user that
-//! Debian's package makes, and hands it the folders; everybody else runs them as themselves.
+//! The server refuses to run as root. Root therefore runs the programs as the user of Debian's
+//! package, and gives it the folders; other users run them as themselves.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -24,7 +24,7 @@ const ADVICE: &str = "PostgreSQL's server is not installed: run ./test, which in
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     folder: PathBuf,
-    /// Whom to become; `None` where we stay who we are.
+    /// The user to switch to; `None` to keep the current one.
     account: Option<Account>,
 }
 
@@ -41,8 +41,8 @@ impl Programs {
         Ok(Self { folder, account: account()? })
     }
 
-    /// A command that runs one of the programs, with nothing of our environment that it would take
-    /// for a setting.
+    /// A command that runs one of the programs, without the environment variables that it would
+    /// take as settings.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.folder.join(program));
         for (name, _) in
@@ -50,7 +50,7 @@ impl Programs {
         {
             command.env_remove(name);
         }
-        // Our own folder may be one that the account cannot enter.
+        // The account may have no access to the current directory.
         command.current_dir("/").stdin(Stdio::null());
         if let Some(Account { user, group }) = self.account {
             command.uid(user).gid(group);
@@ -58,7 +58,7 @@ impl Programs {
         command
     }
 
-    /// Hands a file or folder to whoever the programs run as.
+    /// Changes the owner of a file or folder to the user of the programs.
     pub(crate) fn hand_over(&self, path: &Path) -> Result<(), Failure> {
         let Some(Account { user, group }) = self.account else { return Ok(()) };
         chown(path, Some(user), Some(group))
@@ -66,13 +66,13 @@ impl Programs {
     }
 }
 
-/// Runs a command to its end and gives back what it printed.
+/// Runs a command and returns its output.
 pub(crate) fn output_of(command: &mut Command) -> Result<String, Failure> {
     let output = command.output().map_err(Failure::to(format!("run {}", name_of(command))))?;
     judge(&name_of(command), &output)
 }
 
-/// What a program printed, if it succeeded, or else what it complained of.
+/// The output of a program, if it succeeded, or else its error output.
 pub(crate) fn judge(program: &str, output: &Output) -> Result<String, Failure> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
@@ -101,7 +101,7 @@ fn on_the_path() -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).find(|folder| holds_a_server(folder))
 }
 
-/// Debian's client package makes a folder of the version too, with no server in it.
+/// Debian's client package creates a folder of the version too, without a server.
 fn holds_a_server(folder: &Path) -> bool {
     ["initdb", "postgres"].iter().all(|program| folder.join(program).is_file())
 }

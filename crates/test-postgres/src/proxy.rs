@@ -1,11 +1,10 @@
-//! A bad network: TCP passed on to a server, and injured when told to.
+//! A faulty network: a TCP proxy that injects faults on request.
 //!
-//! The injuries are those after which a client cannot know what became of its request. An order
-//! holds when its method returns: what was to be cut has been cut. Bytes are passed as they come;
-//! nothing here knows PostgreSQL's protocol, but for a few bytes that a test wants to be the last
-//! to pass.
+//! The faults are those after which a client cannot know the outcome of its request. A fault is in
+//! effect when its method returns. Bytes are forwarded as they come; the proxy does not know
+//! PostgreSQL's protocol, except for a byte pattern that a test can choose.
 //!
-//! [`network`] is what all connections share, [`link`] is one connection.
+//! [`network`] is the state that all connections share, [`link`] is one connection.
 
 mod link;
 mod network;
@@ -18,17 +17,17 @@ use std::thread::{self, JoinHandle};
 use crate::failure::Failure;
 use crate::proxy::network::{Condition, Network};
 
-/// A way to a server through a network that can be injured.
+/// A proxy to a server, with fault injection.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
     network: Arc<Network>,
     /// `None` only while it is being dropped.
-    doorman: Option<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
-    /// A proxy on a free port of the loopback, which passes everything on to this one.
+    /// Starts a proxy on a free loopback port that forwards to this port.
     pub fn to(port: u16) -> Result<Self, Failure> {
         Self::open(port).map_err(Failure::to("open a proxy"))
     }
@@ -43,42 +42,42 @@ impl Proxy {
         self.network.cut(|_| true);
     }
 
-    /// From now on throws away what the server sends, while requests still pass, until
-    /// [healed](Self::heal). Healing cuts the connections that missed something.
+    /// Drops the server's replies, while requests still pass, until [healed](Self::heal). Healing
+    /// cuts the connections that missed a reply.
     pub fn swallow_replies(&self) {
         self.network.change(Condition::Swallowing);
     }
 
-    /// Closes new connections at once and cuts those that are there, until [healed](Self::heal).
+    /// Closes new connections at once and cuts open ones, until [healed](Self::heal).
     pub fn refuse(&self) {
         self.network.change(Condition::Refusing);
         self.cut();
     }
 
-    /// Passes nothing in either direction, not even the end of a connection, until
+    /// Forwards nothing in either direction, not even the end of a connection, until
     /// [healed](Self::heal).
     pub fn stall(&self) {
         self.network.change(Condition::Stalled);
     }
 
-    /// Ends every injury, also one that has yet to happen.
+    /// Ends every fault, also a pending one.
     pub fn heal(&self) {
         self.network.change(Condition::Healthy);
-        self.network.cut(|line| line.robbed);
+        self.network.cut(|line| line.lost_reply);
     }
 
-    /// Once, when a client sends a chunk with these bytes in it: passes the chunk on, then cuts the
-    /// client off before anything comes back. The server gets to finish.
+    /// Once, when a client sends a chunk with these bytes: forwards the chunk, then cuts the client
+    /// off before any reply. The server can finish.
     pub fn cut_after_request(&self, pattern: &[u8]) {
         self.network.cut_after_request(pattern);
     }
 
-    /// Sends new connections to another port, as after a failover.
+    /// Forwards new connections to another port, as after a failover.
     pub fn aim(&self, port: u16) {
         self.network.aim(port);
     }
 
-    /// How many clients are connected.
+    /// The number of connected clients.
     pub fn connections(&self) -> usize {
         self.network.connections()
     }
@@ -87,20 +86,20 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let network = Arc::new(Network::to(target));
-        let doorman = thread::spawn({
+        let acceptor = thread::spawn({
             let network = Arc::clone(&network);
             move || admit(&listener, &network)
         });
-        Ok(Self { port, network, doorman: Some(doorman) })
+        Ok(Self { port, network, acceptor: Some(acceptor) })
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.network.change(Condition::Closed);
-        // One more visitor, for the doorman to see that it is closed.
+        // One more connection wakes the accepting thread, which sees that the proxy is closed.
         let _visitor = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
-        let _ended = self.doorman.take().map(JoinHandle::join);
+        let _ended = self.acceptor.take().map(JoinHandle::join);
         self.cut();
     }
 }

@@ -8,35 +8,33 @@ use crate::failure::Failure;
 use crate::programs::{Programs, judge, output_of};
 use crate::server::{Server, converse};
 
-/// The variable by which the command `tidelock-test-postgres` tells its child which server to use.
+/// The variable in which the command `tidelock-test-postgres` passes the server's URL to its child.
 pub const SHARED_URL: &str = "TIDELOCK_TEST_POSTGRES";
 
-/// What a server that many tests share is started with: many test binaries, each with several
-/// pools, at the same time.
+/// Settings of a shared server: many test binaries, each with several pools, at the same time.
 pub(crate) const SHARED_SETTINGS: [(&str, &str); 2] =
     [("max_connections", "400"), ("synchronous_commit", "on")];
 
 /// Never dropped: its guardian stops it when this process ends.
 static SERVER: LazyLock<Result<Server, Failure>> = LazyLock::new(Server::start_shared);
 
-/// The URL of the server that the environment names, or else of one that this process starts once
-/// and for all.
+/// The URL of the server that the environment names, or else of one that this process starts once.
 pub fn shared_url() -> Result<String, Failure> {
     env::var(SHARED_URL).or_else(|_| SERVER.as_ref().map(Server::url).map_err(Clone::clone))
 }
 
-/// How many callers are given the same database. PostgreSQL looks a function up among all of that
-/// name, in whichever schema, so that every session of a database with hundreds of stores would
-/// read hundreds of rows to find its own.
+/// Number of callers per database. PostgreSQL looks a function up among all of that name, in any
+/// schema, so that every session of a database with hundreds of stores would read hundreds of rows
+/// to find its own.
 const TENANTS: usize = 32;
 
-/// How many callers were given a database, and the newest of these.
+/// The number of callers so far, and the newest database.
 static GIVEN: Mutex<(usize, String)> = Mutex::new((0, String::new()));
 
-/// The URL of a database on that server, for a schema of one's own in it; only some others, of this
-/// process, have theirs there.
+/// The URL of a database on that server, for a separate schema in it; a few other callers of this
+/// process share the database.
 pub fn shared_database() -> Result<String, Failure> {
-    // Whoever panicked while holding it left it as true as it was.
+    // The state stays valid if a holder panics.
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let (count, newest) = &mut *given;
     if *count % TENANTS == 0 {
@@ -46,7 +44,7 @@ pub fn shared_database() -> Result<String, Failure> {
     Ok(newest.clone())
 }
 
-/// Runs statements in the database of this URL, up to the first that fails.
+/// Runs statements in the database of this URL, up to the first failure.
 pub fn run_script(database: &str, sql: &str) -> Result<(), Failure> {
     let mut psql = Programs::find()?.command("psql");
     psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database]);
@@ -56,7 +54,7 @@ pub fn run_script(database: &str, sql: &str) -> Result<(), Failure> {
     judge("psql", &output).map(drop)
 }
 
-/// A schema of the database of this URL, as statements that make it.
+/// Dumps a schema of the database of this URL, as statements.
 pub fn dump(database: &str, schema: &str) -> Result<String, Failure> {
     let mut pg_dump = Programs::find()?.command("pg_dump");
     output_of(pg_dump.args(["--no-owner", "--schema", schema, "-d", database]))

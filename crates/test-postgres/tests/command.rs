@@ -1,5 +1,4 @@
-//! The command that runs another beside a server, and the promise that no server outlives its
-//! owner.
+//! The command `tidelock-test-postgres`, and that no server outlives its owner.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Waits for the end of its input once it has said where the server's data is.
+/// Prints the folder of the server's data, and waits for the end of its input.
 const SAY_WHERE_AND_WAIT: &str =
     r#"data=$(psql -XAtc "SHOW data_directory" "$TIDELOCK_TEST_POSTGRES"); echo "$data"; exec cat"#;
 
@@ -48,7 +47,7 @@ fn a_server_does_not_outlive_an_owner_that_is_killed() {
     assert!(Path::new(&data).exists());
     signal(&owner, Signal::SIGKILL);
     owner.wait().unwrap();
-    // The folder goes last, after every process that works in it.
+    // The folder is removed last, after every process in it has ended.
     wait_until(|| !Path::new(&data).exists());
 }
 
@@ -70,11 +69,11 @@ fn signal(owner: &Child, signal: Signal) {
     kill(Pid::from_raw(process), signal).expect("it runs");
 }
 
-/// Looks at a fact until it is one.
+/// Polls until the fact holds.
 fn wait_until(fact: impl Fn() -> bool) {
     let begun = Instant::now();
     while !fact() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain");
+        assert!(begun.elapsed() < Duration::from_secs(60), "timed out");
         thread::yield_now();
     }
 }

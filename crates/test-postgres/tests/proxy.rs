@@ -1,8 +1,7 @@
-//! Each injury does what it says, no more and no less.
+//! Each fault does exactly what it says.
 //!
-//! The test plays both the client and the server, so it knows who has heard what. Whatever waits
-//! has a deadline, so that an injury that hurts too much fails a test instead of stopping the
-//! suite.
+//! The test is both the client and the server, so it knows what was received. Every wait has a
+//! deadline, so that an excessive fault fails a test instead of stopping the suite.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,11 +12,10 @@ use tidelock_test_postgres::Proxy;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For silence, which nothing announces. Too short a time could hide a fault, and could never
-/// invent one.
+/// The time to observe silence. Too short a time could hide a fault, but never invent one.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// More than all buffers between two sockets hold, so that it is written only if somebody takes it.
+/// More than all buffers between two sockets hold, so that it is written only if the peer reads.
 const FLOOD: usize = 64 << 20;
 
 #[test]
@@ -42,7 +40,7 @@ fn a_client_that_hangs_up_is_still_answered() {
 }
 
 #[test]
-fn a_cut_resets_both_sides_and_spares_whoever_comes_later() {
+fn a_cut_resets_both_sides_and_spares_later_connections() {
     let (proxy, server) = network();
     let mut lines = [Line::through(&proxy, &server), Line::through(&proxy, &server)];
     proxy.cut();
@@ -105,7 +103,7 @@ fn a_stalled_network_passes_nothing_and_loses_nothing() {
 }
 
 #[test]
-fn a_network_that_refuses_lets_nobody_in_until_healed() {
+fn a_network_that_refuses_accepts_no_connection_until_healed() {
     let (proxy, server) = network();
     let mut before = Line::through(&proxy, &server);
     proxy.refuse();
@@ -185,7 +183,7 @@ impl Line {
         let client = TcpStream::connect(("127.0.0.1", proxy.port())).expect("the proxy listens");
         let mut line = Self { client, server: accept(server) };
         line.be_patient();
-        // Only what is in the proxy's books can be injured, and a byte passes only then.
+        // A fault applies only to a registered connection, and a byte passes only then.
         line.request(b"hello");
         line
     }
@@ -208,7 +206,7 @@ impl Line {
     }
 }
 
-/// A proxy, and the server that it leads to.
+/// A proxy, and its server.
 fn network() -> (Proxy, TcpListener) {
     let (server, port) = listen();
     (Proxy::to(port).expect("some port is free"), server)
@@ -235,7 +233,7 @@ fn accept(server: &TcpListener) -> TcpStream {
     }
 }
 
-/// Writes until nobody takes any more.
+/// Writes until the buffers are full.
 fn fill(end: &mut TcpStream) {
     end.set_write_timeout(Some(A_MOMENT)).expect("it is not zero");
     while end.write(&[0; 1 << 16]).is_ok() {}
@@ -259,8 +257,7 @@ fn assert_reset(end: &mut TcpStream) {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// In good order or not: healed in the moment in which the end came by, a network may still pass it
-/// on.
+/// Cleanly or not: if the network is healed at the moment of the end, it may still forward it.
 fn assert_over(end: &mut TcpStream) {
     let read = end.read(&mut [0]).map_err(|error| error.kind());
     assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "{read:?}");

@@ -1,4 +1,4 @@
-//! What a server of one's own can be put through.
+//! Operations of a private server.
 
 use std::fs;
 use std::net::TcpStream;
@@ -113,7 +113,7 @@ fn a_standby_follows_and_takes_over_when_its_primary_is_killed() {
     assert_eq!(standby.run_sql("postgres", "SELECT n FROM kept").unwrap(), "1\n2");
 }
 
-/// How many processes work in the server's folder.
+/// The number of processes in the server's folder.
 fn processes_of(server: &Server) -> usize {
     let processes = fs::read_dir("/proc").expect("every Linux has it").flatten();
     processes

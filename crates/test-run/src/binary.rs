@@ -1,4 +1,4 @@
-//! One test binary, and what came of running it.
+//! One test binary, and the result of its run.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek};
@@ -12,16 +12,16 @@ pub(crate) struct Binary {
     pub(crate) target: String,
     pub(crate) kind: String,
     pub(crate) executable: PathBuf,
-    /// Of its package: where cargo would run it.
+    /// The folder of its package, where cargo would run it.
     pub(crate) folder: PathBuf,
     pub(crate) libraries: OsString,
 }
 
-/// What a binary did.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) passed: bool,
-    /// How it ended, in words: with an exit code, or by a signal.
+    /// How it ended: with an exit code, or by a signal.
     pub(crate) end: String,
     pub(crate) took: Duration,
     pub(crate) said: String,
@@ -37,8 +37,8 @@ impl Binary {
         Ran { passed, end, took: begun.elapsed(), said }
     }
 
-    /// Both of its outputs go into one file, so that what it says stays in the order in which it
-    /// said it. Not into a pipe: that ends only with the last process that a test has left behind.
+    /// Both outputs go into one file, in order. Not into a pipe: that ends only with the last
+    /// process that a test has left behind.
     fn output(&self, filter: &[String]) -> io::Result<(ExitStatus, String)> {
         let mut said = tempfile::tempfile()?;
         let status = Command::new(&self.executable)
@@ -56,7 +56,7 @@ impl Binary {
         Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// How cargo is told to run just this one.
+    /// The cargo arguments that run only this one.
     pub(crate) fn selection(&self) -> String {
         match self.kind.as_str() {
             "test" | "bin" | "example" => format!("--{} {}", self.kind, self.target),
@@ -66,7 +66,7 @@ impl Binary {
 }
 
 impl Ran {
-    /// How many tests passed, as the binary itself counts them.
+    /// The number of passed tests, from the binary's own summary.
     pub(crate) fn count(&self) -> String {
         let results = self.said.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
         results

@@ -1,16 +1,16 @@
-//! Builds the workspace's tests and runs the binaries side by side: `tidelock-test-run [SELECTION…]
+//! Builds the workspace's tests and runs the binaries in parallel: `tidelock-test-run [SELECTION…]
 //! [-- FILTER…]`.
 //!
-//! The selection is cargo's (`-p tidelock --test runs`), and what follows `--` is given to every
+//! The selection is cargo's (`-p tidelock --test runs`), and what follows `--` is passed to every
 //! binary.
 //!
 //! `cargo test` runs one binary after the other, and most of ours wait more than they work: for a
-//! server, for a disk, for a lease to end. Two at a time, on two cores, take little more than half
-//! of the time. What a binary says is kept until it has ended, and shown where it failed. Examples
-//! in the documentation are cargo's own to run, and not run here.
+//! server, for a disk, for a lease to expire. Two at a time, on two cores, take little more than
+//! half of the time. The output of a binary is kept until it has ended, and shown if it failed. Doc
+//! tests are left to cargo.
 
 mod binary;
-mod crew;
+mod pool;
 mod suite;
 
 use std::env;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         }
     };
     let at_once = thread::available_parallelism().map_or(1, usize::from);
-    let failed = crew::run(binaries, filter, at_once);
+    let failed = pool::run(binaries, filter, at_once);
     for binary in &failed {
         eprintln!("failed: cargo test -p {} {}", binary.package, binary.selection());
     }

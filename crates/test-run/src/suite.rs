@@ -1,4 +1,4 @@
-//! Which test binaries there are: what cargo says that it built.
+//! The list of test binaries, from cargo's build messages.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::binary::Binary;
 
-/// A line of what cargo says, as far as it concerns us.
+/// The relevant fields of a cargo message.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 enum Said {
@@ -37,8 +37,7 @@ struct Profile {
     test: bool,
 }
 
-/// Builds the tests that are selected, or else all of the workspace; what does not compile is said
-/// by cargo.
+/// Builds the selected tests, or else all of the workspace; cargo prints compile errors.
 pub(crate) fn build(selection: &[String]) -> Result<Vec<Binary>, String> {
     let all = ["--workspace".to_owned()];
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -77,13 +76,14 @@ fn binary(said: Said, libraries: &OsString) -> Option<Binary> {
     })
 }
 
-/// Packages are named after their folders, but for the one that people import.
+/// Packages are named after their folders, except the main one.
 fn package_in(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     if name == "tidelock" { name.into_owned() } else { format!("tidelock-{name}") }
 }
 
-/// Where the compiler's own libraries are: the tests of a crate of macros are linked against them.
+/// The folder of the compiler's own libraries, which the tests of a proc-macro crate are linked
+/// against.
 fn libraries() -> Result<OsString, String> {
     let output = Command::new("rustc").args(["--print", "target-libdir"]).output();
     let output = output.map_err(|e| format!("rustc does not start: {e}"))?;

@@ -1,5 +1,4 @@
-//! `tidelock-test-run`, with a cargo that builds nothing and names scripts as the binaries it
-//! built.
+//! `tidelock-test-run`, with a fake cargo that builds nothing and names scripts as its binaries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ impl Workspace {
         }
     }
 
-    /// With a test of this name that does this, and notes that it ran.
+    /// Adds a test of this name that runs this script, and records that it ran.
     fn test(mut self, name: &str, does: &str) -> Self {
         let executable =
             self.script(name, &format!("touch '{}'\n{does}", self.trace(name).display()));
@@ -32,7 +31,7 @@ impl Workspace {
         self
     }
 
-    /// What cargo says of something that it built.
+    /// A cargo message about a built artifact.
     fn artifact(&self, name: &str, executable: Option<&Path>) -> String {
         let line = serde_json::json!({
             "reason": "compiler-artifact",
@@ -44,7 +43,7 @@ impl Workspace {
         format!("{line}\n")
     }
 
-    /// Runs the command over a cargo that says all this and ends so.
+    /// Runs the command with a fake cargo that prints these messages and exits with this code.
     fn run(&self, cargo_ends_with: u8) -> Output {
         let words = self.folder.path().join("words");
         fs::write(&words, &self.said_by_cargo).expect("the folder is ours");
@@ -54,8 +53,8 @@ impl Workspace {
         command.env("CARGO", cargo).output().expect("the binary was built with this test")
     }
 
-    /// Written by another process: a file that we had open for writing, another test's child could
-    /// have open still, and nobody can run it then.
+    /// Written by another process: a file that this process had open for writing may still be open
+    /// in another test's child, and cannot be executed then.
     fn script(&self, name: &str, does: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         let text = path.with_extension("text");
@@ -139,7 +138,7 @@ fn one_that_does_not_start_has_failed() {
     );
 }
 
-/// A process that a test has left behind may hold its output open for ever.
+/// A process that a test has left behind may hold its output open indefinitely.
 #[test]
 fn a_process_left_behind_by_a_test_is_not_waited_for() {
     let leaves = format!("{PASSES}; sleep 600 & echo $! > left");

@@ -1,5 +1,5 @@
-//! A store whose caller dies: after so many calls nothing that is asked of it happens, or the last
-//! thing happens and nobody hears.
+//! A store whose caller dies: after a number of calls nothing happens any more, or the last call
+//! happens without an answer.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::{Interceptor, Wrapped};
 
-/// Lets so many calls through.
+/// Passes this many calls on.
 #[derive(Debug)]
 pub struct DyingStore {
     calls_left: AtomicI64,
@@ -32,8 +32,8 @@ impl DyingStore {
 }
 
 impl Interceptor for DyingStore {
-    /// Makes the call, unless the caller is dead; tells what came of it, unless the caller dies of
-    /// it.
+    /// Makes the call, unless the caller is dead; returns the answer, unless the caller dies with
+    /// this call.
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
@@ -47,7 +47,7 @@ impl Interceptor for DyingStore {
     }
 }
 
-/// Not to be tried again: whoever is dead does not.
+/// Never retried: a dead caller makes no calls.
 fn dead(operation: StoreOperation) -> StoreError {
     StoreError::new(
         StoreErrorKind::Unavailable,

@@ -1,6 +1,6 @@
-//! Somebody who stands between a caller and a store.
+//! A layer between a caller and a store.
 //!
-//! The fourteen methods are passed on here, once; what a test does to them is a [`Between`].
+//! The fourteen methods are forwarded here, once; what a test does to them is an [`Interceptor`].
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -15,9 +15,9 @@ use tidelock::{
     LeaseToken, Leased, RecordPage, Renewal, StoreOperation, StreamPage, Timestamp, async_trait,
 };
 
-/// Sees every call that is made of a store, and decides what becomes of it.
+/// Intercepts every call of a store.
 pub trait Interceptor: Debug + Send + Sync + 'static {
-    /// A call of this kind is to be made: makes it by awaiting it, or does not, and answers.
+    /// Handles a call of this kind: makes it by awaiting it, or does not, and answers.
     fn call<T: Send>(
         &self,
         operation: StoreOperation,
@@ -25,7 +25,7 @@ pub trait Interceptor: Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<T>> + Send;
 }
 
-/// A store with somebody in front of it.
+/// A store with an interceptor.
 #[derive(Debug)]
 pub struct Wrapped<B> {
     store: Arc<dyn Store>,
@@ -33,13 +33,13 @@ pub struct Wrapped<B> {
 }
 
 impl<B: Interceptor> Wrapped<B> {
-    /// Puts this one in front of this store.
+    /// Wraps this store with this interceptor.
     pub fn new(store: Arc<dyn Store>, between: B) -> Arc<Self> {
         Arc::new(Self { store, between })
     }
 }
 
-/// A test that holds the store speaks to the one in front.
+/// A test that holds the store can use the interceptor.
 impl<B> Deref for Wrapped<B> {
     type Target = B;
 

@@ -1,13 +1,13 @@
-//! Where the patterns' tests play.
+//! Fixtures of the patterns' tests.
 //!
 //! A case is a function of a [`TestStore`] and becomes four tests by [`on_every_store!`]: in memory
-//! (where time is simulated, so that waiting costs nothing), on an SQLite file and on PostgreSQL
-//! (each handle with connections of its own, as other processes have them), and in memory with
-//! pages as small as they may be ([`Stingy`]). For what goes wrong there are stores that fail
-//! ([`Interceptor`]), callers that are stopped ([`Pause`]) and processes that die ([`Meeting`]).
-//! The documentation is tried as its readers try it ([`Page`], [`Shell`]).
+//! (with simulated time, so that waiting costs nothing), on an SQLite file and on PostgreSQL (each
+//! handle with its own connections, as in another process), and in memory with pages as small as
+//! possible ([`Stingy`]). For failures there are stores that fail ([`Interceptor`]), callers that
+//! are stopped ([`Pause`]) and processes that die ([`Meeting`]). The documentation is tested as its
+//! readers use it ([`Page`], [`Shell`]).
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows `unwrap` in tests, but not in their shared code.
 #![allow(clippy::unwrap_used)]
 
 mod dying_store;
@@ -42,7 +42,7 @@ pub use test_store::{LEASE, TestStore, for_real, in_memory, in_memory_stingily};
 pub use until::{PATIENCE, until};
 
 /// Makes four tests of each case: in memory, on an SQLite file, on PostgreSQL, and in memory with
-/// pages as small as they may be.
+/// pages as small as possible.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident),* $(,)?) => {

@@ -1,10 +1,9 @@
-//! Runs a command whose tests have stores with a past: `tidelock-test-past COMMAND ARGS…`.
+//! Runs a command whose tests use stores with a history: `tidelock-test-past COMMAND ARGS…`.
 //!
-//! The `tidelock` command has to be built; it is looked for beside this program.
-//! `tidelock-test-past --leave URL` only leaves traces in a store: that is how the fixtures were
-//! made.
+//! The `tidelock` command has to be built; it is expected beside this program. `tidelock-test-past
+//! --leave URL` only leaves traces in a store: that is how the fixtures were made.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows `unwrap` in tests, but not in their shared code.
 #![allow(clippy::unwrap_used)]
 
 use std::env;

@@ -1,13 +1,13 @@
-//! More rows than one call of a store looks at, written straight into the store so that they cost
+//! More rows than one call of a store scans, written directly to the store so that they cost
 //! little.
 
 use tidelock::limits;
 use tidelock::prelude::*;
 
-/// Somewhat more than a store looks at for one page.
+/// Somewhat more than a store scans for one page.
 pub const MANY: usize = limits::FEED_SCAN + 100;
 
-/// Items of one queue that have something to do, with keys that begin alike.
+/// Due items of one queue, with a common key prefix.
 pub async fn many_items(store: &dyn Store, queue: &QueueName, prefix: &str) {
     let wake = |commit: Commit, nth| {
         let item = ItemRef::parse(queue.as_str(), &named(prefix, nth)).unwrap();
@@ -16,7 +16,7 @@ pub async fn many_items(store: &dyn Store, queue: &QueueName, prefix: &str) {
     commit_many(store, wake).await;
 }
 
-/// Records with keys that begin alike.
+/// Records with a common key prefix.
 pub async fn many_records(store: &dyn Store, prefix: &str, value: &RawJson) {
     let put = |commit: Commit, nth| {
         commit.write(RecordWrite::put(&record(prefix, nth), ExpectedRevision::Any, value.clone()))
@@ -24,7 +24,7 @@ pub async fn many_records(store: &dyn Store, prefix: &str, value: &RawJson) {
     commit_many(store, put).await;
 }
 
-/// Records that were there and are not any more: a store looks at them, and shows none.
+/// Deleted records: a store scans them, and shows none.
 pub async fn many_gone(store: &dyn Store, prefix: &str) {
     many_records(store, prefix, &RawJson::new(&0).unwrap()).await;
     let delete = |commit: Commit, nth| {
@@ -51,7 +51,7 @@ fn record(prefix: &str, nth: usize) -> RecordKey {
     RecordKey::new(named(prefix, nth)).unwrap()
 }
 
-/// Many parts, in as few commits as can be.
+/// Many parts, in as few commits as possible.
 async fn commit_many(store: &dyn Store, add: impl Fn(Commit, usize) -> Commit) {
     for first in (0..MANY).step_by(limits::PARTS_PER_COMMIT) {
         let some = first..MANY.min(first + limits::PARTS_PER_COMMIT);

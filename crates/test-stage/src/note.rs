@@ -1,4 +1,4 @@
-//! Events of no importance, for cases that need some.
+//! Simple events for test cases.
 
 use serde_json::json;
 use tidelock::StoredEvent;

@@ -1,10 +1,10 @@
-//! What handlers saw.
+//! A log of what handlers observed.
 
 use std::sync::{Arc, Mutex};
 
 use crate::until;
 
-/// Lines, in the order in which they were noted. Clones are handles on the same.
+/// Lines, in the order in which they were added. Clones are handles on the same log.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     lines: Arc<Mutex<Vec<String>>>,
@@ -21,12 +21,12 @@ impl Observed {
         self.lines.lock().unwrap().clone()
     }
 
-    /// How many there are.
+    /// The number of lines.
     pub fn count(&self) -> usize {
         self.lines.lock().unwrap().len()
     }
 
-    /// Waits until there are so many.
+    /// Waits until there are this many lines.
     pub async fn until(&self, count: usize) {
         until(&format!("{count} were seen, of {:?}", self.lines()), async || self.count() >= count)
             .await;

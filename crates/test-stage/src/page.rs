@@ -1,7 +1,7 @@
-//! A page of documentation, as a reader sees it: its blocks of code and of commands, in order, and
-//! the answers that it shows.
+//! A page of documentation: its blocks of code and of commands, in order, and the answers that it
+//! shows.
 //!
-//! What is on a page is tried as it stands: see [`Shell`](crate::Shell).
+//! The tests run a page as it is: see [`Shell`](crate::Shell).
 
 use std::fs;
 use std::path::Path;
@@ -14,16 +14,16 @@ pub struct Page {
     blocks: Vec<Block>,
 }
 
-/// What stands between two fences.
+/// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// What it is: the first word behind the fence.
+    /// Its kind: the first word after the fence.
     pub kind: String,
-    /// What else is said behind the fence: the name of a file, say.
+    /// The rest of the info string: for example a file name.
     pub about: String,
     /// Its lines, each with its end.
     pub text: String,
-    /// Where it begins on the page.
+    /// Its first line on the page.
     pub line: usize,
 }
 
@@ -49,12 +49,12 @@ impl Page {
         Self { blocks }
     }
 
-    /// All of them, in order.
+    /// All blocks, in order.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// Each block of commands, with the block behind it.
+    /// Each block of commands, with the block after it.
     pub fn commands(&self) -> impl Iterator<Item = (&Block, Option<&Block>)> {
         let follows = |nth: usize| self.blocks.get(nth + 1);
         let all = self.blocks.iter().enumerate().map(move |(nth, block)| (block, follows(nth)));
@@ -69,14 +69,13 @@ impl Block {
     }
 }
 
-/// A text as it is compared with another: without what is different each time, and without spaces
-/// at the ends of lines.
+/// A text for comparison: without times and ids, and without trailing spaces.
 pub fn comparable(text: &str) -> String {
     let lines = text.trim().lines().map(|line| without_times(line.trim_end()));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// With a word in the place of every time and of every id.
+/// Replaces every time and every id by a word.
 fn without_times(line: &str) -> String {
     let parts = line.split('"').map(|part| match part {
         time if is_time(time) => "(a time)",
@@ -86,8 +85,8 @@ fn without_times(line: &str) -> String {
     parts.collect::<Vec<_>>().join("\"")
 }
 
-/// Whether what was seen is what is shown: the same but for times and ids; and where a page shows
-/// `"…"`, anything.
+/// Whether the actual value matches the page: equal except times and ids; `"…"` on a page matches
+/// anything.
 pub fn alike(shown: &Value, seen: &Value) -> bool {
     match (shown, seen) {
         (Value::String(dots), _) if dots == "…" => true,

@@ -1,10 +1,10 @@
-//! Stores that have a past: what the tests run on once more, so that no feature is tested on new
+//! Stores with a history, on which the tests run once more, so that no feature is tested on new
 //! stores only.
 //!
-//! Such a store was made at schema 1, migrated to the newest, had the export of another imported,
-//! and was opened again. Only traces are left of what it was used for: streams that were closed and
-//! trimmed, runs that ended, items that were done, records that were deleted. Nothing waits, so the
-//! doctor finds a healthy store.
+//! Such a store was created at schema 1, migrated to the newest, had the export of another
+//! imported, and was opened again. It contains traces of earlier use: closed and trimmed streams,
+//! ended runs, finished items, deleted records. No work is pending, so the doctor finds a healthy
+//! store.
 //!
 //! The command `tidelock-test-past` makes one of each kind in a folder and names the folder in an
 //! environment variable; every store that a test is given is then a copy.
@@ -26,16 +26,16 @@ const FILE: &str = "store.db";
 /// The PostgreSQL schema in the folder, as statements.
 const DUMP: &str = "store.sql";
 
-/// What the names of everything begin with that a past left.
+/// The name prefixes of all traces.
 const NAMES: [&str; 2] = ["old", "moved"];
 
-/// Whether a past left this, and no test.
+/// Whether this name is a trace, and not a test's.
 pub fn left(name: &str) -> bool {
     let is_past = |part: &str| NAMES.iter().any(|past| part.split('-').next() == Some(past));
     name.split('/').any(is_past)
 }
 
-/// Whether a past left this item, as the command and the HTTP API show it, and no test.
+/// Whether this item, as the command and the HTTP API show it, is a trace, and not a test's.
 pub fn left_item(item: &serde_json::Value) -> bool {
     ["queue", "key"].into_iter().filter_map(|part| item[part].as_str()).any(left)
 }
@@ -44,18 +44,17 @@ fn folder() -> Option<PathBuf> {
     env::var_os(PAST).map(PathBuf::from)
 }
 
-/// Puts a store with a past at this path, if the tests run on such; otherwise nothing is there.
+/// Puts a store with a history at this path, if the tests run on such; otherwise nothing.
 pub fn lay_file(path: &Path) {
     if let Some(folder) = folder() {
         fs::copy(folder.join(FILE), path).unwrap();
     }
 }
 
-/// Puts a store with a past into this schema of a database, if the tests run on such; otherwise
-/// nothing is there.
+/// Puts a store with a history into this schema of a database, if the tests run on such; otherwise
+/// nothing.
 ///
-/// The tables are others than those that were copied, so the next handle begins an epoch, as after
-/// a restart.
+/// The tables are not the copied ones, so the next handle begins an epoch, as after a restart.
 pub fn lay_schema(database: &str, schema: &str) {
     if let Some(folder) = folder() {
         let dump =

@@ -1,4 +1,4 @@
-//! A caller that is stopped in the middle, as a process is that gets no time.
+//! A caller that is stopped, like a suspended process.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use tokio::sync::watch;
 
 use crate::interceptor::{Interceptor, Wrapped};
 
-/// Lets every call through, until it is stopped; then they wait.
+/// Passes every call on, until it is stopped; then calls wait.
 #[derive(Debug)]
 pub struct Pause(watch::Sender<bool>);
 
 impl Pause {
-    /// An open gate in front of this one's store.
+    /// A pause in front of this handle's store, not stopped yet.
     pub fn over(tidelock: &Tidelock) -> Arc<Wrapped<Self>> {
         Wrapped::new(tidelock.store().clone(), Self(watch::channel(true).0))
     }
 
-    /// From now on nothing that the caller asks of its store gets through.
+    /// Stops the caller: its calls wait from now on.
     pub fn stop(&self) {
         self.0.send_replace(false);
     }
 
-    /// What waits goes on.
+    /// Continues the waiting calls.
     pub fn go_on(&self) {
         self.0.send_replace(true);
     }

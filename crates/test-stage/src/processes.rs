@@ -1,8 +1,8 @@
-//! Real processes, to be killed, stopped and continued in the middle of whatever they do.
+//! Real processes, to be killed, stopped and continued at any moment.
 //!
-//! A child is the very test binary that starts it, told by its environment what to be: the test
-//! that plays the child asks [`Role::ours`], and does nothing if there is none. It notes what it
-//! does in a file, and looks at files to know when to go on.
+//! A child is the same test binary, with a role in its environment: the test that is the child's
+//! code calls [`Role::ours`], and does nothing without a role. A child writes notes to a file, and
+//! waits for files of the parent.
 
 use std::env;
 use std::fs;
@@ -24,21 +24,20 @@ const URL: &str = "TIDELOCK_TEST_URL";
 const FOLDER: &str = "TIDELOCK_TEST_FOLDER";
 const ROLE: &str = "TIDELOCK_TEST_ROLE";
 
-/// Whoever has not written by then stands behind somebody who is stopped, or is tried once more for
-/// nothing.
+/// A writer that has not finished by then waits for a stopped one, or is retried needlessly.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// Where parent and children meet.
+/// The shared files of parent and children.
 #[derive(Debug)]
 pub struct Meeting {
     folder: TempDir,
     url: String,
-    /// The full name of the test that plays the child.
+    /// The full name of the test that is the child's code.
     child: &'static str,
 }
 
 impl Meeting {
-    /// For children on this stage, played by the test of this full name.
+    /// For children on this store, whose code is the test of this full name.
     pub fn on(stage: &TestStore, child: &'static str) -> Self {
         Self { folder: tempfile::tempdir().unwrap(), url: stage.url().unwrap(), child }
     }
@@ -51,7 +50,7 @@ impl Meeting {
         Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// What children noted, in order.
+    /// The notes of the children, in order.
     pub fn notes(&self) -> Vec<String> {
         let text = fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -82,7 +81,7 @@ impl Meeting {
         }
     }
 
-    /// Lets children go on that wait for this.
+    /// Lets children continue that wait for this.
     pub fn allow(&self, what: &str) {
         fs::write(self.folder.path().join(what), "").unwrap();
     }
@@ -119,12 +118,12 @@ impl Drop for Process {
     }
 }
 
-/// What a child knows.
+/// The role of a child.
 #[derive(Debug, Clone)]
 pub struct Role {
-    /// What it is to be.
+    /// The name of the role.
     pub name: String,
-    /// The store that it is to open.
+    /// The URL of its store.
     pub url: String,
     folder: PathBuf,
 }
@@ -141,8 +140,7 @@ impl Role {
     pub fn note(&self, line: &str) {
         let path = self.folder.join("notes");
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        // In one write: what other processes note meanwhile goes before it or behind, and never
-        // between a line and its end.
+        // In one write, so that lines of other processes never interleave.
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::PATIENCE;
 
-/// Quick polls, so that a test on real time does not wait for a lost hint, and a name to be known
-/// by.
+/// Worker options with fast polling, so that a test in real time does not wait for a lost hint, and
+/// with this name.
 pub fn brisk(name: &str) -> WorkerOptions {
     let pace = PollInterval { least: Duration::from_millis(50), per_queue: Duration::ZERO };
     let mut options = WorkerOptions::new(WorkerName::new(name).unwrap());
@@ -19,7 +19,7 @@ pub fn brisk(name: &str) -> WorkerOptions {
     options
 }
 
-/// An application in the background, stopped when it goes away.
+/// An application in the background, stopped when it is dropped.
 #[derive(Debug)]
 pub struct Running {
     stop: CancellationToken,
@@ -48,8 +48,8 @@ impl Running {
         tokio::time::timeout(PATIENCE, ended).await.expect("the application ends").unwrap()
     }
 
-    /// Drops it where it is, without waiting for it to end: for one that is cut off from its store,
-    /// and never would.
+    /// Drops it without waiting for its end: for an application that is cut off from its store, and
+    /// never ends.
     pub fn abandon(mut self) {
         if let Some(ended) = self.ended.take() {
             ended.abort();

@@ -1,7 +1,7 @@
-//! A shell that is given the commands of a page.
+//! A shell that runs the commands of a page.
 //!
-//! They go to a real one, with a real `curl`, so nothing here knows what a command does. Whoever
-//! plays a page says only where its addresses really are.
+//! A real shell with a real `curl`, so nothing here knows the commands. A test only maps the page's
+//! addresses to real ones.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{Block, PATIENCE};
 
-/// A shell, in a folder of its own.
+/// A shell in a temporary folder.
 #[derive(Debug)]
 pub struct Shell {
     folder: TempDir,
@@ -21,7 +21,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// In a folder that is gone with it.
+    /// Starts in a temporary folder that is removed with it.
     #[allow(clippy::new_without_default)] // a folder is made
     pub fn new() -> Self {
         Self {
@@ -31,12 +31,12 @@ impl Shell {
         }
     }
 
-    /// Where it is.
+    /// Its folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// From now on, this is in the place of that.
+    /// Replaces a text in all later commands.
     pub fn put(&mut self, this: &str, in_the_place_of: &str) {
         self.replacements.retain(|(that, _)| that != in_the_place_of);
         self.replacements.push((in_the_place_of.to_owned(), this.to_owned()));
@@ -49,13 +49,12 @@ impl Shell {
         self.variables.push((variable.to_owned(), value));
     }
 
-    /// Has a block done, and gives what it printed.
+    /// Runs a block, and returns its output.
     pub fn run(&self, block: &Block) -> String {
         succeeded(self.command(&block.text, ""), block)
     }
 
-    /// Has a block done that asks one question with `curl`, and gives the status and the body of
-    /// the answer.
+    /// Runs a block with one `curl` request, and returns the status and the body of the answer.
     pub fn ask(&self, block: &Block) -> (u16, String) {
         let printed =
             succeeded(self.command(&block.text, "write-out = \"\\n%{http_code}\"\n"), block);
@@ -63,9 +62,9 @@ impl Shell {
         (status.parse().unwrap(), body.to_owned())
     }
 
-    /// Has a block of one command done until it has printed so many lines, and gives them.
+    /// Runs a block with one command until it has printed this many lines, and returns them.
     pub fn follow(&self, block: &Block, lines: usize) -> Vec<String> {
-        // The command itself, and no shell around it that would outlive it.
+        // Without a shell around the command, which would outlive it.
         let mut command = self.command(&format!("exec {}", block.text), "");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -75,8 +74,8 @@ impl Shell {
         printed
     }
 
-    /// A script, with these settings for `curl` and none of those that the one who tests has:
-    /// nobody waits for an answer for ever.
+    /// A script, with these settings for `curl` and none of the user's: every request has a
+    /// timeout.
     fn command(&self, script: &str, settings: &str) -> Command {
         let settings = format!("max-time = {}\n{settings}", PATIENCE.as_secs());
         fs::write(self.folder.path().join(".curlrc"), settings).unwrap();

@@ -1,8 +1,8 @@
-//! A store whose pages are as small as they may be.
+//! A store with pages as small as possible.
 //!
-//! Every read of more than one thing may answer with less than was asked for, and with nothing at
-//! all, though more follows: a store looks at so many rows and no more. That happens after
-//! thousands of rows; here it happens at once, and at random.
+//! Every paged read may return fewer rows than requested, and none at all, though more follows: a
+//! store scans a bounded number of rows. That happens after thousands of rows; here it happens at
+//! once, and at random.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,16 +10,15 @@ use tidelock::prelude::*;
 use tidelock::store::Result;
 use tidelock::{FeedPage, HeadPage, ItemPage, RecordPage, StoreLayer, StreamPage, async_trait};
 
-/// The variable that makes every stage stingy, with the seed that it names.
+/// The variable that makes every test store stingy, with the seed that it contains.
 const SEED: &str = "TIDELOCK_STINGY";
-/// Pages without a row that follow each other, at most: what looks for something must find it some
-/// time.
+/// Maximum number of consecutive empty pages: a search must end some time.
 const EMPTY: usize = 2;
 
-/// A store that answers each page with 0 to 2 rows, and says where to go on.
+/// A store that returns 0 to 2 rows per page, and where to continue.
 ///
-/// A page of a stream has at least one event if there is any: there is no place between two
-/// versions to go on from. So has a page of the feed, unless it is filtered.
+/// A page of a stream has at least one event if there is any: there is no position between two
+/// versions. So has a page of the feed, unless it is filtered.
 #[derive(Debug)]
 pub struct Stingy {
     store: Arc<dyn Store>,
@@ -29,11 +28,11 @@ pub struct Stingy {
 #[derive(Debug)]
 struct Dice {
     random: fastrand::Rng,
-    /// Pages without a row that came last.
+    /// Number of consecutive empty pages so far.
     empty: usize,
 }
 
-/// The seed that every stage is to be stingy with, if there is one.
+/// The seed of the environment, if there is one.
 pub fn stingy_seed() -> Option<u64> {
     let said = std::env::var(SEED).ok()?;
     Some(said.parse().unwrap_or_else(|_| panic!("{SEED}={said:?} is no number")))
@@ -46,15 +45,15 @@ impl Stingy {
         Arc::new(Self { store, dice: Mutex::new(dice) })
     }
 
-    /// The same, from the seed that was said, or from one that nobody knows; a test that fails says
-    /// which it was.
+    /// This store with small pages, from the seed of the environment or a random one; a failing
+    /// test prints it.
     pub fn at_random(store: Arc<dyn Store>) -> Arc<dyn Store> {
         let seed = stingy_seed().unwrap_or_else(|| fastrand::u64(..1_000_000));
         println!("small pages: {SEED}={seed} plays them again");
         Self::over(store, seed)
     }
 
-    /// How many rows of the next page to show: 0 to 2.
+    /// The number of rows of the next page: 0 to 2.
     fn rows(&self) -> usize {
         let mut dice = self.dice.lock().unwrap();
         let rows =
@@ -72,7 +71,7 @@ impl Stingy {
     }
 }
 
-/// A name that comes after this one and before that one, if there is room.
+/// A name between these two, if there is room.
 fn between(after: &str, before: &str) -> Option<String> {
     let name = format!("{after}!");
     (name.as_str() < before).then_some(name)
@@ -90,7 +89,7 @@ impl StoreLayer for Stingy {
         self.store.read_stream(query).await
     }
 
-    /// Looks at a few events and no more, and so shows none if none of them passes.
+    /// Scans only a few events, and so returns none if none of them matches.
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         query.check()?;
         if query.is_end() {
@@ -141,7 +140,7 @@ impl StoreLayer for Stingy {
         {
             return Ok(RecordPage { records: Vec::new(), next: Some(place) });
         }
-        // There may be more, for all that is known, after the last of them.
+        // There may be more after the last of them.
         if page.next.is_none() && self.coin() {
             page.next = page.records.last().map(|record| record.key.clone());
         }
@@ -150,7 +149,7 @@ impl StoreLayer for Stingy {
 
     async fn items(&self, mut query: ItemQuery) -> Result<ItemPage> {
         if query.filter.one().is_some() {
-            // What is found by its name is found by every store, at once.
+            // Every store finds an item by its name at once.
             return self.store.items(query).await;
         }
         query.check()?;
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
     use crate::many_events;
 
-    /// What is read to its end is all there, and some pages on the way are empty.
+    /// Reading to the end returns everything, and some pages on the way are empty.
     #[tokio::test]
     async fn small_pages_miss_nothing_and_repeat_nothing() {
         let plain: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -1,4 +1,4 @@
-//! A store that counts what it is asked.
+//! A store that counts its calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tidelock::store::Result;
 
 use crate::{Interceptor, Wrapped};
 
-/// Counts the calls on a store. Clones are handles on the same.
+/// Counts the calls on a store. Clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     calls: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! A store that several handles can be had on, and time that passes on it.
+//! A store of a test case, with several handles and a clock.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use crate::past;
 use crate::stingy::{Stingy, stingy_seed};
 
-/// A lease in real time: short enough to wait for its end, and so long that a worker on a busy
-/// machine gets round to renewing it.
+/// A lease in real time: short enough to wait for its expiry, and long enough for a worker on a
+/// busy machine to renew it.
 pub const LEASE: Duration = Duration::from_millis(1_500);
 
-/// Where one case plays.
+/// The store of one case.
 #[derive(Debug)]
 pub struct TestStore {
     place: Place,
-    /// Whether its pages are as small as they may be.
+    /// Whether its pages are as small as possible.
     stingy: bool,
 }
 
@@ -32,7 +32,7 @@ enum Place {
     Postgres(String),
 }
 
-/// Time as the runtime has it: in a runtime whose clock is paused, it passes when everybody waits.
+/// The runtime's clock: in a runtime with a paused clock, time passes when all tasks wait.
 #[derive(Debug)]
 struct RuntimeClock {
     began: Instant,
@@ -55,7 +55,7 @@ impl TestStore {
         Self::at(Place::Memory(Arc::new(MemoryStore::with_clock(Arc::new(clock)))))
     }
 
-    /// In memory, with pages as small as they may be.
+    /// In memory, with pages as small as possible.
     pub fn stingy() -> Self {
         Self { stingy: true, ..Self::memory() }
     }
@@ -64,22 +64,22 @@ impl TestStore {
         Self { place, stingy: stingy_seed().is_some() }
     }
 
-    /// A file of its own.
+    /// On a new file.
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         past::lay_file(&folder.path().join("store.db"));
         Self::at(Place::Sqlite(folder))
     }
 
-    /// A schema of its own on the tests' server, in a database that only some others have.
+    /// In a new schema on the tests' server, in a database that few others share.
     pub fn postgres() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
         let url = tidelock_test_postgres::shared_database().unwrap();
         let schema = format!("stage_{}_{nth}", std::process::id());
         past::lay_schema(&url, &schema);
-        // Connections are most of what a case costs there. Two are enough to read with another than
-        // before.
+        // Connections are most of the cost of a case there. Two are enough to read on another
+        // connection than before.
         Self::at(Place::Postgres(format!("{url}?readers=2&schema={schema}")))
     }
 
@@ -88,18 +88,17 @@ impl TestStore {
         matches!(self.place, Place::Memory(_))
     }
 
-    /// Whether its pages are as small as they may be: then what is read or routed at once is
-    /// little, too.
+    /// Whether its pages are as small as possible: then batches are small, too.
     pub fn is_stingy(&self) -> bool {
         self.stingy
     }
 
-    /// A lease that renewals keep, and that can be outlived.
+    /// A lease that renewals can keep, and that a test can wait out.
     pub fn lease(&self) -> Duration {
         if self.is_simulated() { Duration::from_secs(10) } else { LEASE }
     }
 
-    /// By which other processes open it; nothing in memory.
+    /// The URL for other processes; none in memory.
     pub fn url(&self) -> Option<String> {
         match &self.place {
             Place::Memory(_) => None,
@@ -110,7 +109,7 @@ impl TestStore {
         }
     }
 
-    /// The store, over connections of its own, as another process has them.
+    /// A new handle of the store, with its own connections, as in another process.
     pub async fn store(&self) -> Arc<dyn Store> {
         let store: Arc<dyn Store> = match (&self.place, self.url()) {
             (Place::Memory(store), _) => store.clone(),
@@ -120,7 +119,7 @@ impl TestStore {
         if self.stingy { Stingy::at_random(store) } else { store }
     }
 
-    /// A handle that has nothing in common with others but the store.
+    /// A new handle that shares only the store with others.
     pub async fn tidelock(&self) -> Tidelock {
         Tidelock::over(self.store().await)
     }
@@ -131,7 +130,7 @@ pub fn in_memory<F: Future<Output = ()>>(case: impl FnOnce(TestStore) -> F) {
     simulated(async || case(TestStore::memory()).await);
 }
 
-/// Runs a case with simulated time, and with pages as small as they may be.
+/// Runs a case with simulated time, and with pages as small as possible.
 pub fn in_memory_stingily<F: Future<Output = ()>>(case: impl FnOnce(TestStore) -> F) {
     simulated(async || case(TestStore::stingy()).await);
 }
@@ -145,7 +144,7 @@ fn simulated(case: impl AsyncFnOnce()) {
     runtime.block_on(case());
 }
 
-/// Runs a case on this stage, in real time.
+/// Runs a case on this store, in real time.
 pub fn for_real<F: Future<Output = ()>>(stage: TestStore, case: impl FnOnce(TestStore) -> F) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

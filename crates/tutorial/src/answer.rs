@@ -1,4 +1,4 @@
-//! What a customer hears when there is nothing better to say.
+//! Error responses for customers.
 
 use std::fmt::Display;
 
@@ -14,12 +14,12 @@ pub struct Sorry {
 }
 
 impl Sorry {
-    /// The shop has decided against it.
+    /// The shop refused the request.
     pub fn no(why: impl Display) -> Self {
         Self { status: StatusCode::CONFLICT, why: why.to_string() }
     }
 
-    /// A decision that did not become events: the shop said no, or could not decide.
+    /// A decision without events: the shop refused, or could not decide.
     pub fn undecided(error: ExecuteError<String>) -> Self {
         match error {
             ExecuteError::Refused(why) => Self::no(why),
@@ -28,7 +28,7 @@ impl Sorry {
     }
 }
 
-/// Everything else is not the customer's fault.
+/// Every other error is not the customer's fault.
 impl<E: std::error::Error> From<E> for Sorry {
     fn from(error: E) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, why: error.to_string() }

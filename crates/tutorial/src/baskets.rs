@@ -1,4 +1,4 @@
-//! Baskets: what somebody has gathered, and may change from several windows at once.
+//! Baskets: a customer may change one from several windows at once.
 
 use std::collections::BTreeMap;
 
@@ -34,9 +34,9 @@ async fn add(
 ) -> Answer<Json<i64>> {
     let now = basket(&tidelock, &customer)
         .mutate(|basket| {
-            let of_it = basket.teas.entry(tea.clone()).or_default();
-            *of_it += units;
-            *of_it
+            let count = basket.teas.entry(tea.clone()).or_default();
+            *count += units;
+            *count
         })
         .await?;
     Ok(Json(now.value))

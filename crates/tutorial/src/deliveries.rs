@@ -1,4 +1,4 @@
-//! Deliveries: what happens between an order and the tea at its customer's door.
+//! Deliveries: from an order to the tea at its customer's door.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::orders::Placed;
 
 const TWO_DAYS: Duration = Duration::from_secs(2 * 24 * 3_600);
 
-/// A reaction: every order that was placed begins a run, which has the name of the order's stream.
+/// A reaction: every placed order starts a run, named after the order's stream.
 pub async fn begin(placed: Recorded<Placed>, ctx: ReactionCtx) -> Result<(), HandlerError> {
     ctx.start("delivery", placed.stream.as_str(), &placed.event).await?;
     Ok(())
 }
 
-/// The run: somebody packs it, a label is bought, and the carrier takes it.
+/// The run: wait until the order is packed, buy a label, hand it to the carrier.
 pub async fn deliver(ctx: &mut RunCtx, order: Placed) -> Result<String, StepError> {
     let Some(packer) = ctx.wait_for_signal::<String>("packed").timeout(TWO_DAYS).await? else {
-        return Ok("nobody has packed it".to_owned());
+        return Ok("it was not packed in time".to_owned());
     };
     let label = ctx.step("label", buy_label).await?;
     ctx.step("hand-over", |_key| hand_over(&order, &packer, &label)).await
 }
 
-/// A carrier that is told the key, and that sells one label for each.
+/// The carrier sells one label for each key.
 async fn buy_label(key: StepKey) -> Result<String, HandlerError> {
-    println!("the carrier is asked for a label, as {key}");
+    println!("buying a label from the carrier, key {key}");
     Ok(format!("label {key}"))
 }
 
@@ -51,7 +51,7 @@ async fn look(
     Ok(Json(tidelock.runs().run(&order).standing().await?))
 }
 
-/// However often the button is pressed, it is one signal.
+/// One signal, however often the button is pressed.
 async fn packed(
     State(tidelock): State<Tidelock>,
     Path(order): Path<String>,

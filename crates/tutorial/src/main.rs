@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Answers customers, until the shop closes.
+/// Serves customers until the shop closes.
 async fn serve(pages: Router, closing: &CancellationToken) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(setting("SHOP_LISTEN", "127.0.0.1:3000")).await?;
     println!("the shop is open at http://{}", listener.local_addr()?);
@@ -46,7 +46,7 @@ async fn serve(pages: Router, closing: &CancellationToken) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Does what has to be done about what has happened, until the shop closes.
+/// Runs reactions and workflows until the shop closes.
 async fn work(tidelock: &Tidelock, closing: &CancellationToken) -> Result<(), Box<dyn Error>> {
     let app = tidelock
         .app()

@@ -1,4 +1,4 @@
-//! How much of each tea was sold.
+//! Sales of each tea.
 
 use axum::extract::{Path, State};
 use axum::routing::get;
@@ -16,7 +16,7 @@ pub struct Sold {
     units: i64,
 }
 
-/// Orders, by their tea: each tea has a row of its own.
+/// Orders by tea: each tea has its own row.
 pub fn source() -> Subscription<Recorded<Placed>> {
     on::<Placed>().to(|placed| placed.event.tea.clone())
 }

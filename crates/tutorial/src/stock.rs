@@ -1,4 +1,4 @@
-//! How much of each tea is left.
+//! The stock of each tea.
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};

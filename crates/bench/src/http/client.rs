@@ -1,4 +1,4 @@
-//! One that asks a server again and again, over a connection that stays open.
+//! An HTTP client in a loop, over one connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,15 +13,15 @@ use tokio::net::TcpStream;
 use crate::failure::Failure;
 use crate::measure::Caller;
 
-/// What is ordered; of the size of a small order.
+/// The body of a request; the size of a small order.
 const ORDER: &str = r#"{"order":"order-7","lines":[{"sku":"sku-1","units":2},{"sku":"sku-9","units":1}],"note":"leave it with the neighbours, please"}"#;
 
 /// Which keys a client sends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Keys {
-    /// A fresh one each time: the handler runs, and its response is kept.
+    /// A new key each time: the handler runs, and its response is stored.
     Fresh,
-    /// The same each time: the response is replayed.
+    /// The same key each time: the response is replayed.
     Known,
 }
 

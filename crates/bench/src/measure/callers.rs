@@ -1,4 +1,4 @@
-//! A side of callers, who do one operation after the other, all at once.
+//! A side of concurrent callers, each with one operation after the other.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -9,30 +9,28 @@ use tokio::task::{JoinError, coop};
 use super::{Side, Slice};
 use crate::failure::Failure;
 
-/// Somebody who calls again and again, and waits for each answer.
+/// A caller in a loop that waits for each answer.
 pub(crate) trait Caller: Send + 'static {
-    /// Makes the next call; gives the number of operations it was, for workloads where that is not
-    /// one.
+    /// Makes the next call; returns the number of operations, for workloads where that is not one.
     fn call(&mut self) -> impl Future<Output = Result<u64, Failure>> + Send;
 }
 
-/// All who call.
+/// Concurrent callers.
 pub(crate) struct Callers<C>(pub(crate) Vec<C>);
 
 #[async_trait]
 impl<C: Caller> Side for Callers<C> {
-    /// Each makes at least one call. The time is that from the first one's start to the last one's
-    /// end.
-    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
+    /// Each makes at least one call. The time is from the first start to the last end.
+    async fn run_slice(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let begun = Instant::now();
         let callers = mem::take(&mut self.0).into_iter();
         let tasks: Vec<_> =
             callers.map(|caller| tokio::spawn(call_until(caller, begun + slice))).collect();
         let mut all = Slice::default();
         for task in tasks {
-            let (caller, lap) = task.await.map_err(|e| panicked(&e))??;
+            let (caller, run_slice) = task.await.map_err(|e| panicked(&e))??;
             self.0.push(caller);
-            all.add(lap);
+            all.add(run_slice);
         }
         all.elapsed = begun.elapsed();
         Ok(all)
@@ -40,16 +38,16 @@ impl<C: Caller> Side for Callers<C> {
 }
 
 async fn call_until<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Slice), Failure> {
-    let mut lap = Slice::default();
+    let mut run_slice = Slice::default();
     let mut before = Instant::now();
     loop {
-        lap.ops += caller.call().await?;
+        run_slice.ops += caller.call().await?;
         let after = Instant::now();
-        lap.times.push(after.duration_since(before));
+        run_slice.times.push(after.duration_since(before));
         if after >= end {
-            return Ok((caller, lap));
+            return Ok((caller, run_slice));
         }
-        // A store that answers at once would never let another caller have the thread.
+        // A store that answers at once would starve the other callers of the thread.
         coop::consume_budget().await;
         before = Instant::now();
     }
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_caller_is_counted_and_comes_back_for_the_next_lap() {
+    async fn every_caller_is_counted_and_returns_for_the_next_slice() {
         struct Instantly;
         impl Caller for Instantly {
             async fn call(&mut self) -> Result<u64, Failure> {
@@ -73,9 +71,9 @@ mod tests {
         }
         let mut callers = Callers(vec![Instantly, Instantly]);
         for _ in 0..2 {
-            let lap = callers.lap(Duration::from_millis(1)).await.unwrap();
-            assert!(lap.times.len() >= 2);
-            assert_eq!(lap.ops, 2 * lap.times.len() as u64);
+            let run_slice = callers.run_slice(Duration::from_millis(1)).await.unwrap();
+            assert!(run_slice.times.len() >= 2);
+            assert_eq!(run_slice.ops, 2 * run_slice.times.len() as u64);
         }
     }
 }

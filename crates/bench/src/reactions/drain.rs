@@ -1,4 +1,4 @@
-//! Commits, and then a drain of what was committed.
+//! Commits, and then a drain of the committed events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +14,15 @@ use super::over;
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
 
-/// Who commit at the same time.
+/// Concurrent callers.
 const CALLERS: usize = 32;
 
-/// Where the events go.
+/// The targets of the events.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Route {
     /// To the target of their stream.
     Own,
-    /// To a target computed from the event, of which there are as many.
+    /// To a target computed from the event; as many as streams.
     Computed,
 }
 
@@ -44,7 +44,7 @@ impl Route {
     }
 }
 
-/// Events a second: committed, and drained.
+/// Events per second: committed, and drained.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drained {
     pub(super) commits: f64,
@@ -70,7 +70,7 @@ pub(super) async fn measure(
     Ok(Drained { commits, drained: args.size.events as f64 / begun.elapsed().as_secs_f64() })
 }
 
-/// One event a commit, by callers side by side.
+/// One event per commit, by concurrent callers.
 async fn commit_all(store: &Arc<dyn Store>, args: &ReactionsArgs) -> Result<(), Failure> {
     let next = Arc::new(AtomicUsize::new(0));
     let callers: Vec<_> = (0..CALLERS)
@@ -103,7 +103,8 @@ async fn commit_some(
     }
 }
 
-/// Until the last event is handled, and acked: the application ends when nothing is left to settle.
+/// Runs until the last event is handled and acked: the application ends when nothing is left to
+/// settle.
 async fn drain_all(
     store: &Arc<dyn Store>,
     args: &ReactionsArgs,

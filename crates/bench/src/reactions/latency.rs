@@ -14,16 +14,16 @@ use crate::args::ReactionsArgs;
 use crate::failure::Failure;
 use crate::target::Target;
 
-/// Who commits.
+/// The handle that commits.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum Via {
     /// The process that reacts, through the same handle.
     OneProcess,
-    /// Another handle, with connections of its own, as another process has them.
+    /// Another handle with its own connections, as in another process.
     AnotherHandle,
 }
 
-impl Place {
+impl Via {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::OneProcess => "latency, one process",
@@ -32,12 +32,12 @@ impl Place {
     }
 }
 
-/// Times, in order of length.
+/// Times, sorted.
 #[derive(Debug)]
 pub(super) struct Latency(Vec<Duration>);
 
 impl Latency {
-    /// The time that this share is not longer than.
+    /// The quantile at this share.
     pub(super) fn at(&self, share: f64) -> Duration {
         let last = self.0.len().saturating_sub(1);
         self.0.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
@@ -48,12 +48,12 @@ pub(super) async fn measure(
     store: Arc<dyn Store>,
     target: &Target,
     args: &ReactionsArgs,
-    place: Place,
+    via: Via,
 ) -> Result<Latency, Failure> {
-    let committer = match (place, target) {
-        // A second store in memory would be another store.
-        (Place::OneProcess, _) | (_, Target::Memory) => store.clone(),
-        (Place::AnotherHandle, _) => target.open().await?,
+    let committer = match (via, target) {
+        // A second handle in memory would be another store.
+        (Via::OneProcess, _) | (_, Target::Memory) => store.clone(),
+        (Via::AnotherHandle, _) => target.open().await?,
     };
     let (handled, mut times) = mpsc::unbounded_channel();
     let app = over(&store).app().reaction("latency", on_any(), move |_: StoredEvent, _| {

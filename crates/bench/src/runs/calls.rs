@@ -1,20 +1,20 @@
-//! How often a store was asked, by what it was asked for.
+//! Counters of store calls, by kind.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts.
+/// Call counters.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
     pub(super) leases: AtomicU64,
-    /// Of streams, the feed, records and items.
+    /// Reads of streams, the feed, records and items.
     pub(super) reads: AtomicU64,
-    /// For the time, for more time, and for changes to items.
+    /// Clock readings, renewals and adjustments.
     pub(super) other: AtomicU64,
 }
 
-/// What was counted up to a moment, or between two.
+/// The counts up to a moment, or between two.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Calls {
     commits: u64,
@@ -23,7 +23,7 @@ pub(super) struct Calls {
     other: u64,
 }
 
-/// The same, for each of so many.
+/// The counts per run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Each {
     pub(super) commits: f64,
@@ -63,7 +63,7 @@ impl Calls {
         self.commits + self.leases + self.reads + self.other
     }
 
-    #[allow(clippy::cast_precision_loss)] // nobody waits for 2^53 calls
+    #[allow(clippy::cast_precision_loss)] // never as many as 2^53 calls
     pub(super) fn each(self, of: u64) -> Each {
         let each = |count: u64| count as f64 / of as f64;
         Each {

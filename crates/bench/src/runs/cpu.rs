@@ -1,14 +1,13 @@
-//! The time that this process has had a processor for, as Linux counts it: to the nanosecond,
-//! thread by thread.
+//! The CPU time of this process, from Linux: in nanoseconds, per thread.
 
 use std::fs;
 use std::time::Duration;
 
-/// Of all threads that are there; nothing where nobody counts.
+/// The sum over all threads; none where the system does not provide it.
 pub(super) fn used() -> Option<Duration> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     let stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("schedstat")));
-    // A thread that ends meanwhile is not there any more.
+    // A thread may end meanwhile.
     stats.flatten().map(|stat| on_cpu(&stat)).sum()
 }
 

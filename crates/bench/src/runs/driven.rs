@@ -1,4 +1,4 @@
-//! An application that drives the runs of one workflow, beside those who measure.
+//! An application that drives the runs of one workflow, in the background.
 
 use tidelock::Tidelock;
 use tidelock::runs::Workflow;
@@ -28,7 +28,7 @@ impl Driven {
     }
 }
 
-/// Whatever a run or an application says that these cannot say.
+/// Converts any other error of a run or an application.
 #[allow(clippy::needless_pass_by_value)] // as `map_err` has it
 pub(super) fn wrong(error: impl std::fmt::Display) -> Failure {
     Failure::Answer(error.to_string())

@@ -1,5 +1,4 @@
-//! Runs of five trivial steps, each started and waited for, beside the commits that such a run
-//! needs.
+//! Runs of five trivial steps, each started and awaited, beside the commits of such a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,39 +12,39 @@ use tidelock::{
 };
 
 use super::calls::Calls;
+use super::counting_store::CountingStore;
 use super::driven::{Driven, wrong};
 use super::shape::Shape;
-use super::watched::Watched;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Baseline, Caller, Callers, Comparison, Figures};
 use crate::progress::Progress;
 use crate::rows;
-use crate::site::Fixture;
 use crate::target::Target;
 
 const WORKFLOW: &str = "five";
 const STEPS: u64 = 5;
-/// What the steps add up to.
+/// The sum of the steps.
 const SUM: u64 = 10;
 
-/// Of each bare caller, leased together.
+/// Items of each baseline caller, leased together.
 const ITEMS: usize = 10;
 const DURATION: Duration = Duration::from_secs(60);
 
-/// What was measured.
+/// The figures.
 pub(super) struct Flow {
     pub(super) callers: usize,
     pub(super) ours: Figures,
     /// One operation: all the commits of one run.
-    pub(super) bare: Figures,
-    /// Runs that were counted, and calls that they took.
+    pub(super) baseline: Figures,
+    /// The number of runs, and their store calls.
     pub(super) runs: u64,
     pub(super) calls: Calls,
 }
 
 impl Flow {
     pub(super) fn ratio(&self) -> f64 {
-        self.ours.ops_per_s / self.bare.ops_per_s
+        self.ours.ops_per_s / self.baseline.ops_per_s
     }
 
     #[allow(clippy::cast_precision_loss)] // five
@@ -60,21 +59,23 @@ pub(super) async fn measure(
     callers: usize,
     progress: &Progress,
 ) -> Result<Flow, Failure> {
-    let site = Fixture::filled(target, async |_| Ok(())).await?;
-    let watched = Watched::over(&site.store);
-    let tidelock = Tidelock::over(watched.clone());
+    let fixture = Fixture::filled(target, async |_| Ok(())).await?;
+    let counting_store = CountingStore::over(&fixture.store);
+    let tidelock = Tidelock::over(counting_store.clone());
     let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, five))?;
-    let shape = Arc::new(sample(&watched, &tidelock.runs()).await?);
-    let (ended, before) = (Arc::new(AtomicU64::new(0)), watched.calls());
+    let shape = Arc::new(sample(&counting_store, &tidelock.runs()).await?);
+    let (ended, before) = (Arc::new(AtomicU64::new(0)), counting_store.calls());
     let starter = |caller| Starter { runs: tidelock.runs(), caller, next: 0, ended: ended.clone() };
     let ours = Callers((0..callers).map(starter).collect());
-    let contest = Comparison::of(ours).against(vec![bare(&site.store, &shape, callers).await?]);
-    let mut measured = measure::measure(contest, time, progress).await?;
-    let calls = watched.calls().since(before);
+    let comparison =
+        Comparison::of(ours).against(vec![baseline(&fixture.store, &shape, callers).await?]);
+    let mut measured = measure::measure(comparison, time, progress).await?;
+    let calls = counting_store.calls().since(before);
     driven.stop().await?;
-    site.clear().await?;
-    let (_, bare) = measured.bare.pop().ok_or_else(|| wrong("the bare side has no figures"))?;
-    Ok(Flow { callers, ours: measured.ours, bare, runs: ended.load(Ordering::SeqCst), calls })
+    fixture.clear().await?;
+    let (_, baseline) =
+        measured.baseline.pop().ok_or_else(|| wrong("the baseline has no figures"))?;
+    Ok(Flow { callers, ours: measured.ours, baseline, runs: ended.load(Ordering::SeqCst), calls })
 }
 
 async fn five(ctx: &mut RunCtx, (): ()) -> Result<u64, StepError> {
@@ -85,15 +86,15 @@ async fn five(ctx: &mut RunCtx, (): ()) -> Result<u64, StepError> {
     Ok(sum)
 }
 
-/// The commits of one run, which is the only one meanwhile.
-async fn sample(watched: &Watched, runs: &Runs) -> Result<Shape, Failure> {
+/// Records the commits of one run, while no other runs.
+async fn sample(counting_store: &CountingStore, runs: &Runs) -> Result<Shape, Failure> {
     const RUN: &str = "run-999-000000000";
-    let settled = watched.settled();
-    watched.keep();
+    let settled = counting_store.settled();
+    counting_store.keep();
     let run = runs.start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
     run.result::<u64>().await.map_err(wrong)?;
-    watched.until_settled(settled).await;
-    Shape::of(RUN, watched.take())
+    counting_store.until_settled(settled).await;
+    Shape::of(RUN, counting_store.take())
 }
 
 /// Starts one run after the other, and waits for each.
@@ -117,7 +118,7 @@ impl Caller for Starter {
     }
 }
 
-async fn bare(
+async fn baseline(
     store: &Arc<dyn Store>,
     shape: &Arc<Shape>,
     callers: usize,
@@ -129,27 +130,27 @@ async fn bare(
     Ok(Baseline { name: "commits", side: Box::new(Callers(committers)) })
 }
 
-/// Makes the commits of one run after the other, and nothing else, but for the leases that they are
-/// made under: those are taken ten at a time, in a queue of the caller's own.
+/// Makes only the commits of one run after the other, and takes their leases ten at a time, in its
+/// own queue.
 struct Committer {
     store: Arc<dyn Store>,
     shape: Arc<Shape>,
     caller: usize,
     next: u64,
     request: LeaseRequest,
-    /// Taken, and not settled yet.
+    /// Unsettled leases.
     leases: Vec<LeaseToken>,
 }
 
 impl Committer {
-    /// Its first items are woken as the start of a run would.
+    /// Wakes its first items as the start of a run would.
     async fn new(
         store: &Arc<dyn Store>,
         shape: &Arc<Shape>,
         caller: usize,
     ) -> Result<Self, Failure> {
         let (queue, worker) =
-            (QueueName::new(format!("bare-{caller:03}"))?, WorkerName::new(rows::WORKER)?);
+            (QueueName::new(format!("baseline-{caller:03}"))?, WorkerName::new(rows::WORKER)?);
         let mut commit = Commit::new();
         for number in 0..ITEMS {
             let item = ItemRef { queue: queue.clone(), key: ItemKey::new(rows::item_key(number))? };

@@ -1,7 +1,7 @@
-//! What a worker costs that has nothing to do: with no runs, and with many that sleep for a month.
+//! The cost of an idle worker: with no runs, and with many that sleep for a month.
 //!
-//! One run is driven until it sleeps. The others are made in bulk after its image: their records
-//! and their items, without their histories, which nobody reads before they are due.
+//! One run is driven until it sleeps. The others are copies made in bulk: their records and their
+//! items, without their histories, which are not read before they are due.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,28 +10,28 @@ use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::{Commit, Store, Tidelock, limits};
 
 use super::calls::Calls;
+use super::counting_store::CountingStore;
 use super::cpu;
 use super::driven::{Driven, wrong};
 use super::shape::Shape;
-use super::watched::Watched;
 use crate::args::RunsArgs;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::progress::Progress;
-use crate::site::Fixture;
 use crate::target::Target;
 
 const WORKFLOW: &str = "sleeper";
 const NAP: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A worker has begun everything that it does at first.
+/// The time for a worker to start up.
 const SETTLED_IN: Duration = Duration::from_secs(2);
 
-/// What was measured.
+/// The figures.
 pub(super) struct Idle {
     pub(super) runs: usize,
     time: Duration,
     calls: Calls,
-    /// Of the worker's process, which a server of its own is no part of.
+    /// CPU time of the worker's process, without that of a separate server.
     cpu: Option<Duration>,
 }
 
@@ -46,18 +46,18 @@ impl Idle {
     }
 }
 
-/// Without any, and with all.
+/// Measures without runs, and with all of them.
 pub(super) async fn measure(
     target: &Target,
     args: &RunsArgs,
     progress: &Progress,
 ) -> Result<[Idle; 2], Failure> {
-    let site = Fixture::filled(target, async |_| Ok(())).await?;
-    let none = watch(&site.store, args.seconds, 0).await?;
-    let shape = sample(&site.store).await?;
-    fill(&*site.store, &shape, args.sleeping, progress).await?;
-    let all = watch(&site.store, args.seconds, args.sleeping).await?;
-    site.clear().await?;
+    let fixture = Fixture::filled(target, async |_| Ok(())).await?;
+    let none = watch(&fixture.store, args.seconds, 0).await?;
+    let shape = sample(&fixture.store).await?;
+    fill(&*fixture.store, &shape, args.sleeping, progress).await?;
+    let all = watch(&fixture.store, args.seconds, args.sleeping).await?;
+    fixture.clear().await?;
     Ok([none, all])
 }
 
@@ -65,30 +65,32 @@ async fn sleeper(ctx: &mut RunCtx, (): ()) -> Result<(), StepError> {
     ctx.sleep("nap", NAP).await
 }
 
-/// A worker, for this long.
+/// Measures a worker for this long.
 async fn watch(store: &Arc<dyn Store>, time: Duration, runs: usize) -> Result<Idle, Failure> {
-    let watched = Watched::over(store);
-    let driven = Driven::start(&Tidelock::over(watched.clone()), Workflow::new(WORKFLOW, sleeper))?;
+    let counting_store = CountingStore::over(store);
+    let driven =
+        Driven::start(&Tidelock::over(counting_store.clone()), Workflow::new(WORKFLOW, sleeper))?;
     tokio::time::sleep(SETTLED_IN.min(time)).await;
-    let (calls, cpu, begun) = (watched.calls(), cpu::used(), Instant::now());
+    let (calls, cpu, begun) = (counting_store.calls(), cpu::used(), Instant::now());
     tokio::time::sleep(time).await;
     let cpu = cpu::used().zip(cpu).map(|(after, before)| after.saturating_sub(before));
-    let idle = Idle { runs, time: begun.elapsed(), calls: watched.calls().since(calls), cpu };
+    let idle =
+        Idle { runs, time: begun.elapsed(), calls: counting_store.calls().since(calls), cpu };
     driven.stop().await?;
     Ok(idle)
 }
 
-/// What is committed for one run until it sleeps.
+/// Records the commits of one run until it sleeps.
 async fn sample(store: &Arc<dyn Store>) -> Result<Shape, Failure> {
     const RUN: &str = "run-x";
-    let watched = Watched::over(store);
-    let tidelock = Tidelock::over(watched.clone());
+    let counting_store = CountingStore::over(store);
+    let tidelock = Tidelock::over(counting_store.clone());
     let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, sleeper))?;
-    watched.keep();
+    counting_store.keep();
     tidelock.runs().start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
-    watched.until_settled(0).await;
+    counting_store.until_settled(0).await;
     driven.stop().await?;
-    Shape::of(RUN, watched.take())
+    Shape::of(RUN, counting_store.take())
 }
 
 async fn fill(

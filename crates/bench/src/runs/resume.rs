@@ -1,5 +1,5 @@
-//! From waking a run to its function being back where it was, by how many steps are recorded;
-//! beside reading its history.
+//! The time from waking a run to its function being back where it was, by the number of recorded
+//! steps; beside reading its history.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use tidelock::runs::{StepError, Workflow};
 use tidelock::{Commit, ItemRef, StoreExt, StreamName, Tidelock, Wake, When};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use super::counting_store::CountingStore;
 use super::driven::{Driven, wrong};
 use super::shape::Shape;
-use super::watched::Watched;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::percentile;
-use crate::site::Fixture;
 use crate::target::Target;
 
 const WORKFLOW: &str = "long";
 const RUN: &str = "resumed-run";
 
-/// What was measured; of several rounds, the one in the middle.
+/// The figures; the median of several rounds.
 pub(super) struct Resumed {
     pub(super) steps: usize,
     pub(super) time: Duration,
-    /// The time that reading all of the history takes.
+    /// The time to read the whole history.
     pub(super) reading: Duration,
 }
 
@@ -40,26 +40,25 @@ pub(super) async fn measure(
     rounds: usize,
     steps: usize,
 ) -> Result<Resumed, Failure> {
-    let site = Fixture::filled(target, async |_| Ok(())).await?;
-    let watched = Watched::over(&site.store);
-    let tidelock = Tidelock::over(watched.clone());
+    let fixture = Fixture::filled(target, async |_| Ok(())).await?;
+    let counting_store = CountingStore::over(&fixture.store);
+    let tidelock = Tidelock::over(counting_store.clone());
     let (told, there) = mpsc::unbounded_channel();
     let driven = Driven::start(&tidelock, long(told))?;
-    let mut sleeper = Sleeper::new(watched, &tidelock, there, steps).await?;
+    let mut sleeper = Sleeper::new(counting_store, &tidelock, there, steps).await?;
     let (mut times, mut readings) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         times.push(sleeper.resume().await?);
         readings.push(sleeper.read().await?);
     }
     driven.stop().await?;
-    site.clear().await?;
+    fixture.clear().await?;
     times.sort_unstable();
     readings.sort_unstable();
     Ok(Resumed { steps, time: percentile(&times, 50), reading: percentile(&readings, 50) })
 }
 
-/// So many steps, and then a wait for something that never comes. Every turn tells when it has come
-/// so far.
+/// A number of steps, and then a wait that never ends. Every turn reports when it reaches the wait.
 fn long(told: UnboundedSender<Instant>) -> Workflow {
     Workflow::boxed(WORKFLOW, move |ctx, steps: usize| {
         let told = told.clone();
@@ -76,47 +75,47 @@ fn long(told: UnboundedSender<Instant>) -> Workflow {
 
 /// A run that waits.
 struct Sleeper {
-    watched: Arc<Watched>,
+    counting_store: Arc<CountingStore>,
     there: UnboundedReceiver<Instant>,
     stream: StreamName,
     item: ItemRef,
 }
 
 impl Sleeper {
-    /// When all its steps are recorded, and it waits.
+    /// Returns when all its steps are recorded and it waits.
     async fn new(
-        watched: Arc<Watched>,
+        counting_store: Arc<CountingStore>,
         tidelock: &Tidelock,
         mut there: UnboundedReceiver<Instant>,
         steps: usize,
     ) -> Result<Self, Failure> {
-        watched.keep();
+        counting_store.keep();
         tidelock.runs().start(WORKFLOW, RUN, &steps).await.map_err(wrong)?;
-        let shape = Shape::of(RUN, watched.take())?;
+        let shape = Shape::of(RUN, counting_store.take())?;
         arrival(&mut there).await?;
-        watched.until_settled(0).await;
+        counting_store.until_settled(0).await;
         let (Some(stream), Some(item)) = (shape.stream().cloned(), shape.item().cloned()) else {
-            return Err(wrong("the start of a run neither wrote a history nor woke anybody"));
+            return Err(wrong("the start of a run neither wrote a history nor woke an item"));
         };
-        Ok(Self { watched, there, stream, item })
+        Ok(Self { counting_store, there, stream, item })
     }
 
-    /// Wakes it for nothing. The time is that until its function is where it was.
+    /// Wakes it without a reason; returns the time until its function is where it was.
     async fn resume(&mut self) -> Result<Duration, Failure> {
-        let (settled, begun) = (self.watched.settled(), Instant::now());
+        let (settled, begun) = (self.counting_store.settled(), Instant::now());
         let wake = Wake::at(self.item.clone(), When::NOW);
-        tidelock::Store::commit(&*self.watched, Commit::new().wake(wake))
+        tidelock::Store::commit(&*self.counting_store, Commit::new().wake(wake))
             .await?
             .committed()
             .map_err(wrong)?;
         let time = arrival(&mut self.there).await?.saturating_duration_since(begun);
-        self.watched.until_settled(settled).await;
+        self.counting_store.until_settled(settled).await;
         Ok(time)
     }
 
     async fn read(&self) -> Result<Duration, Failure> {
         let begun = Instant::now();
-        self.watched.read_whole_stream(&self.stream).await?;
+        self.counting_store.read_whole_stream(&self.stream).await?;
         Ok(begun.elapsed())
     }
 }

@@ -1,8 +1,7 @@
-//! The commits of one run, as the store was asked for them, to be made again under other names.
+//! The commits of one run, to be made again under other names.
 //!
-//! So that the bare side commits just what a run does, byte for byte but for names and ids,
-//! whatever that is today. No key of a run is spelled here: wherever the run's id is in a name,
-//! another takes its place.
+//! So the baseline commits exactly what a run does, byte for byte except names and ids. No key of a
+//! run is spelled here: wherever the run's id occurs in a name, it is replaced.
 
 use tidelock::{
     Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, RecordWrite,
@@ -11,7 +10,7 @@ use tidelock::{
 
 use crate::failure::Failure;
 
-/// What a run commits.
+/// The commits of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     run: String,
@@ -19,7 +18,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Of this run, out of all that was committed meanwhile.
+    /// Selects the commits of this run.
     pub(super) fn of(run: &str, commits: Vec<Commit>) -> Result<Self, Failure> {
         let is_of = |commit: &Commit| {
             commit.appends.iter().any(|append| append.stream.as_str().contains(run))
@@ -31,22 +30,22 @@ impl Shape {
         }
     }
 
-    /// How many.
+    /// The number of commits.
     pub(super) fn len(&self) -> usize {
         self.commits.len()
     }
 
-    /// What is written of it.
+    /// The stream of its history.
     pub(super) fn stream(&self) -> Option<&StreamName> {
         self.commits.first()?.appends.first().map(|append| &append.stream)
     }
 
-    /// What stands for the right to drive it.
+    /// Its work item.
     pub(super) fn item(&self) -> Option<&ItemRef> {
         self.wakes().next().map(|wake| &wake.item)
     }
 
-    /// The nth commit as this run would make it, whose item is in this queue, under this lease.
+    /// The nth commit of this run, with its item in this queue, under this lease.
     pub(super) fn commit(
         &self,
         nth: usize,
@@ -76,8 +75,8 @@ impl Shape {
         self.commits[0].writes.len() + 1
     }
 
-    /// The same commit, and what is there of this run while it sleeps, but for its history: its
-    /// records, and its item with the last wake.
+    /// Adds the state of a sleeping run without its history: its records, and its item with the
+    /// last wake.
     pub(super) fn at_rest(&self, mut commit: Commit, run: &str) -> Result<Commit, Failure> {
         for write in &self.commits[0].writes {
             commit =

@@ -1,4 +1,4 @@
-//! One that appends to a stream of its own, in this process.
+//! A caller that appends to its own stream, in this process.
 
 use std::sync::Arc;
 

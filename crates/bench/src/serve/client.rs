@@ -1,8 +1,7 @@
-//! One that appends to a stream of its own, over a connection that stays open; and those that
-//! listen and hear nothing.
+//! A client that appends to its own stream over one connection; and stalled followers.
 //!
-//! The requests are made once and sent as they are, as load generators do it: what is measured is
-//! the server.
+//! The requests are prepared once and sent unchanged, as load generators do: the server is
+//! measured.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use tokio::net::TcpStream;
 use crate::failure::Failure;
 use crate::measure::{Caller, Callers, Side, Slice};
 
-/// How long it takes, and a little longer, until a follower who reads nothing is sent nothing.
+/// The time until the buffers of a stalled follower are full, with a margin.
 const FILLED: Duration = Duration::from_millis(500);
 
 pub(super) const TOKEN: &str = "bench-token-0123456789";
 
-/// What is ordered; of the size of a small order.
+/// The body of a request; the size of a small order.
 pub(super) const ORDER: &str = r#"{"order":"order-7","lines":[{"sku":"sku-1","units":2},{"sku":"sku-9","units":1}],"note":"leave it with the neighbours, please"}"#;
 
 pub(super) struct Client {
@@ -71,14 +70,14 @@ impl Caller for Client {
     }
 }
 
-/// Clients at work while others follow the feed from its start and read nothing of it.
-pub(super) struct Deaf {
+/// Clients at work while stalled followers are connected to the feed.
+pub(super) struct StalledFollowers {
     clients: Callers<Client>,
     server: SocketAddr,
     followers: usize,
 }
 
-impl Deaf {
+impl StalledFollowers {
     pub(super) fn around(clients: Callers<Client>, server: SocketAddr, followers: usize) -> Self {
         Self { clients, server, followers }
     }
@@ -95,15 +94,15 @@ impl Deaf {
 }
 
 #[async_trait]
-impl Side for Deaf {
-    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
+impl Side for StalledFollowers {
+    async fn run_slice(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let mut followers = Vec::new();
         for _ in 0..self.followers {
             followers.push(self.follow().await?);
         }
-        // What fits between the server and a follower is sent first; what is asked is whether one
-        // who then takes nothing costs anything.
+        // The buffers between the server and a follower are filled first; measured is the cost of a
+        // follower that then reads nothing.
         tokio::time::sleep(FILLED).await;
-        self.clients.lap(slice).await
+        self.clients.run_slice(slice).await
     }
 }

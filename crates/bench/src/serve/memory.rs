@@ -1,11 +1,11 @@
-//! What a server needs of memory while it works, minute by minute.
+//! The memory of a server under load, minute by minute.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::apart::ServerApart;
 use super::clients;
+use super::server_process::ServerProcess;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::measure::Side;
@@ -13,15 +13,14 @@ use crate::progress::Progress;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Has clients work for as long as is asked for, and tells after each minute what the server has of
-/// memory.
+/// Lets clients work for the given time, and prints the server's memory after each minute.
 pub(super) async fn watch(args: &ServeArgs, url: &str, progress: &Progress) -> Result<(), Failure> {
-    let server = ServerApart::start(url)?;
+    let server = ServerProcess::start(url)?;
     let mut clients = clients(server.address, args.connections).await?;
     for minute in 0..=args.minutes {
         let requests = match minute {
             0 => 0,
-            _ => clients.lap(MINUTE).await?.ops,
+            _ => clients.run_slice(MINUTE).await?.ops,
         };
         let kib = server.resident()?;
         let line = match args.json {

@@ -1,4 +1,4 @@
-//! Short-lived work of every kind: what a service does all day, and what nothing should be left of.
+//! Short-lived work of every kind: typical for a service, and nothing of it should be left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tidelock::{RecordQuery, ScopeKind, Store, Tidelock};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::place::Place;
+use super::aging_store::AgingStore;
 use crate::failure::Failure;
 
 /// Runs, keyed requests, queue items, operations and scopes.
@@ -22,7 +22,7 @@ pub(super) const KINDS: usize = 5;
 /// How long results, operations and ended runs are kept.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// How long the removal of all runs may take.
+/// Timeout of the removal of all runs.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 const WORKFLOW: &str = "soak";
@@ -51,12 +51,12 @@ impl Load {
         let stop = CancellationToken::new();
         let app = tokio::spawn(app.run_until(stop.clone().cancelled_owned()));
         let load = Self { tidelock: tidelock.clone(), count, callers, stop, app };
-        // What is made once is there before the empty store is counted.
+        // One-time records are created before the empty store is counted.
         load.operation(usize::MAX).await?;
         Ok(load)
     }
 
-    /// One of so many slices; says how many operations it had.
+    /// Runs one of so many slices; returns the number of operations.
     pub(super) async fn slice(&self, nth: usize, of: usize) -> Result<usize, Failure> {
         let range = (self.count * nth / of)..(self.count * (nth + 1) / of);
         let (next, end) = (Arc::new(AtomicUsize::new(range.start)), range.end);
@@ -84,9 +84,12 @@ impl Load {
     }
 
     /// Waits until the worker has removed all runs that are past their retention.
-    pub(super) async fn until_runs_are_removed(&self, place: &Place) -> Result<(), Failure> {
+    pub(super) async fn until_runs_are_removed(
+        &self,
+        aging_store: &AgingStore,
+    ) -> Result<(), Failure> {
         let begun = Instant::now();
-        let store = place.store();
+        let store = aging_store.store();
         while has_runs(&*store).await? {
             if begun.elapsed() > PATIENCE {
                 return Err(Failure::Answer(
@@ -143,7 +146,7 @@ impl Caller {
         }
     }
 
-    /// Puts one in, and does one, which may be another caller's.
+    /// Enqueues an item, and handles one, which may be another caller's.
     async fn queue_item(&self, nth: usize) -> Result<(), Failure> {
         let queue = self.tidelock.queue("mail");
         queue.put(&format!("letter-{nth}")).data(&json!({ "nth": nth })).await?;

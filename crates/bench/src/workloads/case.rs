@@ -1,8 +1,8 @@
-//! Which workloads are measured on which store, with how many callers, and what is asked of them.
+//! The cases: workloads by store and number of callers, with their targets.
 
 use super::Workload;
 use crate::args::Choice;
-use crate::check::{SpeedTarget, Yardstick};
+use crate::check::{Reference, SpeedTarget};
 use crate::failure::Failure;
 use crate::target::Target;
 
@@ -11,39 +11,39 @@ use crate::target::Target;
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) callers: usize,
-    /// How many do the same on the bare side, at once or in a group.
-    pub(crate) bare: usize,
+    /// Number of clients of the baseline, concurrent or in a group.
+    pub(crate) baseline: usize,
     pub(crate) workload: Workload,
-    pub(crate) asked: SpeedTarget,
+    pub(crate) target: SpeedTarget,
 }
 
 const fn case(name: &'static str, callers: usize, workload: Workload) -> Case {
-    Case { name, callers, bare: callers, workload, asked: SpeedTarget::NOTHING }
+    Case { name, callers, baseline: callers, workload, target: SpeedTarget::NOTHING }
 }
 
 impl Case {
-    /// With another number on the bare side.
-    const fn beside(self, bare: usize) -> Self {
-        Self { bare, ..self }
+    /// Sets the number of clients of the baseline.
+    const fn beside(self, baseline: usize) -> Self {
+        Self { baseline, ..self }
     }
 
-    const fn asking(self, speed: f64) -> Self {
-        Self { asked: SpeedTarget { speed: Some(speed), ..self.asked }, ..self }
+    const fn at_least(self, speed: f64) -> Self {
+        Self { target: SpeedTarget { speed: Some(speed), ..self.target }, ..self }
     }
 
-    const fn compared(self, yardstick: Yardstick) -> Self {
-        Self { asked: SpeedTarget { yardstick: Some(yardstick), ..self.asked }, ..self }
+    const fn compared(self, reference: Reference) -> Self {
+        Self { target: SpeedTarget { reference: Some(reference), ..self.target }, ..self }
     }
 
-    const fn asking_p99(self, p99: f64) -> Self {
-        Self { asked: SpeedTarget { p99: Some(p99), ..self.asked }, ..self }
+    const fn p99_at_most(self, p99: f64) -> Self {
+        Self { target: SpeedTarget { p99: Some(p99), ..self.target }, ..self }
     }
 }
 
 const COMMIT_1: Workload = Workload::Commit { events: 1 };
 const COMMIT_10: Workload = Workload::Commit { events: 10 };
-const FEW: Yardstick = Yardstick::FewIdle(None);
-const FEW_ASKED: Yardstick = Yardstick::FewIdle(Some(1.5));
+const FEW: Reference = Reference::FewIdle(None);
+const FEW_TARGET: Reference = Reference::FewIdle(Some(1.5));
 
 /// In memory and on SQLite, in the order in which it is measured.
 const EMBEDDED: &[Case] = &[
@@ -66,27 +66,27 @@ const EMBEDDED: &[Case] = &[
     case("add-hot", 64, Workload::AddHot),
 ];
 
-/// On PostgreSQL. Beyond 64 bare clients the server only gets slower, so that more callers are held
-/// against 32.
+/// On PostgreSQL. Beyond 64 clients the plain server only gets slower, so more callers are compared
+/// with 32.
 const POSTGRES: &[Case] = &[
-    case("commit-1", 1, COMMIT_1).asking(0.8),
-    case("commit-1", 32, COMMIT_1).asking(1.0),
+    case("commit-1", 1, COMMIT_1).at_least(0.8),
+    case("commit-1", 32, COMMIT_1).at_least(1.0),
     case("commit-1", 64, COMMIT_1),
-    case("commit-1", 256, COMMIT_1).beside(32).asking(2.0),
+    case("commit-1", 256, COMMIT_1).beside(32).at_least(2.0),
     case("commit-10", 1, COMMIT_10),
-    case("commit-10", 32, COMMIT_10).asking(1.2),
+    case("commit-10", 32, COMMIT_10).at_least(1.2),
     case("commit-10", 256, COMMIT_10).beside(32),
     case("processes-4x16", 64, Workload::Processes)
-        .compared(Yardstick::OneProcess(1.0))
-        .asking_p99(3.0),
+        .compared(Reference::OneProcess(1.0))
+        .p99_at_most(3.0),
     case("mixed", 32, Workload::Mixed),
     case("mixed", 256, Workload::Mixed),
-    case("load-100", 1, Workload::Load).asking(0.7),
-    case("load-100", 32, Workload::Load).asking(0.7),
+    case("load-100", 1, Workload::Load).at_least(0.7),
+    case("load-100", 32, Workload::Load).at_least(0.7),
     case("feed", 1, Workload::Feed),
-    case("lease-10-idle-1k", 1, Workload::Lease { idle: 1_000 }).compared(FEW_ASKED),
-    case("lease-10-idle-1m", 1, Workload::Lease { idle: 1_000_000 }).compared(FEW_ASKED),
-    case("lease-10-churned", 1, Workload::Churned { idle: 1_000_000 }).compared(FEW_ASKED),
+    case("lease-10-idle-1k", 1, Workload::Lease { idle: 1_000 }).compared(FEW_TARGET),
+    case("lease-10-idle-1m", 1, Workload::Lease { idle: 1_000_000 }).compared(FEW_TARGET),
+    case("lease-10-churned", 1, Workload::Churned { idle: 1_000_000 }).compared(FEW_TARGET),
     case("set-if-absent", 32, Workload::SetIfAbsent),
     case("set-if-absent-hot", 32, Workload::SetIfAbsentHot),
     case("add-hot", 64, Workload::AddHot),
@@ -94,40 +94,40 @@ const POSTGRES: &[Case] = &[
 
 /// Decisions and loads, on any store.
 const EVENTS: &[Case] = &[
-    case("execute", 1, Workload::Decide).asking(0.8),
-    case("execute", 32, Workload::Decide).asking(0.8),
-    case("execute-hot", 16, Workload::DecideHot).asking(0.3),
+    case("execute", 1, Workload::Decide).at_least(0.8),
+    case("execute", 32, Workload::Decide).at_least(0.8),
+    case("execute-hot", 16, Workload::DecideHot).at_least(0.3),
     case("cold-load-100", 1, Workload::ColdLoad { events: 100, snapshot: false }),
     case("cold-load-100-snap", 1, Workload::ColdLoad { events: 100, snapshot: true }),
     case("cold-load-100k", 1, Workload::ColdLoad { events: 100_000, snapshot: false }),
     case("cold-load-100k-snap", 1, Workload::ColdLoad { events: 100_000, snapshot: true }),
 ];
 
-/// Mutations of scopes: those in memory are the same beside any store.
+/// Mutations of scopes: those in memory do not depend on the store.
 const SCOPES: &[Case] = &[
-    case("mutate", 1, Workload::MutateLocal).asking(0.5),
-    case("mutate", 32, Workload::MutateLocal).asking(0.5),
-    case("mutate", 64, Workload::MutateLocal).asking(0.5),
-    case("increment-hot", 64, Workload::IncrementHot).asking(0.5),
-    case("count-hot", 64, Workload::CountHot).asking(0.5),
+    case("mutate", 1, Workload::MutateLocal).at_least(0.5),
+    case("mutate", 32, Workload::MutateLocal).at_least(0.5),
+    case("mutate", 64, Workload::MutateLocal).at_least(0.5),
+    case("increment-hot", 64, Workload::IncrementHot).at_least(0.5),
+    case("count-hot", 64, Workload::CountHot).at_least(0.5),
 ];
 
 /// Claims, on any store.
 const CLAIMS: &[Case] = &[
-    case("claim-complete", 1, Workload::ClaimComplete).asking(0.8),
-    case("claim-complete", 32, Workload::ClaimComplete).asking(0.8),
+    case("claim-complete", 1, Workload::ClaimComplete).at_least(0.8),
+    case("claim-complete", 32, Workload::ClaimComplete).at_least(0.8),
     case("claim-hot", 64, Workload::ClaimHot),
     case("lock-unlock", 1, Workload::LockUnlock),
     case("lock-unlock", 32, Workload::LockUnlock),
     case("quota-18-of-100", 1, Workload::QuotaRound),
 ];
 
-/// The cases about claims that were chosen; all of them, if none was.
+/// The chosen cases about claims; all, if none was chosen.
 pub(crate) fn chosen_claims(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(CLAIMS, choices)
 }
 
-/// The cases about a store that were chosen; all that there are for such a store, if none was.
+/// The chosen cases about a store; all for such a store, if none was chosen.
 pub(crate) fn chosen(target: &Target, choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(
         match target {
@@ -138,12 +138,12 @@ pub(crate) fn chosen(target: &Target, choices: &[Choice]) -> Result<Vec<&'static
     )
 }
 
-/// The cases about events that were chosen; all of them, if none was.
+/// The chosen cases about events; all, if none was chosen.
 pub(crate) fn chosen_events(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(EVENTS, choices)
 }
 
-/// The cases about scopes that were chosen; all of them, if none was.
+/// The chosen cases about scopes; all, if none was chosen.
 pub(crate) fn chosen_scopes(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(SCOPES, choices)
 }

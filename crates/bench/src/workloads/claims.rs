@@ -1,4 +1,4 @@
-//! Claims, beside what the store does with as many commits.
+//! Claims, beside plain commits of the store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,71 +9,80 @@ use tidelock::claims::{Claims, IdempotencyClaim, LockOutcome, QuotaOutcome};
 
 use super::{Bench, Case, commits};
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Fixture;
 
-/// Callers on a quota, and how much there is for them.
+/// Callers on a quota, and its limit.
 const CROWD: usize = 100;
 const QUOTA: i64 = 18;
 
-/// Each caller claims keys of its own and completes them. Beside it, as many callers commit events.
+/// Each caller claims its own keys and completes them. The baseline is as many callers that commit
+/// events.
 pub(super) async fn measure_complete(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let claims = claims(&site);
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let claims = claims(&fixture);
     let payers = (0..case.callers).map(|caller| Payer::new(&claims, caller)).collect();
-    let writers = commits::writers(&site.store, 0, case.callers, 1)?;
-    finish(bench, site, Comparison::of(Callers(payers)).against(rival("store", writers))).await
+    let writers = commits::writers(&fixture.store, 0, case.callers, 1)?;
+    finish(bench, fixture, Comparison::of(Callers(payers)).against(baseline("store", writers)))
+        .await
 }
 
-/// All callers claim one key that is done. Beside it, as many claim one each.
+/// All callers claim one completed key. The baseline is a separate key for each.
 pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let claims = claims(&site);
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let claims = claims(&fixture);
     let (mut hot, mut distinct) = (Vec::new(), Vec::new());
     for caller in 0..case.callers {
         hot.push(Asker::new(&claims, "hot".to_owned()).await?);
         distinct.push(Asker::new(&claims, format!("own-{caller}")).await?);
     }
-    finish(bench, site, Comparison::of(Callers(hot)).against(rival("distinct", Callers(distinct))))
+    finish(
+        bench,
+        fixture,
+        Comparison::of(Callers(hot)).against(baseline("distinct", Callers(distinct))),
+    )
+    .await
+}
+
+/// Each caller takes its own lock and releases it. The baseline is as many callers that commit
+/// events.
+pub(super) async fn measure_locks(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let claims = claims(&fixture);
+    let lockers =
+        (0..case.callers).map(|caller| Locker { claims: claims.clone(), caller }).collect();
+    let writers = commits::writers(&fixture.store, 0, case.callers, 1)?;
+    finish(bench, fixture, Comparison::of(Callers(lockers)).against(baseline("store", writers)))
         .await
 }
 
-/// Each caller takes a lock of its own and gives it back. Beside it, as many callers commit events.
-pub(super) async fn measure_locks(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let claims = claims(&site);
-    let lockers =
-        (0..case.callers).map(|caller| Locker { claims: claims.clone(), caller }).collect();
-    let writers = commits::writers(&site.store, 0, case.callers, 1)?;
-    finish(bench, site, Comparison::of(Callers(lockers)).against(rival("store", writers))).await
-}
-
-/// A hundred callers at once on a quota of 18, again and again. Beside it, on a quota that is
+/// A hundred concurrent callers on a quota of 18, repeatedly. The baseline is a quota that is
 /// enough.
 pub(super) async fn measure_quota(bench: &Bench<'_>) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let crowd = |name, limit| Callers(vec![Crowd { claims: claims(&site), name, limit, round: 0 }]);
-    let contest = Comparison::of(crowd("scarce", QUOTA))
-        .against(rival("ample", crowd("ample", CROWD as i64)));
-    finish(bench, site, contest).await
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let crowd =
+        |name, limit| Callers(vec![Crowd { claims: claims(&fixture), name, limit, round: 0 }]);
+    let comparison = Comparison::of(crowd("scarce", QUOTA))
+        .against(baseline("ample", crowd("ample", CROWD as i64)));
+    finish(bench, fixture, comparison).await
 }
 
-fn claims(site: &Fixture) -> Claims {
-    Tidelock::over(site.store.clone()).claims()
+fn claims(fixture: &Fixture) -> Claims {
+    Tidelock::over(fixture.store.clone()).claims()
 }
 
-fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline> {
+fn baseline<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline> {
     vec![Baseline { name, side: Box::new(callers) }]
 }
 
 async fn finish(
     bench: &Bench<'_>,
-    site: Fixture,
-    contest: Comparison,
+    fixture: Fixture,
+    comparison: Comparison,
 ) -> Result<Measured, Failure> {
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
@@ -114,7 +123,7 @@ struct Asker {
 }
 
 impl Asker {
-    /// The key is done before anybody asks.
+    /// Completes the key before the first call.
     async fn new(claims: &Claims, key: String) -> Result<Self, Failure> {
         if let IdempotencyClaim::Won(won) =
             claims.idempotency(&key).claim::<String>().await.map_err(answer)?

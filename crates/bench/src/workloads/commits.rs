@@ -1,4 +1,4 @@
-//! Commits of events, each caller on a stream of its own.
+//! Commits of events, each caller on its own stream.
 
 use std::sync::Arc;
 
@@ -7,22 +7,23 @@ use tidelock::{
 };
 
 use super::{Bench, Case, committed};
-use crate::bare;
+use crate::baseline;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Fixture;
 
 pub(super) async fn measure(
     bench: &Bench<'_>,
     case: &Case,
     events: usize,
 ) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let callers = writers(&site.store, 0, case.callers, events)?;
-    let contest = Comparison::of(callers).against(bare::commits(&site, case.bare, events).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let callers = writers(&fixture.store, 0, case.callers, events)?;
+    let comparison =
+        Comparison::of(callers).against(baseline::commits(&fixture, case.baseline, events).await?);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
@@ -70,7 +71,7 @@ impl Caller for Writer {
     }
 }
 
-/// What the next commit to the same stream expects.
+/// The expectation of the next commit to the same stream.
 pub(super) fn after(committed: &Committed) -> Result<ExpectedVersion, Failure> {
     let appended = committed.appends.first();
     let appended =

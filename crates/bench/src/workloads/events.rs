@@ -1,5 +1,5 @@
-//! Decisions about aggregates, beside what the store does with the same commits; and loads, beside
-//! reading the same events.
+//! Decisions about aggregates, beside the same commits made directly; and loads, beside reading the
+//! same events.
 
 mod account;
 mod load;
@@ -10,43 +10,43 @@ use tidelock::{AggregateRef, Tidelock};
 
 use super::{Bench, Case, commits};
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
-use crate::site::Fixture;
 use account::{Account, pay};
 
 pub(super) use load::measure as measure_load;
 
-/// Each caller decides about an aggregate of its own. Beside it, as many callers commit such events
-/// to streams of their own.
+/// Each caller decides about its own aggregate. The baseline is as many callers that commit such
+/// events to their own streams.
 pub(super) async fn measure_distinct(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let tidelock = Tidelock::over(site.store.clone());
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let tidelock = Tidelock::over(fixture.store.clone());
     let deciders = Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect());
-    let writers = commits::writers(&site.store, 0, case.callers, 1)?;
-    finish(bench, site, Comparison::of(deciders).against(rival("store", writers))).await
+    let writers = commits::writers(&fixture.store, 0, case.callers, 1)?;
+    finish(bench, fixture, Comparison::of(deciders).against(baseline("store", writers))).await
 }
 
-/// All callers decide about one aggregate. Beside it, as many decide about one each.
+/// All callers decide about one aggregate. The baseline is as many callers with one aggregate each.
 pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let tidelock = Tidelock::over(site.store.clone());
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let tidelock = Tidelock::over(fixture.store.clone());
     let hot = Callers((0..case.callers).map(|_| Decider::new(&tidelock, usize::MAX)).collect());
     let distinct =
         Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect::<Vec<_>>());
-    finish(bench, site, Comparison::of(hot).against(rival("distinct", distinct))).await
+    finish(bench, fixture, Comparison::of(hot).against(baseline("distinct", distinct))).await
 }
 
-fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline> {
+fn baseline<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline> {
     vec![Baseline { name, side: Box::new(callers) }]
 }
 
 async fn finish(
     bench: &Bench<'_>,
-    site: Fixture,
-    contest: Comparison,
+    fixture: Fixture,
+    comparison: Comparison,
 ) -> Result<Measured, Failure> {
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 

@@ -1,7 +1,7 @@
-//! Leasing and settling, among many items that are idle.
+//! Leasing and settling, among many idle items.
 //!
-//! The items that have work lie evenly among those that have none, so that no operation gains from
-//! neighbours.
+//! The items with work are spread evenly among those without, so that no operation profits from
+//! locality.
 
 mod churn;
 mod growth;
@@ -15,12 +15,12 @@ use tidelock::{
 };
 
 use super::{Bench, committed};
-use crate::bare;
+use crate::baseline;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::progress::Progress;
 use crate::rows;
-use crate::site::Fixture;
 use growth::Size;
 
 /// Items that always have work.
@@ -33,18 +33,20 @@ const FILL_AT_ONCE: usize = 1_000;
 const DURATION: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |store| fill(store, idle, bench.progress).await)
-        .await?;
-    measure_at(site, bench).await
+    let fixture =
+        Fixture::filled(bench.target, async |store| fill(store, idle, bench.progress).await)
+            .await?;
+    measure_at(fixture, bench).await
 }
 
 pub(super) async fn measure_churned(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |store| fill(store, idle, bench.progress).await)
-        .await?;
-    let before = Size::of(&site).await?;
-    churn::churn(&*site.store, idle + WORKING, bench.churn, bench.progress).await?;
-    let after = Size::of(&site).await?;
-    let mut measured = measure_at(site, bench).await?;
+    let fixture =
+        Fixture::filled(bench.target, async |store| fill(store, idle, bench.progress).await)
+            .await?;
+    let before = Size::of(&fixture).await?;
+    churn::churn(&*fixture.store, idle + WORKING, bench.churn, bench.progress).await?;
+    let after = Size::of(&fixture).await?;
+    let mut measured = measure_at(fixture, bench).await?;
     measured.remarks.push(format!(
         "after {} leases: {}",
         HumanCount(bench.churn as u64),
@@ -53,22 +55,22 @@ pub(super) async fn measure_churned(bench: &Bench<'_>, idle: usize) -> Result<Me
     Ok(measured)
 }
 
-/// Leasing here takes turns with leasing among few idle items: what the disk does, it does to both.
-async fn measure_at(site: Fixture, bench: &Bench<'_>) -> Result<Measured, Failure> {
+/// Alternates with leasing among few idle items, so that noise of the disk affects both.
+async fn measure_at(fixture: Fixture, bench: &Bench<'_>) -> Result<Measured, Failure> {
     let few = bench.target.another("few");
     let few =
         Fixture::filled(&few, async |store| fill(store, FEW_IDLE, bench.progress).await).await?;
-    let contest = Comparison::of(worker(&site)?)
+    let comparison = Comparison::of(worker(&fixture)?)
         .compared_with(worker(&few)?)
-        .against(bare::leases(&site, AT_ONCE, DURATION).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+        .against(baseline::leases(&fixture, AT_ONCE, DURATION).await?);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     few.clear().await?;
     Ok(measured)
 }
 
-fn worker(site: &Fixture) -> Result<Callers<Worker>, Failure> {
-    Ok(Callers(vec![Worker { store: site.store.clone(), request: request(AT_ONCE)? }]))
+fn worker(fixture: &Fixture) -> Result<Callers<Worker>, Failure> {
+    Ok(Callers(vec![Worker { store: fixture.store.clone(), request: request(AT_ONCE)? }]))
 }
 
 struct Worker {
@@ -93,7 +95,7 @@ impl Caller for Worker {
     }
 }
 
-/// Every item has work once, and does it; then some have work again.
+/// Every item gets work once, and is settled; then some get work again.
 async fn fill(store: &dyn Store, idle: usize, progress: &Progress) -> Result<(), Failure> {
     let all = idle + WORKING;
     for from in (0..all).step_by(FILL_AT_ONCE) {

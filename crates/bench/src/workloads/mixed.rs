@@ -1,8 +1,7 @@
-//! Commits that do a bit of everything, as a worker's do: an event, a record, and the lease it
-//! worked under.
+//! Mixed commits, like a worker's: an event, a record, and a settled lease.
 //!
-//! Each caller has a stream, a record and a queue of its own. There is no bare limit: no plain
-//! statement does this.
+//! Each caller has its own stream, record and queue. There is no baseline: no plain statement does
+//! this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +15,20 @@ use tidelock::{
 use super::commits::after;
 use super::{Bench, committed};
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Fixture;
 
-/// Of each caller; as many as it leases at once.
+/// Items of each caller; as many as it leases at once.
 const ITEMS: usize = 10;
 const DURATION: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |store| fill(store, callers).await).await?;
-    let workers = (0..callers).map(|n| Worker::new(&site.store, n)).collect::<Result<_, _>>()?;
+    let fixture = Fixture::filled(bench.target, async |store| fill(store, callers).await).await?;
+    let workers = (0..callers).map(|n| Worker::new(&fixture.store, n)).collect::<Result<_, _>>()?;
     let measured =
         measure::measure(Comparison::of(Callers(workers)), bench.time, bench.progress).await?;
-    site.clear().await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
@@ -59,7 +58,7 @@ struct Worker {
     event_type: EventType,
     payload: RawJson,
     request: LeaseRequest,
-    /// Taken, and not settled yet.
+    /// Unsettled leases.
     leases: Vec<Lease>,
 }
 

@@ -1,6 +1,6 @@
-//! Reads of the log: one stream at a time, and the feed of all.
+//! Reads of the log: one stream at a time, and the feed.
 //!
-//! Both run on the same log: 1,000 streams of 100 events, which grew side by side.
+//! Both run on the same log: 1,000 streams of 100 events, which grew concurrently.
 
 use std::sync::Arc;
 
@@ -10,42 +10,43 @@ use tidelock::{
 };
 
 use super::{Bench, Case, committed};
-use crate::bare;
+use crate::baseline;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::progress::Progress;
 use crate::rows;
-use crate::site::Fixture;
 
 const STREAMS: usize = 1_000;
 const EVENTS_EACH: usize = 100;
 const PAGE: usize = 1_000;
 
 pub(super) async fn measure_load(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site =
+    let fixture =
         Fixture::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let streams = streams()?;
     let readers = (0..case.callers)
         .map(|caller| Loader {
-            store: site.store.clone(),
+            store: fixture.store.clone(),
             streams: streams.clone(),
             next: caller * 7,
         })
         .collect();
-    let bare = bare::loads(&site, case.bare, EVENTS_EACH).await?;
-    let contest = Comparison::of(Callers(readers)).against(bare);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let baseline = baseline::loads(&fixture, case.baseline, EVENTS_EACH).await?;
+    let comparison = Comparison::of(Callers(readers)).against(baseline);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
 pub(super) async fn measure_feed(bench: &Bench<'_>) -> Result<Measured, Failure> {
-    let site =
+    let fixture =
         Fixture::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
-    let reader = Follower { store: site.store.clone(), after: Position::START };
-    let contest = Comparison::of(Callers(vec![reader])).against(bare::feed(&site, PAGE).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let reader = Follower { store: fixture.store.clone(), after: Position::START };
+    let comparison =
+        Comparison::of(Callers(vec![reader])).against(baseline::feed(&fixture, PAGE).await?);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 

@@ -1,4 +1,4 @@
-//! Records: set if absent, on keys of one's own and on one that is taken; and one counter for all.
+//! Records: set if absent, on separate keys and on an existing one; and one shared counter.
 
 use std::sync::Arc;
 
@@ -8,53 +8,61 @@ use tidelock::{
 };
 
 use super::{Bench, Case, committed};
-use crate::bare;
+use crate::baseline;
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Fixture;
 
 pub(super) async fn measure_absent(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let value = RawJson::parse(rows::payload())?;
     let setters = (0..case.callers)
-        .map(|caller| Setter { store: site.store.clone(), caller, next: 0, value: value.clone() })
+        .map(|caller| Setter {
+            store: fixture.store.clone(),
+            caller,
+            next: 0,
+            value: value.clone(),
+        })
         .collect();
-    let contest = Comparison::of(Callers(setters)).against(bare::sets(&site, case.bare).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let comparison =
+        Comparison::of(Callers(setters)).against(baseline::sets(&fixture, case.baseline).await?);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
 pub(super) async fn measure_taken(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let (key, value) = (RecordKey::new(rows::HOT_KEY)?, RawJson::parse(rows::payload())?);
-    let site = Fixture::filled(bench.target, async |store| {
+    let fixture = Fixture::filled(bench.target, async |store| {
         committed(store.put(&key, ExpectedRevision::Absent, value.clone()).await?)?;
         Ok(())
     });
-    let site = site.await?;
+    let fixture = fixture.await?;
     let losers = (0..case.callers)
-        .map(|_| Loser { store: site.store.clone(), key: key.clone(), value: value.clone() })
+        .map(|_| Loser { store: fixture.store.clone(), key: key.clone(), value: value.clone() })
         .collect();
-    let contest =
-        Comparison::of(Callers(losers)).against(bare::refused_sets(&site, case.bare).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let comparison = Comparison::of(Callers(losers))
+        .against(baseline::refused_sets(&fixture, case.baseline).await?);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
 pub(super) async fn measure_add(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let key = RecordKey::new(rows::HOT_KEY)?;
-    let site = Fixture::filled(bench.target, async |store| {
+    let fixture = Fixture::filled(bench.target, async |store| {
         committed(store.put(&key, ExpectedRevision::Absent, RawJson::parse("0")?).await?)?;
         Ok(())
     });
-    let site = site.await?;
-    let adders =
-        (0..case.callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
-    let contest = Comparison::of(Callers(adders)).against(bare::adds(&site, case.bare).await?);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    site.clear().await?;
+    let fixture = fixture.await?;
+    let adders = (0..case.callers)
+        .map(|_| Adder { store: fixture.store.clone(), key: key.clone() })
+        .collect();
+    let comparison =
+        Comparison::of(Callers(adders)).against(baseline::adds(&fixture, case.baseline).await?);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
+    fixture.clear().await?;
     Ok(measured)
 }
 
@@ -75,7 +83,7 @@ impl Caller for Setter {
     }
 }
 
-/// Always comes too late.
+/// Writes an existing key, always refused.
 struct Loser {
     store: Arc<dyn Store>,
     key: RecordKey,
@@ -91,7 +99,7 @@ impl Caller for Loser {
     }
 }
 
-/// Counts.
+/// Adds to the counter.
 struct Adder {
     store: Arc<dyn Store>,
     key: RecordKey,

@@ -1,5 +1,5 @@
-//! Mutations of scopes: in memory, beside a bare lock around the same state; and of one durable
-//! scope by all callers, beside what as many callers commit to keys of their own.
+//! Mutations of scopes: in memory, beside a plain lock around the same state; and of one durable
+//! scope by all callers, beside as many callers that commit to separate keys.
 
 mod hot;
 mod local;

@@ -1,6 +1,6 @@
-//! Has every key one result, told to everyone alike; did locks have one holder at a time, with
-//! growing fences and no late write; were never more units of a quota out than there are; and has
-//! everything come back? (CLAIM-1, CLAIM-3, CLAIM-5, CLAIM-10, CLAIM-12, CLAIM-14)
+//! Claims: has every key one result, reported alike to all callers; did locks have one holder at a
+//! time, with growing fences and no late write; was no quota exceeded; and was everything returned?
+//! (CLAIM-1, CLAIM-3, CLAIM-5, CLAIM-10, CLAIM-12, CLAIM-14)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,20 +9,20 @@ use tidelock::{Fence, StoredEvent, Timestamp};
 
 use super::Inquiry;
 use crate::claim::{Bump, Completed, Quota};
-use crate::claimed::Claimed;
+use crate::claim_audit::ClaimAudit;
 use crate::finding::{Finding, Kind};
 use crate::journal::Entry;
 
 pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
-    let Some(claimed) = &inquiry.evidence.claimed else { return Vec::new() };
-    let stuck = claimed.stuck.iter().map(|what| Finding::new(Kind::StuckLease, what.as_str()));
+    let Some(claim_audit) = &inquiry.evidence.claim_audit else { return Vec::new() };
+    let stuck = claim_audit.stuck.iter().map(|what| Finding::new(Kind::StuckLease, what.as_str()));
     let mut findings: Vec<Finding> = stuck.collect();
     findings.extend(granted_twice(inquiry));
-    for (lock, events) in &claimed.bumps {
+    for (lock, events) in &claim_audit.bumps {
         findings.extend(disorder(*lock, &said::<Bump>(events)));
     }
-    findings.extend(late(inquiry, claimed));
-    findings.extend(contradicted(inquiry, claimed));
+    findings.extend(late(inquiry, claim_audit));
+    findings.extend(contradicted(inquiry, claim_audit));
     findings.extend(Quota::ALL.into_iter().filter_map(|quota| exceeded(inquiry, quota)));
     findings
 }
@@ -35,7 +35,7 @@ fn said<T: DeserializeOwned>(events: &[StoredEvent]) -> Vec<T> {
     events.iter().filter_map(|event| event.payload.to().ok()).collect()
 }
 
-/// A fence is one holder's, of a lock and of a key.
+/// A fence of a lock or a key belongs to one holder.
 fn granted_twice(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let mut granted = HashSet::new();
     let grants = entries(inquiry).filter_map(|entry| match entry {
@@ -63,11 +63,11 @@ fn disorder(lock: u64, bumps: &[Bump]) -> Vec<Finding> {
     findings
 }
 
-/// What was acknowledged under a lock is there, what was refused is not, and nothing was written
-/// once another held it.
-fn late(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
+/// Acknowledged writes under a lock are in the store, refused ones are not, and none happened once
+/// another process held the lock.
+fn late(inquiry: &Inquiry<'_>, claim_audit: &ClaimAudit) -> Vec<Finding> {
     let mut written: HashMap<(u64, Fence), Timestamp> = HashMap::new();
-    for (lock, events) in &claimed.bumps {
+    for (lock, events) in &claim_audit.bumps {
         let bump =
             |event: &StoredEvent| Some((event.payload.to::<Bump>().ok()?.fence, event.recorded_at));
         written.extend(events.iter().filter_map(bump).map(|(fence, at)| ((*lock, fence), at)));
@@ -93,7 +93,7 @@ fn late(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
     findings
 }
 
-/// A write under an earlier fence at a time when a later one was held.
+/// A write under an earlier fence while a later one was held.
 fn behind(
     written: &HashMap<(u64, Fence), Timestamp>,
     lock: u64,
@@ -110,10 +110,10 @@ fn behind(
     Some(Finding::new(Kind::Overlap, what))
 }
 
-/// A key is completed once, and everyone is told the result that is there.
-fn contradicted(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
+/// A key is completed once, and every caller receives the stored result.
+fn contradicted(inquiry: &Inquiry<'_>, claim_audit: &ClaimAudit) -> Vec<Finding> {
     let (mut results, mut findings) = (HashMap::new(), Vec::new());
-    for Completed { key, result } in said(&claimed.completions) {
+    for Completed { key, result } in said(&claim_audit.completions) {
         if let Some(first) = results.insert(key.clone(), result) {
             let what = format!("key {key:?} was completed before, with {first:?}");
             findings.push(Finding::new(Kind::DoneTwice, what));
@@ -130,8 +130,8 @@ fn contradicted(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
     findings
 }
 
-/// The first moment at which more units of a quota were out than there are. Units count from when
-/// their taker had them to when it was about to give them back.
+/// The first moment at which a quota was exceeded. Units count from when they were granted to just
+/// before they were returned.
 fn exceeded(inquiry: &Inquiry<'_>, quota: Quota) -> Option<Finding> {
     let back: HashMap<&str, Timestamp> = entries(inquiry)
         .filter_map(|entry| match entry {

@@ -1,6 +1,6 @@
-//! Is every acknowledged booking in the archive or still in its stream, exactly once and in order,
-//! and none that was refused; does each account go on from all of its bookings; and did every
-//! closing come to its end? (CLOSE-1 to CLOSE-6)
+//! Closing: is every acknowledged booking in the archive or still in its stream, exactly once and
+//! in order, and no refused one; does each account continue from all of its bookings; and did every
+//! closing end? (CLOSE-1 to CLOSE-6)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -51,8 +51,8 @@ fn entries<'a>(inquiry: &Inquiry<'a>) -> impl Iterator<Item = &'a Entry> {
     inquiry.evidence.journals.iter().flat_map(|(_, entries)| entries)
 }
 
-/// What was archived of each account by version, and pages that came again after a closing that
-/// came to its end.
+/// The archived events of each account by version, and pages that were archived again after a
+/// finished closing.
 fn archives<'a>(inquiry: &Inquiry<'a>) -> (HashMap<&'a str, BTreeMap<u64, &'a str>>, Vec<Finding>) {
     let mut archives: HashMap<&str, BTreeMap<u64, &str>> = HashMap::new();
     let (mut findings, mut ended) = (Vec::new(), HashSet::new());
@@ -99,8 +99,8 @@ fn archives<'a>(inquiry: &Inquiry<'a>) -> (HashMap<&'a str, BTreeMap<u64, &'a st
     (archives, findings)
 }
 
-/// Bookings that are not there once, although they were acknowledged, or are there although they
-/// were refused.
+/// Bookings that are not stored exactly once although they were acknowledged, or are stored
+/// although they were refused.
 fn misplaced(inquiry: &Inquiry<'_>, there: &HashMap<&str, usize>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for entry in entries(inquiry) {

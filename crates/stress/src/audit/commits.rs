@@ -1,5 +1,6 @@
-//! Is every acknowledged commit there, whole and as acknowledged; is nothing there that was
-//! refused; and is everything that is there somebody's? (COMMIT-1, COMMIT-4, COMMIT-5, COMMIT-6)
+//! Commits: is every acknowledged commit in the store, whole and as acknowledged; is no refused
+//! commit there; and does every stored event belong to a commit? (COMMIT-1, COMMIT-4, COMMIT-5,
+//! COMMIT-6)
 
 use std::collections::HashSet;
 
@@ -23,7 +24,7 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether what was said of a commit agrees with itself.
+/// Whether the answers to a commit agree with each other.
 fn answers(case: &Case<'_>) -> Option<(Kind, String)> {
     let first = case.acked();
     if !case.is_answered() {
@@ -43,7 +44,7 @@ fn answers(case: &Case<'_>) -> Option<(Kind, String)> {
     })
 }
 
-/// Whether what is there agrees with what was said.
+/// Whether the store agrees with the answers.
 fn presence(inquiry: &Inquiry<'_>, case: &Case<'_>) -> Option<(Kind, String)> {
     let ids: Vec<EventId> = events(case.commit).collect();
     let found = ids.iter().filter(|id| inquiry.there.contains_key(id)).count();
@@ -81,14 +82,14 @@ fn misplaced(
     Some((Kind::Contradiction, what))
 }
 
-/// Events that nobody ever tried to write.
+/// Events that no worker tried to write.
 fn unexplained(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let cases = inquiry.ledger.cases.values();
     let tried: HashSet<EventId> = cases.flat_map(|case| events(case.commit)).collect();
     let strange = inquiry.evidence.feed.iter().filter(|event| !tried.contains(&event.id));
     let tell = |event: &StoredEvent| {
         format!(
-            "event {} is version {} of stream {:?}, and nobody wrote it",
+            "event {} is version {} of stream {:?}, and no worker wrote it",
             event.id, event.version, event.stream
         )
     };
@@ -99,7 +100,7 @@ fn events(commit: &Commit) -> impl Iterator<Item = EventId> + '_ {
     commit.appends.iter().flat_map(|append| &append.events).map(|event| event.id)
 }
 
-/// Commits that were acknowledged: what is known to have happened.
+/// Acknowledged commits: those that are known to have happened.
 pub(super) fn happened<'a>(
     inquiry: &Inquiry<'a>,
 ) -> impl Iterator<Item = (&'a Commit, &'a Committed)> {

@@ -1,4 +1,4 @@
-//! Did every worker end when it was told to, or because it was killed?
+//! Processes: did every worker end when it was told to, or because it was killed?
 
 use super::Inquiry;
 use crate::evidence::End;

@@ -1,5 +1,5 @@
-//! Did nobody hold an item while another did, by the store's clock; did fences grow; and was every
-//! lease that nobody settled taken over, and counted as an expiry? (LEASE-1, LEASE-2, LEASE-5,
+//! Leases: did no two workers hold an item at the same time, by the store's clock; did fences grow;
+//! and was every unsettled lease taken over, and counted as an expiry? (LEASE-1, LEASE-2, LEASE-5,
 //! LEASE-6)
 
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ fn overlap(before: &Grant<'_>, after: &Grant<'_>, settled: &Settled<'_>) -> Opti
     })
 }
 
-/// A fence in between means a holder that died before it could say that it was one.
+/// A fence in between belongs to a holder that died before it could write its journal.
 fn miscounted(before: &Grant<'_>, after: &Grant<'_>, settled: &Settled<'_>) -> Option<Finding> {
     let (old, new) = (before.lease, after.lease);
     let expired = new.fence == old.fence.plus(1) && !settled.contains_key(&(&old.item, old.fence));
@@ -86,7 +86,7 @@ fn stuck(last: &Grant<'_>, settled: &Settled<'_>) -> Option<Finding> {
     let ended = settled.contains_key(&(&last.lease.item, last.lease.fence));
     (!ended).then(|| {
         let what = format!(
-            "{} was granted {}, and nobody settled it or took it over",
+            "{} was granted {}, and was neither settled nor taken over",
             last.who,
             name(last)
         );

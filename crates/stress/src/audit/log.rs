@@ -1,5 +1,5 @@
-//! Are the versions of every stream contiguous, does the feed hold every event once and in order,
-//! and did whoever followed it miss nothing? (LOG-2, LOG-4, LOG-7)
+//! Log: are the versions of every stream contiguous, does the feed hold every event once and in
+//! order, and did no follower miss one? (LOG-2, LOG-4, LOG-7)
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -41,7 +41,7 @@ fn gap(stream: &StreamName, events: &[StoredEvent]) -> Option<Finding> {
     Some(Finding::new(Kind::Gap, what))
 }
 
-/// Every stream, read by itself, is what the feed has of it.
+/// Every stream equals its part of the feed.
 fn not_as_in_the_feed(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let mut in_feed: BTreeMap<&StreamName, Vec<&StoredEvent>> = BTreeMap::new();
     for event in &inquiry.evidence.feed {
@@ -61,14 +61,14 @@ fn not_as_in_the_feed(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The first place where what a follower saw is not what is there.
+/// The first position where a follower's events differ from the store's.
 fn missed(who: &str, entries: &[Entry], feed: &[StoredEvent]) -> Option<Finding> {
     let pages = entries.iter().filter_map(|entry| match entry {
         Entry::Seen(events) => Some(events),
         _ => None,
     });
     let seen: Vec<&StoredEvent> = pages.flatten().collect();
-    if !who.starts_with(crate::cast::FOLLOWER) || seen.iter().copied().eq(feed) {
+    if !who.starts_with(crate::plan::FOLLOWER) || seen.iter().copied().eq(feed) {
         return None;
     }
     let at = seen.iter().zip(feed).take_while(|(seen, there)| **seen == *there).count();

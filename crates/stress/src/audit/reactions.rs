@@ -1,6 +1,6 @@
-//! Did every reaction handle every event exactly once, in order at each target, with its effect
-//! always under one key; and is nothing blocked, behind or held? (REACT-1, REACT-6, REACT-11,
-//! REACT-15)
+//! Reactions: did every reaction handle every event exactly once, in order at each target, with its
+//! effect always under one key; and is nothing blocked, behind or held? (REACT-1, REACT-6,
+//! REACT-11, REACT-15)
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,16 +10,16 @@ use tidelock::{EventId, StoredEvent, StreamName};
 use super::Inquiry;
 use crate::finding::{Finding, Kind};
 use crate::journal::Entry;
-use crate::reacted::Reacted;
 use crate::reaction::{Handled, Reaction};
+use crate::reaction_audit::ReactionAudit;
 
-/// Which reaction to which event.
+/// A reaction and an event.
 type Handling = (Reaction, EventId);
 
 pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
-    let Some(reacted) = &inquiry.evidence.reacted else { return Vec::new() };
-    let mut findings: Vec<Finding> = reacted.targets.iter().filter_map(restless).collect();
-    let counts = counts(inquiry, reacted);
+    let Some(reaction_audit) = &inquiry.evidence.reaction_audit else { return Vec::new() };
+    let mut findings: Vec<Finding> = reaction_audit.targets.iter().filter_map(restless).collect();
+    let counts = counts(inquiry, reaction_audit);
     let effects = effects(inquiry);
     for event in
         inquiry.evidence.feed.iter().filter(|event| inquiry.evidence.space.is_work(&event.stream))
@@ -30,13 +30,13 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
             findings.extend(not_one_key(reaction, event, effects.get(&handling)));
         }
     }
-    for (stream, handled) in &reacted.handled {
+    for (stream, handled) in &reaction_audit.handled {
         findings.extend(misplaced(inquiry, stream, handled));
     }
     findings
 }
 
-/// A target that is not done when everybody has gone home.
+/// A target with work left after all workers have ended.
 fn restless(target: &TargetInfo) -> Option<Finding> {
     let name = format!("target {:?} of reaction {:?}", target.target, target.reaction);
     if target.blocked {
@@ -58,14 +58,14 @@ fn reaction_of(inquiry: &Inquiry<'_>, stream: &StreamName) -> Option<Reaction> {
     Reaction::ALL.into_iter().find(writes_to)
 }
 
-/// What a handler wrote, if it is that.
+/// The event that a handler recorded, if this is such a record.
 fn handled(event: &StoredEvent) -> Option<EventId> {
     event.payload.to::<Handled>().ok().map(|handled| handled.event)
 }
 
-fn counts(inquiry: &Inquiry<'_>, reacted: &Reacted) -> HashMap<Handling, u64> {
+fn counts(inquiry: &Inquiry<'_>, reaction_audit: &ReactionAudit) -> HashMap<Handling, u64> {
     let mut counts = HashMap::new();
-    for (stream, events) in &reacted.handled {
+    for (stream, events) in &reaction_audit.handled {
         for event in events {
             if let Some(handling) = reaction_of(inquiry, stream).zip(handled(event)) {
                 *counts.entry(handling).or_default() += 1;
@@ -75,7 +75,7 @@ fn counts(inquiry: &Inquiry<'_>, reacted: &Reacted) -> HashMap<Handling, u64> {
     counts
 }
 
-/// The keys under which every effect was done, whoever did it.
+/// The keys of every effect, over all workers.
 fn effects<'a>(inquiry: &Inquiry<'a>) -> HashMap<Handling, BTreeSet<&'a str>> {
     let mut effects: HashMap<Handling, BTreeSet<&str>> = HashMap::new();
     for entry in inquiry.evidence.journals.iter().flat_map(|(_, entries)| entries) {
@@ -105,8 +105,7 @@ fn not_one_key(
     (count != 1).then(|| Finding::new(Kind::WrongEffect, what()))
 }
 
-/// What was handled at a target where it does not belong, or before something that was committed
-/// earlier.
+/// Events handled at the wrong target, or before an earlier one.
 fn misplaced(inquiry: &Inquiry<'_>, stream: &StreamName, events: &[StoredEvent]) -> Vec<Finding> {
     let space = &inquiry.evidence.space;
     let (mut findings, mut last) = (Vec::new(), None);

@@ -1,6 +1,6 @@
-//! Did every run that was asked for complete, once, with nothing behind its end; is every step
-//! recorded once; was everything done as often as its step has it, under one key; and is what
-//! somebody was told what is recorded? (schedules 35, 36 and 88)
+//! Runs: did every requested run complete, once, with nothing after its end; is every step recorded
+//! once; was every effect made as often as its step allows, under one key; and do all callers have
+//! the recorded result? (schedules 35, 36 and 88)
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,26 +8,28 @@ use serde::de::DeserializeOwned;
 use tidelock::StoredEvent;
 
 use super::Inquiry;
-use crate::errand::{AT_LEAST_ONCE, COUNT, Completed, DONE, Recorded, SEND, STEPS};
 use crate::finding::{Finding, Kind};
 use crate::journal::Entry;
+use crate::sample_run::{AT_LEAST_ONCE, COUNT, Completed, DONE, Recorded, SEND, STEPS};
 
-/// The keys under which a step of a run was done outside, each time that it was.
+/// The keys of the outside effects of each step, once per effect.
 type Deeds<'a> = HashMap<(&'a str, &'a str), Vec<&'a str>>;
 
-/// What there is to find.
+/// A finding, if there is one.
 type Found = Option<(Kind, String)>;
 
 pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
-    let Some(ran) = &inquiry.evidence.ran else { return Vec::new() };
+    let Some(run_audit) = &inquiry.evidence.run_audit else { return Vec::new() };
     let (deeds, told) = (deeds(inquiry), told(inquiry));
-    let open =
-        ran.open.iter().map(|run| Finding::new(Kind::Unfinished, format!("run {run:?} is open")));
+    let open = run_audit
+        .open
+        .iter()
+        .map(|run| Finding::new(Kind::Unfinished, format!("run {run:?} is open")));
     let mut findings: Vec<Finding> = open.collect();
     findings.extend(lost(inquiry));
     findings.extend(strange(inquiry, &deeds));
-    for (run, history) in &ran.histories {
-        let counted = ran.counted.get(run).copied().unwrap_or(0);
+    for (run, history) in &run_audit.histories {
+        let counted = run_audit.counted.get(run).copied().unwrap_or(0);
         let steps = STEPS.iter().map(|step| recorded(history, step));
         let keys = AT_LEAST_ONCE.iter().map(|step| not_one_key(&deeds, run, step));
         let rest = [ended(history), counts(counted), not_at_most_once(&deeds, run, history)];
@@ -56,7 +58,7 @@ fn deeds<'a>(inquiry: &Inquiry<'a>) -> Deeds<'a> {
     deeds
 }
 
-/// The results that somebody was given.
+/// The results that workers were told.
 fn told<'a>(inquiry: &Inquiry<'a>) -> HashMap<&'a str, &'a str> {
     let told = entries(inquiry).filter_map(|entry| match entry {
         Entry::Told { run, result } => Some((run.as_str(), result.as_str())),
@@ -65,22 +67,22 @@ fn told<'a>(inquiry: &Inquiry<'a>) -> HashMap<&'a str, &'a str> {
     told.collect()
 }
 
-/// Runs that were asked for and are not there.
+/// Requested runs that are not in the store.
 fn lost(inquiry: &Inquiry<'_>) -> Vec<Finding> {
-    let there = inquiry.evidence.ran.as_ref().map(|ran| &ran.histories);
+    let there = inquiry.evidence.run_audit.as_ref().map(|run_audit| &run_audit.histories);
     let lost = entries(inquiry).filter_map(|entry| match entry {
         Entry::Ordered(run) if there.is_some_and(|there| !there.contains_key(run)) => Some(run),
         _ => None,
     });
     lost.map(|run| {
-        Finding::new(Kind::Unfinished, format!("run {run:?} was asked for, and is not there"))
+        Finding::new(Kind::Unfinished, format!("run {run:?} was requested and does not exist"))
     })
     .collect()
 }
 
-/// What was done for a run that is not there.
+/// Effects of runs that are not in the store.
 fn strange(inquiry: &Inquiry<'_>, deeds: &Deeds<'_>) -> Vec<Finding> {
-    let there = inquiry.evidence.ran.as_ref().map(|ran| &ran.histories);
+    let there = inquiry.evidence.run_audit.as_ref().map(|run_audit| &run_audit.histories);
     let strange =
         deeds.keys().filter(|(run, _)| there.is_some_and(|there| !there.contains_key(*run)));
     let tell = |(run, step): &(&str, &str)| {
@@ -89,7 +91,7 @@ fn strange(inquiry: &Inquiry<'_>, deeds: &Deeds<'_>) -> Vec<Finding> {
     strange.map(|deed| Finding::new(Kind::Unexplained, tell(deed))).collect()
 }
 
-/// What the entries of this type say.
+/// The payloads of the entries of this type.
 fn said<T: DeserializeOwned>(history: &[StoredEvent], event_type: &str) -> Vec<T> {
     let meant = history.iter().filter(|event| event.event_type.as_str() == event_type);
     meant.filter_map(|event| event.payload.to().ok()).collect()
@@ -143,6 +145,6 @@ fn contradicted(told: &HashMap<&str, &str>, run: &str, history: &[StoredEvent]) 
     let told =
         told.get(run).filter(|told| recorded.as_ref().is_some_and(|there| there.result != **told));
     [told.map(|told| {
-        (Kind::Contradiction, format!("somebody was told {told:?}, and recorded is {recorded:?}"))
+        (Kind::Contradiction, format!("a worker was told {told:?}, but {recorded:?} is recorded"))
     })]
 }

@@ -1,5 +1,5 @@
-//! Is every acknowledged change on its board exactly once, where its answer said, and none that was
-//! declined; and did revisions grow with what is there? (SCOPE-2, SCOPE-5, SCOPE-8, SCOPE-11)
+//! Scopes: is every acknowledged change on its board exactly once, where its answer said, and no
+//! declined one; and do revisions grow with the content? (SCOPE-2, SCOPE-5, SCOPE-8, SCOPE-11)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::board::{Board, Change, Wish};
 use crate::finding::{Finding, Kind};
 use crate::journal::Entry;
 
-/// What an answer said: the revision, and the sum or the length.
+/// The content of an answer: the revision, and the sum or the length.
 type Answer = (Revision, i64);
 
 pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
@@ -58,7 +58,7 @@ fn declined<'a>(inquiry: &Inquiry<'a>) -> HashSet<&'a str> {
     declined.collect()
 }
 
-/// The answers that changes got, and those that contradict one another.
+/// The answers to changes, and contradictions among them.
 fn answers<'a>(inquiry: &Inquiry<'a>) -> (HashMap<&'a str, Answer>, Vec<Finding>) {
     let (mut answers, mut findings) = (HashMap::new(), Vec::new());
     for entry in entries(inquiry) {
@@ -107,7 +107,7 @@ fn misplaced(board: &Board, done: &[(&Wish, Answer)]) -> Vec<(Kind, String)> {
     found
 }
 
-/// What is on the board and was declined, or is the change of no worker.
+/// Changes on the board that were declined, or that no worker made.
 fn not_wanted(
     board: &Board,
     done: &[(&Wish, Answer)],
@@ -123,7 +123,7 @@ fn not_wanted(
     strange.map(tell).collect()
 }
 
-/// Each change has a revision of its own, and revisions grow with sums and lengths.
+/// Each change has its own revision, and revisions grow with sums and lengths.
 fn disorder(done: &[(&Wish, Answer)], last: Option<Revision>) -> Vec<(Kind, String)> {
     let mut found = Vec::new();
     let mut in_order: Vec<&(&Wish, Answer)> = done.iter().collect();

@@ -1,5 +1,5 @@
-//! Is every counter the sum of the commits that happened? They are in the same commits as the
-//! events, or nowhere (COMMIT-1, REC-4).
+//! Counters: is every counter the sum of the commits that happened? They are written in the same
+//! commits as the events (COMMIT-1, REC-4).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Was every event drained exactly once, in order, by somebody who held its item; and is nothing
+//! Work: was every event drained exactly once, in order, by the holder of its item; and is nothing
 //! left? (LEASE-3, LEASE-5)
 
 use tidelock::{Item, Mark, StoredEvent};
@@ -21,7 +21,7 @@ fn written(inquiry: &Inquiry<'_>, item: &Item) -> u64 {
     inquiry.evidence.streams.get(&stream).map_or(0, |events| events.len() as u64)
 }
 
-/// Streams of work that have no item at all.
+/// Streams of work without an item.
 fn unattended(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let evidence = inquiry.evidence;
     let known: Vec<_> =
@@ -34,7 +34,7 @@ fn unattended(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// An item that is held, due or behind when everybody has gone home.
+/// An item that is held, due or behind after all workers have ended.
 fn left_over(inquiry: &Inquiry<'_>, item: &Item) -> Vec<Finding> {
     let written = written(inquiry, item);
     let mut findings = Vec::new();
@@ -101,7 +101,7 @@ fn misfit(item: &Item, last: Option<Drained>, next: Drained) -> Option<(Kind, St
     Some((Kind::Overlap, format!("drain {under} came after one under fence {}", stale.fence)))
 }
 
-/// A drain by somebody who was never granted the lease.
+/// A drain without a granted lease.
 fn unheld(
     inquiry: &Inquiry<'_>,
     item: &Item,
@@ -111,7 +111,7 @@ fn unheld(
     let held = inquiry.ledger.grants.contains_key(&(&item.item, drained.fence));
     let what = || {
         format!(
-            "event {} drains {} under fence {}, which nobody held",
+            "event {} drains {} under fence {}, which no worker held",
             event.id, item.item, drained.fence
         )
     };

@@ -1,7 +1,6 @@
-//! A worker that changes a few scopes that others change too, each change under an id of its own.
+//! Changer: changes a few hot scopes, each change under its own operation id.
 //!
-//! That it is about to ask for a change it writes down before: if it dies, the supervisor asks for
-//! it again.
+//! It journals a change before it requests it: if it dies, the supervisor requests it again.
 
 use std::sync::Arc;
 
@@ -11,32 +10,32 @@ use tokio::time::sleep;
 use super::join;
 use crate::board::{self, Change, HOT, Wish};
 use crate::caller::{Bug, Caller};
-use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::WorkerSpec;
 use crate::pipe::Orders;
+use crate::rng::Rng;
+use crate::worker_spec::WorkerSpec;
 
-/// After so many changes by one caller others come, as each change writes the whole document.
+/// After so many changes by one caller the boards change, as each change writes the whole document.
 const CHANGES: u64 = 1_000;
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (mut callers, mut dice) = (JoinSet::new(), Rng::seeded(part.seed));
-    for nth in 0..part.load.callers {
-        let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let dice = Rng::seeded(dice.next());
-        callers.spawn(Changer { part, caller, dice, nth }.change_until_told(orders));
+    let (mut callers, mut rng) = (JoinSet::new(), Rng::seeded(spec.seed));
+    for nth in 0..spec.load.callers {
+        let (spec, caller, orders) = (spec.clone(), caller.clone(), orders.clone());
+        let rng = Rng::seeded(rng.next());
+        callers.spawn(Changer { spec, caller, rng, nth }.change_until_told(orders));
     }
     join(callers).await
 }
 
 struct Changer {
-    part: Arc<WorkerSpec>,
+    spec: Arc<WorkerSpec>,
     caller: Caller,
-    dice: Rng,
+    rng: Rng,
     nth: usize,
 }
 
@@ -48,29 +47,29 @@ impl Changer {
             }
             let wish = self.wish(count).await?;
             self.caller.note(&Entry::Wished(wish.clone()));
-            let done = wish.fulfil(&self.caller, &self.part.space).await?;
-            if done && self.dice.one_in(8) {
-                // As if the answer had been lost. What is said of it must be what was said before.
-                wish.fulfil(&self.caller, &self.part.space).await?;
+            let done = wish.fulfil(&self.caller, &self.spec.space).await?;
+            if done && self.rng.one_in(8) {
+                // As if the answer had been lost. The second answer must equal the first.
+                wish.fulfil(&self.caller, &self.spec.space).await?;
             }
-            sleep(self.dice.millis(1, 20)).await;
+            sleep(self.rng.millis(1, 20)).await;
         }
         Ok(())
     }
 
     async fn wish(&mut self, count: u64) -> Result<Wish, Bug> {
-        let board = HOT * (count / CHANGES) + self.dice.below(HOT);
-        let change = match self.dice.below(8) {
+        let board = HOT * (count / CHANGES) + self.rng.below(HOT);
+        let change = match self.rng.below(8) {
             0..3 => Change::Increment,
             3..5 => Change::Push,
             5..7 => Change::Swap(self.revision(board).await?),
             _ => Change::Decline,
         };
-        Ok(Wish { id: format!("{}-{}-{count}", self.part.name, self.nth), board, change })
+        Ok(Wish { id: format!("{}-{}-{count}", self.spec.name, self.nth), board, change })
     }
 
-    /// Where a board is now; most often it is elsewhere when that is written.
+    /// The current revision of a board; most often it has moved on by the time of the write.
     async fn revision(&self, board: u64) -> Result<Option<tidelock::Revision>, Bug> {
-        Ok(board::load(&self.caller, &self.part.space, board).await?.1)
+        Ok(board::load(&self.caller, &self.spec.space, board).await?.1)
     }
 }

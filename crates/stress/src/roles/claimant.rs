@@ -1,8 +1,7 @@
-//! A worker that claims keys, locks and quotas, each by itself and together.
+//! Claimant: claims keys, locks and quotas, separately and together.
 //!
-//! Under a lock it reads what the lock guards, and writes that again, in two calls. In between it
-//! may hold, say so, and wait: most are killed or stopped there. What it writes when it is late
-//! must be refused.
+//! Under a lock it reads the protected value and writes it again, in two calls. In between it may
+//! hold, report it, and wait: most are killed or stopped there. A late write must be refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,37 +18,37 @@ use super::countdown::Countdown;
 use super::join;
 use crate::caller::{Backoff, Bug, Caller};
 use crate::claim::{self, Bump, Completed, LOCKS, Quota};
-use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::{Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
+use crate::rng::Rng;
 use crate::trouble::Trouble;
+use crate::worker_spec::{Holds, WorkerSpec};
 
-/// How long a lock or a result is waited for.
+/// How long to wait for a lock or a result.
 const GLANCE: Duration = Duration::from_millis(300);
-/// How long units are reserved for.
+/// The life of a reservation.
 const RESERVED: Duration = Duration::from_millis(700);
-/// How far apart the keys are that callers ask for at about the same time.
+/// How far apart the keys are that callers request at about the same time.
 const SPREAD: u64 = 3;
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (mut callers, mut dice) = (JoinSet::new(), Rng::seeded(part.seed));
+    let (mut callers, mut rng) = (JoinSet::new(), Rng::seeded(spec.seed));
     let countdown = Arc::new(Countdown::of(holds));
-    let at_once = if holds == Holds::Alone { 1 } else { part.load.callers };
+    let at_once = if holds == Holds::Alone { 1 } else { spec.load.callers };
     for nth in 0..at_once {
         let claimant = Claimant {
-            claims: claim::claims(caller, &part.name)?,
-            part: part.clone(),
+            claims: claim::claims(caller, &spec.name)?,
+            spec: spec.clone(),
             caller: caller.clone(),
             orders: orders.clone(),
             countdown: countdown.clone(),
-            dice: Rng::seeded(dice.next()),
-            name: format!("{}-{nth}", part.name),
+            rng: Rng::seeded(rng.next()),
+            name: format!("{}-{nth}", spec.name),
         };
         callers.spawn(claimant.claim_until_told());
     }
@@ -57,18 +56,18 @@ pub(super) async fn work(
 }
 
 struct Claimant {
-    part: Arc<WorkerSpec>,
+    spec: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
     countdown: Arc<Countdown>,
-    dice: Rng,
+    rng: Rng,
     claims: Claims,
     name: String,
 }
 
-/// What keeps a claimant from what it wanted.
+/// Why a claimant did not get a claim.
 enum Stop {
-    /// Another has it, or had it: ask for something else.
+    /// Another has it, or had it: try another one.
     Others,
     /// The store gave no answer.
     Store(Trouble),
@@ -109,13 +108,13 @@ impl Claimant {
             if self.orders.is_finishing() {
                 break;
             }
-            let claimed = match self.dice.below(4) {
+            let claim_audit = match self.rng.below(4) {
                 0 => self.use_key(count).await,
                 1 => self.use_lock().await,
                 2 => self.use_quota(count).await,
                 _ => self.use_all(count).await,
             };
-            match claimed {
+            match claim_audit {
                 Ok(()) | Err(Stop::Others) => backoff = Backoff::new(),
                 Err(Stop::Bug(bug)) => return Err(bug),
                 Err(Stop::Store(trouble)) => {
@@ -126,14 +125,14 @@ impl Claimant {
                     backoff.after(&trouble).await?;
                 }
             }
-            sleep(self.part.load.pause / 2 + self.dice.millis(1, 20)).await;
+            sleep(self.spec.load.pause / 2 + self.rng.millis(1, 20)).await;
         }
         Ok(())
     }
 
-    /// A key that others ask for at about the same time.
+    /// A key that other callers request at about the same time.
     fn key(&mut self, kind: &str, count: u64) -> String {
-        self.part.space.right(&format!("{kind}-{}", count + self.dice.below(SPREAD)))
+        self.spec.space.right(&format!("{kind}-{}", count + self.rng.below(SPREAD)))
     }
 
     fn told(&self, key: String, result: String) {
@@ -142,11 +141,11 @@ impl Claimant {
 
     async fn use_key(&mut self, count: u64) -> Result<(), Stop> {
         let key = self.key("pay", count);
-        match self.claims.idempotency(&key).lease(self.part.load.lease).claim::<String>().await? {
+        match self.claims.idempotency(&key).lease(self.spec.load.lease).claim::<String>().await? {
             IdempotencyClaim::Won(won) => {
                 self.caller.note(&Entry::Won { key: key.clone(), fence: won.fence() });
                 let completed = Completed { key, result: format!("{}-{count}", self.name) };
-                let with = completed.added_to(Commit::new(), &self.part.space)?;
+                let with = completed.added_to(Commit::new(), &self.spec.space)?;
                 won.complete_with(&completed.result, with).await?;
                 self.told(completed.key, completed.result);
             }
@@ -158,8 +157,8 @@ impl Claimant {
     }
 
     async fn use_lock(&mut self) -> Result<(), Stop> {
-        let nth = self.dice.below(LOCKS);
-        let lock = claim::lock(&self.claims, &self.part.space, nth).lease(self.part.load.lease);
+        let nth = self.rng.below(LOCKS);
+        let lock = claim::lock(&self.claims, &self.spec.space, nth).lease(self.spec.load.lease);
         let LockOutcome::Locked(guard) = lock.within(GLANCE).acquire().await? else {
             return Ok(());
         };
@@ -168,7 +167,7 @@ impl Claimant {
         Ok(guard.release().await?)
     }
 
-    /// Reads what a lock guards, and may hold before that is written again.
+    /// Reads the protected value, and may hold before it is written again.
     async fn bump(
         &self,
         lock: u64,
@@ -177,16 +176,16 @@ impl Claimant {
         with: Commit,
     ) -> Result<Commit, Stop> {
         self.caller.note(&Entry::Locked { lock, fence, since });
-        let before = claim::guarded(&self.caller, &self.part.space, lock).await?;
+        let before = claim::guarded(&self.caller, &self.spec.space, lock).await?;
         if let Some(_over) = self.countdown.over_with(1) {
             report(&Report::Holding(Held::Lock { lock, fence }));
             self.orders.wait_to_go_on().await;
         }
         let bump = Bump { fence, total: before.map_or(0, |before| before.total) + 1 };
-        Ok(bump.added_to(with, &self.part.space, lock)?)
+        Ok(bump.added_to(with, &self.spec.space, lock)?)
     }
 
-    /// Notes what came of a write under a lock.
+    /// Journals the outcome of a write under a lock.
     fn judge(
         &self,
         lock: u64,
@@ -202,10 +201,10 @@ impl Claimant {
     }
 
     async fn use_quota(&mut self, count: u64) -> Result<(), Stop> {
-        let (id, units) = (format!("{}-{count}", self.name), 1 + self.dice.below(3) as u32);
-        let is_given_back = self.dice.one_in(2);
-        if self.dice.one_in(2) {
-            let quota = Quota::Taken.of(&self.claims, &self.part.space);
+        let (id, units) = (format!("{}-{count}", self.name), 1 + self.rng.below(3) as u32);
+        let is_given_back = self.rng.one_in(2);
+        if self.rng.one_in(2) {
+            let quota = Quota::Taken.of(&self.claims, &self.spec.space);
             let QuotaOutcome::Granted(grant) = quota.take(units).await? else { return Ok(()) };
             self.took(&id, Quota::Taken, grant.units, grant.ends).await?;
             if is_given_back {
@@ -213,7 +212,7 @@ impl Claimant {
                 quota.refund(&grant).await?;
             }
         } else {
-            let quota = Quota::Reserved.of(&self.claims, &self.part.space);
+            let quota = Quota::Reserved.of(&self.claims, &self.spec.space);
             let QuotaOutcome::Granted(reserved) = quota.reserve(units, RESERVED).await? else {
                 return Ok(());
             };
@@ -240,7 +239,7 @@ impl Claimant {
     }
 
     async fn gives_back(&mut self, id: String) -> Result<(), Bug> {
-        sleep(self.dice.millis(1, 30)).await;
+        sleep(self.rng.millis(1, 30)).await;
         let at = self.caller.now().await?;
         self.caller.note(&Entry::GivesBack { id, at });
         Ok(())
@@ -249,9 +248,9 @@ impl Claimant {
     /// A key, a lock and a unit of a quota, or none of them.
     async fn use_all(&mut self, count: u64) -> Result<(), Stop> {
         let (key, nth, lease) =
-            (self.key("award", count), self.dice.below(LOCKS), self.part.load.lease);
-        let lock = claim::lock(&self.claims, &self.part.space, nth).lease(lease);
-        let quota = Quota::Awarded.of(&self.claims, &self.part.space);
+            (self.key("award", count), self.rng.below(LOCKS), self.spec.load.lease);
+        let lock = claim::lock(&self.claims, &self.spec.space, nth).lease(lease);
+        let quota = Quota::Awarded.of(&self.claims, &self.spec.space);
         let compound = self.claims.compound().lock(&lock).quota(&quota, 1);
         let compound = compound.idempotency(&self.claims.idempotency(&key).lease(lease));
         let mut all = match compound.claim().await? {
@@ -267,14 +266,14 @@ impl Claimant {
         let ends = all.grants().find_map(|grant| grant.ends);
         let id = format!("{}-{count}", self.name);
         let completed = Completed { key, result: id.clone() };
-        let with = completed.added_to(Commit::new(), &self.part.space)?;
+        let with = completed.added_to(Commit::new(), &self.spec.space)?;
         let commit = self.bump(nth, locked, self.caller.now().await?, with).await?;
         self.judge(nth, locked, all.complete_with(&completed.result, commit).await)?;
         self.told(completed.key, completed.result);
         Ok(self.took(&id, Quota::Awarded, 1, ends).await?)
     }
 
-    /// Notes the result, if that is why.
+    /// Journals the result, if that is the reason.
     fn refused(&self, key: &str, refusals: &[Refusal]) -> Result<(), Stop> {
         for refusal in refusals {
             if let RefusalReason::Done { result, .. } = &refusal.why {

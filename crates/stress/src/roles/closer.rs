@@ -1,5 +1,5 @@
-//! A worker that closes the books of accounts, in every way there is. When it is told to finish it
-//! goes on until none is left half closed.
+//! Closer: closes the books of accounts, in every way. When it is told to finish it continues until
+//! no closing is unfinished.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,60 +10,59 @@ use tokio::time::sleep;
 use super::LOOK_AGAIN;
 use crate::account::{self, Way};
 use crate::caller::{Backoff, Bug, Caller};
-use crate::dice::Rng;
-use crate::part::WorkerSpec;
 use crate::pipe::Orders;
+use crate::rng::Rng;
+use crate::worker_spec::WorkerSpec;
 
-/// The books stay with a dead closer for a few seconds; what is left after so long is for the audit
-/// to name.
+/// The lease of a dead closer lasts a few seconds; the audit reports what is left after this time.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(40);
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let mut dice = Rng::seeded(part.seed);
+    let mut rng = Rng::seeded(spec.seed);
     while !orders.is_finishing() {
-        let names = account::all(caller, &part.space).await?;
+        let names = account::all(caller, &spec.space).await?;
         if let Some(name) =
-            names.get(usize::try_from(dice.below(names.len().max(1) as u64)).unwrap_or(0))
+            names.get(usize::try_from(rng.below(names.len().max(1) as u64)).unwrap_or(0))
         {
-            try_to_close(part, caller, name, way(name, &mut dice)).await?;
+            try_to_close(spec, caller, name, way(name, &mut rng)).await?;
         }
-        sleep(dice.millis(1, 20)).await;
+        sleep(rng.millis(1, 20)).await;
     }
     let end = Instant::now() + GIVE_UP_AFTER;
-    for name in account::all(caller, &part.space).await? {
+    for name in account::all(caller, &spec.space).await? {
         let way = if account::is_closed_for_good(&name) { Way::Close } else { Way::KeepLast };
-        while !try_to_close(part, caller, &name, way).await? && Instant::now() < end {
+        while !try_to_close(spec, caller, &name, way).await? && Instant::now() < end {
             sleep(LOOK_AGAIN).await;
         }
     }
     Ok(())
 }
 
-fn way(name: &str, dice: &mut Rng) -> Way {
-    match dice.below(3) {
+fn way(name: &str, rng: &mut Rng) -> Way {
+    match rng.below(3) {
         0 if account::is_closed_for_good(name) => Way::Close,
         0 | 1 => Way::Restart,
         _ => Way::KeepLast,
     }
 }
 
-/// Closes books, or finishes what was begun in another way; whether nothing is left to be done.
+/// Closes books, or finishes what was begun in another way; returns whether nothing is left.
 async fn try_to_close(
-    part: &WorkerSpec,
+    spec: &WorkerSpec,
     caller: &Caller,
     name: &str,
     way: Way,
 ) -> Result<bool, Bug> {
-    match account::close(caller, &part.space, name, way).await {
+    match account::close(caller, &spec.space, name, way).await {
         Ok(()) | Err(CloseError::NothingToClear { .. }) => Ok(true),
         Err(CloseError::Busy { .. }) => Ok(false),
         Err(CloseError::OtherPlan { .. }) => {
             for other in Way::ALL.into_iter().filter(|other| *other != way) {
-                match account::close(caller, &part.space, name, other).await {
+                match account::close(caller, &spec.space, name, other).await {
                     Err(CloseError::OtherPlan { .. }) => {}
                     _ => break,
                 }

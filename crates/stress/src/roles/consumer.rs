@@ -1,8 +1,8 @@
-//! A worker that leases items and drains their streams.
+//! Consumer: leases items and drains their streams.
 //!
-//! What it drained it writes down in the commit that settles the lease: that is the effect which
-//! must happen once. A consumer that is to be killed or stopped says when it holds leases, and
-//! waits; if it goes on, it goes on as if nothing had happened.
+//! It records what it drained in the commit that settles the lease: that is the effect which must
+//! happen once. A consumer that is to be killed or stopped reports when it holds leases, and waits;
+//! if it continues, it continues as if nothing had happened.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,20 +18,20 @@ use tokio::time::timeout;
 use super::countdown::Countdown;
 use super::{LOOK_AGAIN, join};
 use crate::caller::{Bug, Caller};
-use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::{Exits, Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
+use crate::rng::Rng;
+use crate::worker_spec::{Exits, Holds, WorkerSpec};
 
-/// How many leases are asked for at once, at most.
+/// Maximum number of leases per request.
 const LEASES: u64 = 4;
-/// How many events are drained under one lease, at most.
+/// Maximum number of events drained under one lease.
 const EVENTS: usize = 500;
-/// An item that stays out of reach for so much longer than any lease is stuck; what is left is for
-/// the audit to name.
+/// An item that is unavailable for so much longer than any lease is stuck; the audit reports what
+/// is left.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
-/// What an event of a stream of drains says.
+/// The payload of a drain event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Drained {
     /// Versions after this one,
@@ -43,34 +43,34 @@ pub(crate) struct Drained {
 }
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let count = if holds == Holds::Alone { 1 } else { part.load.callers };
+    let count = if holds == Holds::Alone { 1 } else { spec.load.callers };
     let countdown = Arc::new(Countdown::of(holds));
     let mut callers = JoinSet::new();
-    let mut dice = Rng::seeded(part.seed);
+    let mut rng = Rng::seeded(spec.seed);
     for _ in 0..count {
-        let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let (dice, countdown) = (Rng::seeded(dice.next()), countdown.clone());
-        callers.spawn(Consumer { part, caller, orders, dice, countdown }.drain_until_told());
+        let (spec, caller, orders) = (spec.clone(), caller.clone(), orders.clone());
+        let (rng, countdown) = (Rng::seeded(rng.next()), countdown.clone());
+        callers.spawn(Consumer { spec, caller, orders, rng, countdown }.drain_until_told());
     }
     join(callers).await
 }
 
 struct Consumer {
-    part: Arc<WorkerSpec>,
+    spec: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
-    dice: Rng,
+    rng: Rng,
     countdown: Arc<Countdown>,
 }
 
 impl Consumer {
     async fn drain_until_told(mut self) -> Result<(), Bug> {
-        let mut signal = self.caller.store.signal(Topic::Queue(self.part.space.queue()));
+        let mut signal = self.caller.store.signal(Topic::Queue(self.spec.space.queue()));
         let mut last_grant = Instant::now();
         loop {
             let finishing = self.orders.is_finishing();
@@ -90,9 +90,9 @@ impl Consumer {
     }
 
     fn request(&mut self) -> LeaseRequest {
-        let worker = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
-        let limit = 1 + usize::try_from(self.dice.below(LEASES)).expect("it is small");
-        LeaseRequest::new(&self.part.space.queue(), &worker, self.part.load.lease, limit)
+        let worker = WorkerName::new(self.spec.name.as_str()).expect("workers have short names");
+        let limit = 1 + usize::try_from(self.rng.below(LEASES)).expect("it is small");
+        LeaseRequest::new(&self.spec.space.queue(), &worker, self.spec.load.lease, limit)
     }
 
     async fn handle(&mut self, leases: &[Lease]) -> Result<(), Bug> {
@@ -105,7 +105,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Waits with its leases in hand. Most are killed meanwhile.
+    /// Waits while it holds its leases. Most are killed meanwhile.
     async fn hold(&self, leases: &[Lease]) {
         let tokens: Vec<LeaseToken> = leases.iter().map(Lease::token).collect();
         report(&Report::Holding(Held::Leases(tokens.clone())));
@@ -114,8 +114,8 @@ impl Consumer {
     }
 
     async fn settle(&mut self, lease: &Lease) -> Result<(), Bug> {
-        if self.dice.one_in(4) && !self.caller.renew(&lease.token(), self.part.load.lease).await? {
-            // Told that it is lost. The commit is sent all the same: it is the fence that has to
+        if self.rng.one_in(4) && !self.caller.renew(&lease.token(), self.spec.load.lease).await? {
+            // The lease is known to be lost. The commit is sent all the same: the fence has to
             // refuse it.
             self.caller.note(&Entry::Late(lease.token()));
         }
@@ -123,25 +123,25 @@ impl Consumer {
             Some(settlement) => Commit::new().settle(settlement),
             None => self.drained(lease).await?,
         };
-        // Refused or not: that is for the audit to judge.
+        // The audit judges the answer.
         let _ = self.caller.commit(&commit.with_id(CommitId::fresh())).await?;
         Ok(())
     }
 
-    /// A way to end the lease without having done anything, now and then.
+    /// Now and then, a settlement without any work.
     fn other_exit(&mut self, lease: &Lease) -> Option<Settlement> {
-        let (token, soon) = (lease.token(), self.dice.millis(1, 40));
-        match (self.part.load.exits, self.dice.below(8)) {
+        let (token, soon) = (lease.token(), self.rng.millis(1, 40));
+        match (self.spec.load.exits, self.rng.below(8)) {
             (Exits::All, 0) => Some(Settlement::release(token)),
-            (Exits::All, 1) => Some(Settlement::retry(token, soon, "as the dice have it")),
+            (Exits::All, 1) => Some(Settlement::retry(token, soon, "a random retry")),
             (Exits::All, 2) => Some(Settlement::defer(token, When::In(soon))),
             _ => None,
         }
     }
 
-    /// Everything that there is to drain, written down in the commit that ends the lease.
+    /// Drains everything, recorded in the commit that settles the lease.
     async fn drained(&self, lease: &Lease) -> Result<Commit, Bug> {
-        let space = &self.part.space;
+        let space = &self.spec.space;
         let from = Version::FIRST.plus(lease.at.get());
         let query = StreamQuery::forward(&space.work_of(&lease.item)).from(from).limit(EVENTS);
         let page = self
@@ -156,13 +156,13 @@ impl Consumer {
         let commit = Commit::new()
             .append(&space.done_of(&lease.item), ExpectedVersion::Any, [event])
             .settle(Settlement::ack(lease.token(), drained.through));
-        // The lease was for all that there is, and the page was too small for it.
+        // The lease covers all events, and the page was too small.
         let rest = page.next.map(|_| Wake::at(lease.item.clone(), When::NOW));
         Ok(rest.into_iter().fold(commit, Commit::wake))
     }
 }
 
-/// As long as there is nothing to lease, but not so long that a lost signal matters.
+/// Until something is due, but not so long that a lost signal matters.
 fn until_due(leased: &Leased) -> Duration {
     leased.next_due.map_or(LOOK_AGAIN, |due| due.since(leased.at).min(LOOK_AGAIN))
 }

@@ -1,17 +1,16 @@
-//! Counts down to the next time that one of a worker's callers holds what it has, and waits for
-//! what happens to it.
+//! Countdown to the next time that one of a worker's callers holds its leases and waits.
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::part::Holds;
+use crate::worker_spec::Holds;
 
-/// After how many leases a worker that is to hold them does: soon, and not with the first.
+/// Number of leases before a worker holds: soon, and not with the first.
 const HOLDS_AFTER: u64 = 5;
 
 #[derive(Debug)]
 pub(super) struct Countdown {
     from: Option<u64>,
-    /// How many leases are left; none while somebody holds, or if nobody ever does.
+    /// Leases left; none while a caller holds, or if none ever does.
     left: Mutex<Option<u64>>,
 }
 
@@ -24,7 +23,7 @@ impl Countdown {
         Self { from, left: Mutex::new(from) }
     }
 
-    /// Something if it is over with these leases. Only one caller at a time is told so.
+    /// Some if the countdown ends with these leases. Only one caller at a time gets it.
     pub(super) fn over_with(&self, leases: u64) -> Option<Over<'_>> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let before = left.take();

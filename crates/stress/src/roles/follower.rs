@@ -1,6 +1,6 @@
-//! A worker that reads the feed while it grows, and writes down what it saw.
+//! Follower: reads the feed while it grows, and journals the events.
 //!
-//! It reads the feed of everything, as a filter could hide what was skipped, and keeps what is of
+//! It reads the unfiltered feed, as a filter could hide what was skipped, and keeps the events of
 //! this round.
 
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio::time::timeout;
 use super::LOOK_AGAIN;
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;
-use crate::part::WorkerSpec;
 use crate::pipe::Orders;
+use crate::worker_spec::WorkerSpec;
 
-/// Small, so that the end of a page falls between commits that are still under way.
+/// Small, so that the end of a page falls between commits in flight.
 const PAGE: usize = 100;
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (prefix, mut after) = (part.space.stream_prefix(), part.start);
+    let (prefix, mut after) = (spec.space.stream_prefix(), spec.start);
     let mut signal = caller.store.signal(Topic::Log);
     loop {
         let finishing = orders.is_finishing();

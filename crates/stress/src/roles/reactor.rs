@@ -1,9 +1,8 @@
-//! A worker that runs an application with two reactions to the events of work.
+//! Reactor: runs an application with two reactions to the events of work.
 //!
-//! A handler writes its effect down in the journal, as if it had called somebody outside, and
-//! stages in the commit of its ack that it handled the event. In between it may hold, say so, and
-//! wait: most are killed or stopped there. When it is told to finish it goes on until nothing is
-//! left to handle.
+//! A handler journals its effect, as a call to an outside system, and stages in the commit of its
+//! ack that it handled the event. In between it may hold, report it, and wait: most are killed or
+//! stopped there. When it is told to finish it continues until nothing is left to handle.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,27 +19,26 @@ use super::countdown::Countdown;
 use crate::broken::Flaw;
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;
-use crate::part::{Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
-use crate::reacted;
 use crate::reaction::{Handled, Reaction};
+use crate::reaction_audit;
+use crate::worker_spec::{Holds, WorkerSpec};
 
-/// How many gathered events are handled together, at most.
+/// Maximum size of a batch.
 const BATCH: usize = 8;
-/// Targets at once.
+/// Concurrent targets.
 const SLOTS: usize = 8;
-/// Nothing that is injected keeps work from being done for nearly as long; what is left is for the
-/// audit to name.
+/// No injected fault stops work for nearly as long; the audit reports what is left.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-    let reactor = Arc::new(Reactor { part, caller, orders, countdown: Countdown::of(holds) });
+    let (spec, caller, orders) = (spec.clone(), caller.clone(), orders.clone());
+    let reactor = Arc::new(Reactor { spec, caller, orders, countdown: Countdown::of(holds) });
     let app = reactor.app(holds).map_err(|e| Bug(e.to_string()))?;
     let stopped = app.run_until(reactor.until_nothing_is_left()).await;
     match stopped.map_err(|e| Bug(format!("the application cannot run: {e}")))?.still_running {
@@ -50,7 +48,7 @@ pub(super) async fn work(
 }
 
 struct Reactor {
-    part: Arc<WorkerSpec>,
+    spec: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
     countdown: Countdown,
@@ -59,12 +57,12 @@ struct Reactor {
 impl Reactor {
     fn app(self: &Arc<Self>, holds: Holds) -> Result<App, BuildError> {
         let (own, gathered) = (self.clone(), self.clone());
-        let name = |reaction| self.part.space.reaction(reaction);
+        let name = |reaction| self.spec.space.reaction(reaction);
         let gathering = self.source().to(|event: &StoredEvent| Reaction::Gathered.target(event));
         Tidelock::over(self.caller.store.clone())
             .app()
             .worker(self.options(holds))
-            .route_lease(self.part.load.lease)
+            .route_lease(self.spec.load.lease)
             .reaction(
                 &name(Reaction::Own),
                 self.source(),
@@ -83,17 +81,16 @@ impl Reactor {
             .build()
     }
 
-    /// It is the processes that die here, and not by what they handle: no event is to be blocked
-    /// for that.
+    /// Processes are killed here, and not by an event: no event should be blocked for that.
     fn source(&self) -> Subscription<StoredEvent> {
         on_any()
-            .in_streams(self.part.space.work_prefix())
-            .lease(self.part.load.lease)
+            .in_streams(self.spec.space.work_prefix())
+            .lease(self.spec.load.lease)
             .max_crashes(u32::MAX)
     }
 
     fn options(&self, holds: Holds) -> WorkerOptions {
-        let name = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
+        let name = WorkerName::new(self.spec.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
         options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
         options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
@@ -110,7 +107,7 @@ impl Reactor {
             let (event, key) = (event.id, ctx.effect_key_of(event.id));
             self.caller.note(&Entry::Effect { reaction, event, key });
         }
-        let stream = self.part.space.handled(reaction, ctx.target().as_str());
+        let stream = self.spec.space.handled(reaction, ctx.target().as_str());
         let handled =
             events.iter().map(|event| Handled { event: event.id, fence: ctx.lease().fence });
         let handled = handled
@@ -124,14 +121,14 @@ impl Reactor {
         Ok(())
     }
 
-    /// A handler with this flaw writes past the commit of its ack.
+    /// With this flaw a handler writes outside the commit of its ack.
     async fn stray(
         &self,
         ctx: &ReactionCtx,
         stream: &StreamName,
         handled: &[NewEvent],
     ) -> Result<bool, HandlerError> {
-        if self.part.flaw != Some(Flaw::Strays) {
+        if self.spec.flaw != Some(Flaw::Strays) {
             return Ok(false);
         }
         let _ = ctx.store().append(stream, ExpectedVersion::Any, handled.to_vec()).await?;
@@ -150,8 +147,8 @@ impl Reactor {
         self.orders.wait_to_finish().await;
         let (mut last, mut since) = (None, Instant::now());
         while last != Some(0) && since.elapsed() < GIVE_UP_AFTER {
-            // A store that gives no answer leaves it unknown, for no longer than that.
-            let left = reacted::left(&self.caller, &self.part.space).await.ok();
+            // Unknown if the store gives no answer in this time.
+            let left = reaction_audit::left(&self.caller, &self.spec.space).await.ok();
             if left != last {
                 (last, since) = (left, Instant::now());
             }

@@ -1,9 +1,8 @@
-//! A worker that drives runs.
+//! Runner: drives runs.
 //!
-//! A step writes its effect down in the journal, as if it had called somebody outside; the step in
-//! the store counts there. Behind its effect, and before that is recorded, it may hold, say so, and
-//! wait: most are killed or stopped there. When the worker is told to finish it goes on until no
-//! run is open.
+//! A step journals its effect, as a call to an outside system; the transactional step counts in the
+//! store. After its effect, and before that is recorded, it may hold, report it, and wait: most are
+//! killed or stopped there. When the worker is told to finish it continues until no run is open.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,45 +17,44 @@ use super::LOOK_AGAIN;
 use super::countdown::Countdown;
 use crate::broken::Flaw;
 use crate::caller::{Backoff, Bug, Caller};
-use crate::errand::{CALL, COUNT, DONE, GO, NAP, SEND, THANK, UNKNOWN};
 use crate::journal::Entry;
-use crate::part::{Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
-use crate::ran;
+use crate::run_audit;
+use crate::sample_run::{CALL, COUNT, DONE, GO, NAP, SEND, THANK, UNKNOWN};
 use crate::trouble::Trouble;
+use crate::worker_spec::{Holds, WorkerSpec};
 
-/// Runs at once.
+/// Concurrent runs.
 const SLOTS: usize = 8;
-/// Nothing that is injected keeps a run from ending for nearly as long; what is left is for the
-/// audit to name.
+/// No injected fault keeps a run from ending for nearly as long; the audit reports what is left.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
-/// A nap that the run is kept in hand for,
+/// A sleep during which the run stays leased,
 const SHORT_NAP: Duration = Duration::from_millis(20);
-/// and one that it is put down for.
+/// and one for which it is suspended.
 const LONG_NAP: Duration = Duration::from_millis(1_200);
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-    let runner = Arc::new(Runner { part, caller, orders, countdown: Countdown::of(holds) });
+    let (spec, caller, orders) = (spec.clone(), caller.clone(), orders.clone());
+    let runner = Arc::new(Runner { spec, caller, orders, countdown: Countdown::of(holds) });
     let mut backoff = Backoff::new();
     loop {
         let app = runner.app(holds).map_err(|e| Bug(e.to_string()))?;
         match app.run_until(runner.clone().until_nothing_is_left()).await {
             Ok(stopped) if stopped.still_running == 0 => return Ok(()),
             Ok(stopped) => return Err(Bug(format!("{} runs did not stop", stopped.still_running))),
-            // Its server may just be away.
+            // Its server may be restarting.
             Err(error) => backoff.after(&Trouble::from(error)).await?,
         }
     }
 }
 
 struct Runner {
-    part: Arc<WorkerSpec>,
+    spec: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
     countdown: Countdown,
@@ -68,25 +66,24 @@ impl Runner {
         tidelock.app().worker(self.options(holds)).register(self.workflow()).build()
     }
 
-    /// It is the processes that die here, and not by what they drive: no run is to be blocked for
-    /// that.
+    /// Processes are killed here, and not by a run: no run should be blocked for that.
     fn workflow(self: &Arc<Self>) -> Workflow {
         let runner = self.clone();
-        let workflow = Workflow::boxed(self.part.space.workflow(), move |ctx, (): ()| {
-            Box::pin(errand(ctx, runner.clone()))
+        let workflow = Workflow::boxed(self.spec.space.workflow(), move |ctx, (): ()| {
+            Box::pin(sample_run(ctx, runner.clone()))
         });
-        workflow.lease(self.part.load.lease).max_crashes(u32::MAX)
+        workflow.lease(self.spec.load.lease).max_crashes(u32::MAX)
     }
 
     fn options(&self, holds: Holds) -> WorkerOptions {
-        let name = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
+        let name = WorkerName::new(self.spec.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
         options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
         options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
         options
     }
 
-    /// Does something outside.
+    /// Has an outside effect.
     async fn act(&self, key: StepKey) -> Result<String, HandlerError> {
         let (run, step) = (key.run().to_string(), key.step().to_string());
         self.caller.note(&Entry::Acted { run, step, key: key.to_string() });
@@ -94,10 +91,10 @@ impl Runner {
         Ok(DONE.to_owned())
     }
 
-    /// Does something in the store.
+    /// Counts in the store.
     async fn count(&self, tx: Tx) -> Result<(), HandlerError> {
         let (run, step) = tx.effect_key().rsplit_once(':').expect("it is RUN:STEP");
-        let count = RecordWrite::add(&self.part.space.counted(run), 1, Bounds::NONE);
+        let count = RecordWrite::add(&self.spec.space.counted(run), 1, Bounds::NONE);
         let strayed = self.stray(&tx, &count).await?;
         self.hold_now_and_then(run, step).await;
         if !strayed {
@@ -106,9 +103,9 @@ impl Runner {
         Ok(())
     }
 
-    /// A step with this flaw writes past the commit of its record.
+    /// With this flaw a step writes outside the commit of its record.
     async fn stray(&self, tx: &Tx, count: &RecordWrite) -> Result<bool, HandlerError> {
-        if self.part.flaw != Some(Flaw::Strays) {
+        if self.spec.flaw != Some(Flaw::Strays) {
             return Ok(false);
         }
         let _ = tx.store().commit(Commit::new().write(count.clone())).await?;
@@ -118,7 +115,7 @@ impl Runner {
     /// Waits inside the step: with a flaw, inside the one where it shows. Most are killed or
     /// stopped meanwhile.
     async fn hold_now_and_then(&self, run: &str, step: &str) {
-        if self.part.flaw == Some(Flaw::Strays) && step != COUNT {
+        if self.spec.flaw == Some(Flaw::Strays) && step != COUNT {
             return;
         }
         let Some(_over) = self.countdown.over_with(1) else { return };
@@ -131,8 +128,8 @@ impl Runner {
     /// The lease under which this worker drives a run; none if the store gives no answer, or says
     /// that it is lost.
     async fn lease_on(&self, run: &str) -> Option<LeaseToken> {
-        let item = self.caller.store.item(&self.part.space.run_item(run)).await.ok()??;
-        let is_own = item.holder.is_some_and(|holder| holder.worker.as_str() == self.part.name);
+        let item = self.caller.store.item(&self.spec.space.run_item(run)).await.ok()??;
+        let is_own = item.holder.is_some_and(|holder| holder.worker.as_str() == self.spec.name);
         item.fence.filter(|_| is_own).map(|fence| LeaseToken { item: item.item, fence })
     }
 
@@ -140,8 +137,9 @@ impl Runner {
         self.orders.wait_to_finish().await;
         let (mut last, mut since) = (None, Instant::now());
         while last != Some(0) && since.elapsed() < GIVE_UP_AFTER {
-            // A store that gives no answer leaves it unknown, for no longer than that.
-            let left = ran::open(&self.caller, &self.part.space).await.ok().map(|open| open.len());
+            // Unknown if the store gives no answer in this time.
+            let left =
+                run_audit::open(&self.caller, &self.spec.space).await.ok().map(|open| open.len());
             if left != last {
                 (last, since) = (left, Instant::now());
             }
@@ -150,7 +148,7 @@ impl Runner {
     }
 }
 
-async fn errand(ctx: &mut RunCtx, runner: Arc<Runner>) -> Result<String, StepError> {
+async fn sample_run(ctx: &mut RunCtx, runner: Arc<Runner>) -> Result<String, StepError> {
     ctx.step(CALL, |key| runner.act(key)).await?;
     ctx.transact(COUNT, |tx| runner.count(tx)).await?;
     let send = ctx.step(SEND, |key| runner.act(key));

@@ -1,8 +1,7 @@
-//! A worker that starts runs, sends each the signal that it waits for, and waits for their results.
+//! Starter: starts runs, signals each, and waits for their results.
 //!
-//! It has few runs under way at once, so that whoever drives them, however slow, is never far
-//! behind. That it is about to ask for a run it writes down before: if it dies, the supervisor asks
-//! for it again.
+//! It has few runs in flight, so that runners, however slow, are never far behind. It journals a
+//! run before it requests it: if it dies, the supervisor requests it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,37 +12,37 @@ use tokio::time::sleep;
 
 use super::join;
 use crate::caller::{Backoff, Bug, Caller};
-use crate::dice::Rng;
-use crate::errand::{self, First};
 use crate::journal::Entry;
-use crate::part::WorkerSpec;
 use crate::pipe::Orders;
+use crate::rng::Rng;
+use crate::sample_run::{self, First};
 use crate::trouble::Trouble;
+use crate::worker_spec::WorkerSpec;
 
-/// Runs under way at once.
+/// Runs in flight.
 const AT_ONCE: u64 = 6;
-/// How long a result is waited for before it is asked whether to finish.
+/// How long to wait for a result before checking for orders.
 const GLANCE: Duration = Duration::from_millis(300);
 
 pub(super) async fn work(
-    part: &Arc<WorkerSpec>,
+    spec: &Arc<WorkerSpec>,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (mut callers, mut dice) = (JoinSet::new(), Rng::seeded(part.seed));
+    let (mut callers, mut rng) = (JoinSet::new(), Rng::seeded(spec.seed));
     for nth in 0..AT_ONCE {
-        let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let dice = Rng::seeded(dice.next());
-        callers.spawn(Starter { part, caller, orders, dice, nth }.start_until_told());
+        let (spec, caller, orders) = (spec.clone(), caller.clone(), orders.clone());
+        let rng = Rng::seeded(rng.next());
+        callers.spawn(Starter { spec, caller, orders, rng, nth }.start_until_told());
     }
     join(callers).await
 }
 
 struct Starter {
-    part: Arc<WorkerSpec>,
+    spec: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
-    dice: Rng,
+    rng: Rng,
     nth: u64,
 }
 
@@ -53,21 +52,21 @@ impl Starter {
             if self.orders.is_finishing() {
                 break;
             }
-            let run = self.part.space.run(&format!("{}-{}-{count}", self.part.name, self.nth));
+            let run = self.spec.space.run(&format!("{}-{}-{count}", self.spec.name, self.nth));
             self.caller.note(&Entry::Ordered(run.clone()));
-            let first = if self.dice.one_in(3) { First::Signal } else { First::Start };
-            errand::ask_for(&self.caller, &self.part.space, &run, first).await?;
+            let first = if self.rng.one_in(3) { First::Signal } else { First::Start };
+            sample_run::ask_for(&self.caller, &self.spec.space, &run, first).await?;
             self.wait_for_result(&run).await?;
-            sleep(self.dice.millis(1, 40)).await;
+            sleep(self.rng.millis(1, 40)).await;
         }
         Ok(())
     }
 
-    /// Until it is there, or there is no more time for it.
+    /// Waits for the result, or until the worker should finish.
     async fn wait_for_result(&self, run: &str) -> Result<(), Bug> {
         let mut backoff = Backoff::new();
         while !self.orders.is_finishing() {
-            match errand::handle(&self.caller, run).result::<String>().within(GLANCE).await {
+            match sample_run::handle(&self.caller, run).result::<String>().within(GLANCE).await {
                 Ok(result) => {
                     self.caller.note(&Entry::Told { run: run.to_owned(), result });
                     return Ok(());

@@ -1,8 +1,8 @@
-//! Connections cut and replies swallowed, by a proxy between the workers and the server (schedules
-//! 10 and 12).
+//! Faulty network: connections cut and replies dropped, by a proxy between the workers and the
+//! server (schedules 10 and 12).
 //!
-//! The server is well all the time, and hears requests whose answers nobody gets. Callers that wait
-//! in vain give up, and their commits may land after that.
+//! The server is healthy all the time, and receives requests whose answers are lost. Callers time
+//! out, and their commits may land after that.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tidelock_test_postgres::Proxy;
 use super::Scenario;
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Minimums;
-use crate::part::Load;
+use crate::minimums::Minimums;
 use crate::roles::WATERMARK;
-use crate::stage::Stage;
+use crate::supervisor::Supervisor;
 use crate::target::Needs;
+use crate::worker_spec::Load;
 
 pub(super) struct BadNetwork;
 
 type Injury = (Fault, fn(&Proxy));
 
-/// What can be done to a network, each for a while.
+/// Network faults, each for a while.
 const INJURIES: [Injury; 4] = [
     (Fault::RepliesSwallowed, Proxy::swallow_replies),
     (Fault::Cut, Proxy::cut),
@@ -39,25 +39,25 @@ impl Scenario for BadNetwork {
     }
 
     fn load(&self) -> Load {
-        // Shorter than the longest injury, so that some give up before it is healed.
+        // Shorter than the longest fault, so that some calls time out before it ends.
         Load { patience: Duration::from_millis(600), ..Load::default() }
     }
 
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        // Each in its turn.
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        // Each in turn.
         let (fault, injure) = INJURIES
             .into_iter()
-            .min_by_key(|(fault, _)| stage.faults.of(*fault))
+            .min_by_key(|(fault, _)| supervisor.faults.of(*fault))
             .expect("there are some");
-        let (time, pause) = (stage.dice.millis(20, 900), stage.dice.millis(20, 200));
-        stage.cut_after_request(WATERMARK.as_bytes());
-        stage.injure_network(fault, injure, time);
-        stage.wait_for_progress(fault);
-        stage.work_for(pause);
+        let (time, pause) = (supervisor.rng.millis(20, 900), supervisor.rng.millis(20, 200));
+        supervisor.cut_after_request(WATERMARK.as_bytes());
+        supervisor.injure_network(fault, injure, time);
+        supervisor.wait_for_progress(fault);
+        supervisor.work_for(pause);
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         let few = seconds.div_ceil(8);
         let faults = vec![(Fault::CutAfterRequest, few), (Fault::RepliesSwallowed, few)];
         Minimums { faults, unknown: few, ..Minimums::default() }

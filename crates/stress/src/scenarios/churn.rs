@@ -1,11 +1,10 @@
-//! Leases that are short and end in every way there is, while committers wake the same few items
-//! again and again.
+//! Short leases that end in every way, while committers wake the same few items again and again.
 
 use std::time::Duration;
 
 use super::Scenario;
-use crate::floors::Minimums;
-use crate::part::{Exits, Load};
+use crate::minimums::Minimums;
+use crate::worker_spec::{Exits, Load};
 
 pub(super) struct Churn;
 
@@ -23,7 +22,7 @@ impl Scenario for Churn {
         }
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         Minimums { leases: 5 * seconds, ..Minimums::default() }
     }
 }

@@ -1,19 +1,18 @@
 //! Keys, locks and quotas whose claimants are killed, and stopped until others have taken over,
 //! while they hold them (schedules 58 and 67).
 //!
-//! A claimant that something is to happen to says that it holds a lock and waits; the store is
-//! asked whether it does. What it writes late must be refused, and what it held must come back by
-//! itself.
+//! A victim reports that it holds a lock and waits; the supervisor checks it in the store. Its late
+//! write must be refused, and what it held must become free by itself.
 
 use std::time::Duration;
 
 use super::Scenario;
-use crate::cast::{self, CLAIMANT, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Minimums;
-use crate::part::Load;
-use crate::stage::Stage;
+use crate::minimums::Minimums;
+use crate::plan::{self, CLAIMANT, WorkerSlot};
+use crate::supervisor::Supervisor;
+use crate::worker_spec::Load;
 
 pub(super) struct Claims;
 
@@ -22,25 +21,25 @@ impl Scenario for Claims {
         "claims"
     }
 
-    /// A claim takes several commits: committers take their time.
+    /// A claim takes several commits: committers slow down.
     fn load(&self) -> Load {
         Load { callers: 2, pause: Duration::from_millis(40), claims: true, ..Load::default() }
     }
 
-    fn cast(&self, workers: usize) -> Vec<Seat> {
-        cast::halves_and_claimants(workers)
+    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
+        plan::halves_and_claimants(workers)
     }
 
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        stage.injure_two_holders()?;
-        if let Some(claimant) = stage.any(CLAIMANT) {
-            stage.kill_and_replace(&claimant, Fault::Killed)?;
-            stage.wait_for_progress(Fault::Killed);
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        supervisor.injure_two_holders()?;
+        if let Some(claimant) = supervisor.any(CLAIMANT) {
+            supervisor.kill_and_replace(&claimant, Fault::Killed)?;
+            supervisor.wait_for_progress(Fault::Killed);
         }
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         let each = seconds.div_ceil(6);
         Minimums {
             done: 5 * seconds,

@@ -1,18 +1,18 @@
-//! Accounts whose books are closed, restarted and cut to a window while others book in them, by
-//! processes that are killed in the middle of it (schedule 32).
+//! Accounts whose books are closed, restarted and trimmed to a window while others book in them, by
+//! processes that are killed meanwhile (schedule 32).
 //!
-//! The archive is the closer's journal. What a dead closer began another finishes, once its lease
-//! has run out.
+//! The archive is the closer's journal. Another closer finishes what a dead one began, once its
+//! lease has expired.
 
 use std::time::Duration;
 
 use super::Scenario;
-use crate::cast::{self, BOOKER, CLOSER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Minimums;
-use crate::part::Load;
-use crate::stage::Stage;
+use crate::minimums::Minimums;
+use crate::plan::{self, BOOKER, CLOSER, WorkerSlot};
+use crate::supervisor::Supervisor;
+use crate::worker_spec::Load;
 
 pub(super) struct Closing;
 
@@ -21,27 +21,27 @@ impl Scenario for Closing {
         "closing"
     }
 
-    /// A closing takes several commits: committers take their time.
+    /// A closing takes several commits: committers slow down.
     fn load(&self) -> Load {
         Load { callers: 2, pause: Duration::from_millis(40), closes: true, ..Load::default() }
     }
 
-    fn cast(&self, workers: usize) -> Vec<Seat> {
-        cast::halves_and_closers(workers)
+    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
+        plan::halves_and_closers(workers)
     }
 
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        let pause = stage.dice.millis(100, 500);
-        stage.work_for(pause);
-        let seat = if stage.dice.one_in(4) { BOOKER } else { CLOSER };
-        if let Some(worker) = stage.any(seat) {
-            stage.kill_and_replace(&worker, Fault::Killed)?;
-            stage.wait_for_progress(Fault::Killed);
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        let pause = supervisor.rng.millis(100, 500);
+        supervisor.work_for(pause);
+        let slot = if supervisor.rng.one_in(4) { BOOKER } else { CLOSER };
+        if let Some(worker) = supervisor.any(slot) {
+            supervisor.kill_and_replace(&worker, Fault::Killed)?;
+            supervisor.wait_for_progress(Fault::Killed);
         }
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         let faults = vec![(Fault::Killed, seconds.div_ceil(2))];
         Minimums { booked: 10 * seconds, closed: 2 * seconds, faults, ..Minimums::default() }
     }

@@ -1,9 +1,9 @@
-//! One stream that everybody appends to: of those who expect the same version one gets through, and
-//! the others hear why.
+//! One stream that all committers append to: of those that expect the same version one succeeds,
+//! and the others get a conflict.
 
 use super::Scenario;
-use crate::floors::Minimums;
-use crate::part::Load;
+use crate::minimums::Minimums;
+use crate::worker_spec::Load;
 
 pub(super) struct HotStream;
 
@@ -16,7 +16,7 @@ impl Scenario for HotStream {
         Load { streams: 1, ..Load::default() }
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         Minimums { refused: seconds, ..Minimums::default() }
     }
 }

@@ -1,16 +1,16 @@
 //! Workers killed: consumers while they hold leases, committers in the middle of their commits
 //! (schedules 23, 58 and 99).
 //!
-//! A consumer that is to die says that it holds leases and waits; the store is asked whether it
-//! does; then it is killed.
+//! A victim reports that it holds leases and waits; the supervisor checks it in the store; then it
+//! is killed.
 
 use super::Scenario;
-use crate::cast::{self, COMMITTER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Minimums;
-use crate::part::{Holds, Load};
-use crate::stage::Stage;
+use crate::minimums::Minimums;
+use crate::plan::{self, COMMITTER, WorkerSlot};
+use crate::supervisor::Supervisor;
+use crate::worker_spec::{Holds, Load};
 
 pub(super) struct Killed;
 
@@ -23,24 +23,24 @@ impl Scenario for Killed {
         Load::default()
     }
 
-    fn cast(&self, workers: usize) -> Vec<Seat> {
-        cast::halves_and_victims(workers, Holds::AmongOthers)
+    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
+        plan::halves_and_victims(workers, Holds::AmongOthers)
     }
 
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        if let Some((who, _)) = stage.wait_for_holder()? {
-            stage.kill_and_replace(&who, Fault::KilledHolding)?;
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        if let Some((who, _)) = supervisor.wait_for_holder()? {
+            supervisor.kill_and_replace(&who, Fault::KilledHolding)?;
         }
-        let pause = stage.dice.millis(10, 250);
-        stage.work_for(pause);
-        if let Some(committer) = stage.any(COMMITTER) {
-            stage.kill_and_replace(&committer, Fault::Killed)?;
-            stage.wait_for_progress(Fault::Killed);
+        let pause = supervisor.rng.millis(10, 250);
+        supervisor.work_for(pause);
+        if let Some(committer) = supervisor.any(COMMITTER) {
+            supervisor.kill_and_replace(&committer, Fault::Killed)?;
+            supervisor.wait_for_progress(Fault::Killed);
         }
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         let faults =
             vec![(Fault::KilledHolding, seconds.div_ceil(3)), (Fault::Killed, seconds.div_ceil(3))];
         Minimums { faults, ..Minimums::default() }

@@ -1,9 +1,8 @@
-//! Many streams, and nobody much in anybody's way: whatever goes wrong here goes wrong without a
-//! fault.
+//! Many streams with little contention: the baseline without faults.
 
 use super::Scenario;
-use crate::floors::Minimums;
-use crate::part::Load;
+use crate::minimums::Minimums;
+use crate::worker_spec::Load;
 
 pub(super) struct ManyStreams;
 
@@ -16,7 +15,7 @@ impl Scenario for ManyStreams {
         Load { streams: 300, callers: 12, ..Load::default() }
     }
 
-    fn floors(&self, _: u64) -> Minimums {
+    fn minimums(&self, _: u64) -> Minimums {
         Minimums::default()
     }
 }

@@ -1,20 +1,20 @@
 //! Runs whose processes are killed, and stopped until others have taken over, in the middle of
-//! steps; those who start them are killed too, and so is the server, where there is one (schedules
-//! 35, 36 and 88).
+//! steps; starters are killed too, and so is the server, where there is one (schedules 35, 36 and
+//! 88).
 //!
-//! A step that something is to happen to says that it is at it and waits; the store is asked
-//! whether its process holds the run. What it did must be done again under the same key, or never
-//! again, or be there once, as the step has it.
+//! A step of a victim reports and waits; the supervisor checks in the store that its process holds
+//! the run. Its effect must be repeated under the same key, or never, or happen once, according to
+//! the step.
 
 use std::time::Duration;
 
 use super::Scenario;
-use crate::cast::{self, RUNNER, STARTER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Minimums;
-use crate::part::Load;
-use crate::stage::Stage;
+use crate::minimums::Minimums;
+use crate::plan::{self, RUNNER, STARTER, WorkerSlot};
+use crate::supervisor::Supervisor;
+use crate::worker_spec::Load;
 
 pub(super) struct Runs;
 
@@ -23,33 +23,33 @@ impl Scenario for Runs {
         "runs"
     }
 
-    /// A run takes several commits: committers take their time.
+    /// A run takes several commits: committers slow down.
     fn load(&self) -> Load {
         Load { callers: 2, pause: Duration::from_millis(40), runs: true, ..Load::default() }
     }
 
-    fn cast(&self, workers: usize) -> Vec<Seat> {
-        cast::halves_and_runners(workers)
+    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
+        plan::halves_and_runners(workers)
     }
 
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        stage.injure_two_holders()?;
-        let seat = [STARTER, RUNNER][usize::from(stage.dice.one_in(2))];
-        if let Some(somebody) = stage.any(seat) {
-            stage.kill_and_replace(&somebody, Fault::Killed)?;
-            stage.wait_for_progress(Fault::Killed);
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        supervisor.injure_two_holders()?;
+        let slot = [STARTER, RUNNER][usize::from(supervisor.rng.one_in(2))];
+        if let Some(worker) = supervisor.any(slot) {
+            supervisor.kill_and_replace(&worker, Fault::Killed)?;
+            supervisor.wait_for_progress(Fault::Killed);
         }
-        if stage.target.server().is_some() && stage.dice.one_in(2) {
-            stage.restart_server()?;
-            stage.wait_for_progress(Fault::ServerRestarted);
+        if supervisor.target.server().is_some() && supervisor.rng.one_in(2) {
+            supervisor.restart_server()?;
+            supervisor.wait_for_progress(Fault::ServerRestarted);
         }
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         let each = seconds.div_ceil(6);
         Minimums {
-            ran: 4 * seconds,
+            runs_finished: 4 * seconds,
             repeated: each,
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
             ..Minimums::default()

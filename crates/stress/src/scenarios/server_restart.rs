@@ -1,16 +1,14 @@
-//! The server stopped in immediate mode in the middle of everything, and started again (schedules
-//! 10 and 12).
+//! The server stopped in immediate mode under load, and started again (schedules 10 and 12).
 //!
-//! Commits that were on their way are lost, or happened and nobody heard; both must be told apart
-//! by sending them again.
+//! Commits in flight are lost, or happened without an answer; sending them again must tell which.
 
 use super::Scenario;
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Minimums;
-use crate::part::Load;
-use crate::stage::Stage;
+use crate::minimums::Minimums;
+use crate::supervisor::Supervisor;
 use crate::target::Needs;
+use crate::worker_spec::Load;
 
 pub(super) struct ServerRestart;
 
@@ -27,15 +25,15 @@ impl Scenario for ServerRestart {
         Load::default()
     }
 
-    fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        let pause = stage.dice.millis(200, 1_000);
-        stage.work_for(pause);
-        stage.restart_server()?;
-        stage.wait_for_progress(Fault::ServerRestarted);
+    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+        let pause = supervisor.rng.millis(200, 1_000);
+        supervisor.work_for(pause);
+        supervisor.restart_server()?;
+        supervisor.wait_for_progress(Fault::ServerRestarted);
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Minimums {
+    fn minimums(&self, seconds: u64) -> Minimums {
         let faults = vec![(Fault::ServerRestarted, seconds.div_ceil(6))];
         Minimums { faults, failed: 1, ..Minimums::default() }
     }

@@ -11,12 +11,12 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::proxy::network::{LineId, Network, Verdict};
 
-/// How often one who cannot get rid of his bytes looks whether he still has to.
-const GLANCE: Duration = Duration::from_millis(20);
+/// How often a blocked writer checks whether the connection was cut.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 const CHUNK: usize = 64 * 1024;
 
-/// Which way a chunk goes.
+/// The direction of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     FromClient,
@@ -30,8 +30,7 @@ pub(super) struct Wires {
     server: TcpStream,
 }
 
-/// Carries one connection from its beginning to its end. A server that is not there is a client
-/// that is turned away.
+/// Runs one connection to its end. If the server is unreachable, the client is disconnected.
 pub(super) fn run(client: TcpStream, network: &Network) {
     let Ok(wires) = Wires::connect(client, network.target()).map(Arc::new) else { return };
     let Some(id) = network.enter(&wires) else { return };
@@ -47,14 +46,13 @@ impl Wires {
         let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         for wire in [&client, &server] {
             wire.set_nodelay(true)?;
-            wire.set_write_timeout(Some(GLANCE))?;
+            wire.set_write_timeout(Some(POLL_INTERVAL))?;
         }
         Ok(Self { client, server })
     }
 
-    /// Ends the reading on both sides, which says nothing to either peer, and has the closing of
-    /// the sockets, which follows from it, say "reset". A socket that is closed already is what we
-    /// want.
+    /// Shuts down reading on both sides, which sends nothing to either peer, so that closing the
+    /// sockets sends a reset. A socket may be closed already.
     pub(super) fn reset(&self) {
         let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
         for wire in [&self.client, &self.server] {
@@ -63,17 +61,17 @@ impl Wires {
         }
     }
 
-    /// Carries one direction to its end, and then ends what cannot go on without it.
+    /// Forwards one direction to its end, and then ends the other if it cannot continue.
     fn carry(&self, direction: Direction, id: LineId, network: &Network) {
-        // A peer that is gone without a word is gone all the same.
+        // A peer that disappeared is gone all the same.
         let _carried = self.carry_chunks(direction, id, network);
         if network.is_cut(id) {
             return;
         }
         match direction {
-            // The server answers what it has heard, and then hangs up.
+            // The server answers what it has received, and then disconnects.
             Direction::FromClient => drop(self.server.shutdown(Shutdown::Write)),
-            // Nobody is left to hear the client.
+            // No server is left for the client.
             Direction::FromServer => drop(self.client.shutdown(Shutdown::Both)),
         }
     }
@@ -82,7 +80,7 @@ impl Wires {
         let (mut from, to) = self.ends(direction);
         let mut buffer = vec![0; CHUNK];
         loop {
-            // A connection that broke ended, as far as those behind us can tell.
+            // A broken connection counts as ended.
             let length = from.read(&mut buffer).unwrap_or(0);
             let chunk = &buffer[..length];
             match network.judge(id, direction, chunk) {
@@ -108,7 +106,7 @@ impl Wires {
     }
 }
 
-/// Writes everything, however long the other side takes to read it, unless it is given up.
+/// Writes everything, however long the other side takes to read it, unless the connection is cut.
 fn write(mut to: &TcpStream, mut chunk: &[u8], given_up: impl Fn() -> bool) -> io::Result<()> {
     while !chunk.is_empty() && !given_up() {
         match to.write(chunk) {

@@ -1,45 +1,45 @@
-//! What all connections of a proxy share: how the network is, where it leads, and which connections
-//! there are.
+//! The shared state of all connections of a proxy: the fault, the destination, and the open
+//! connections.
 //!
-//! Every decision is made under one lock, so that an order is either not yet given or holds for
-//! every byte.
+//! Every decision is made under one lock, so that a fault applies either to no byte or to every
+//! byte.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::proxy::link::{Direction, Wires};
 
-/// How the network is.
+/// The state of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Healthy,
-    /// Requests pass, replies vanish.
+    /// Requests pass, replies are dropped.
     Swallowing,
     /// Nothing passes.
     Stalled,
-    /// Nobody is let in.
+    /// No connection is accepted.
     Refusing,
     /// The proxy is being dropped.
     Closed,
 }
 
-/// What is to be done with a chunk.
+/// The decision about a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
     Discard,
-    /// Pass it, and nothing after it in either direction.
+    /// Forward it, and nothing after it in either direction.
     PassAsTheLast,
     /// The connection is cut.
     Stop,
 }
 
-/// A connection in the eyes of the network.
+/// The network's view of a connection.
 #[derive(Debug)]
 pub(super) struct Line {
     wires: Arc<Wires>,
-    /// A reply on it was swallowed, so it can never be whole again.
-    pub(super) robbed: bool,
+    /// A reply on it was dropped, so it cannot be used again.
+    pub(super) lost_reply: bool,
     /// The client has been cut off, and the server may finish.
     silenced: bool,
     cut: bool,
@@ -51,7 +51,7 @@ pub(super) type LineId = u64;
 #[derive(Debug)]
 pub(super) struct Network {
     state: Mutex<State>,
-    /// Told after every change of the state that somebody may wait for.
+    /// Notified after every change of the state.
     changed: Condvar,
 }
 
@@ -118,7 +118,7 @@ impl Network {
         drop(self.changed.wait_while(state, any_left).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Takes a connection in, unless nobody is let in any more.
+    /// Registers a connection, unless connections are refused.
     pub(super) fn enter(&self, wires: &Arc<Wires>) -> Option<LineId> {
         let mut state = self.state();
         if matches!(state.condition, Condition::Refusing | Condition::Closed) {
@@ -127,11 +127,11 @@ impl Network {
         let id = state.next;
         state.next += 1;
         let wires = Arc::clone(wires);
-        state.lines.insert(id, Line { wires, robbed: false, silenced: false, cut: false });
+        state.lines.insert(id, Line { wires, lost_reply: false, silenced: false, cut: false });
         Some(id)
     }
 
-    /// Forgets a connection and closes it, in one step for whoever waits for that.
+    /// Removes a connection and closes it, atomically for waiters.
     pub(super) fn leave(&self, id: LineId, wires: Arc<Wires>) {
         let mut state = self.state();
         state.lines.remove(&id);
@@ -139,8 +139,7 @@ impl Network {
         self.changed.notify_all();
     }
 
-    /// Says what is to be done with a chunk, as soon as that is certain. The end of a stream is an
-    /// empty chunk.
+    /// Decides about a chunk, as soon as that is possible. The end of a stream is an empty chunk.
     pub(super) fn judge(&self, id: LineId, direction: Direction, chunk: &[u8]) -> Verdict {
         let mut state = self.state();
         loop {
@@ -151,7 +150,7 @@ impl Network {
         }
     }
 
-    /// Whether a connection was cut, for one who waits to get rid of his bytes.
+    /// Whether a connection was cut, for a blocked writer.
     pub(super) fn is_cut(&self, id: LineId) -> bool {
         self.state().lines.get(&id).is_none_or(|line| line.cut)
     }
@@ -163,7 +162,7 @@ impl Network {
 }
 
 impl State {
-    /// `None`: not before something changes.
+    /// `None`: wait for a change.
     fn judge(&mut self, id: LineId, direction: Direction, chunk: &[u8]) -> Option<Verdict> {
         let line = self.lines.get_mut(&id).expect("a connection leaves only after its last chunk");
         if line.cut {
@@ -173,8 +172,8 @@ impl State {
             (Condition::Stalled, _) => None,
             (_, Direction::FromServer) if line.silenced => Some(Verdict::Discard),
             (Condition::Swallowing, Direction::FromServer) => {
-                line.robbed = true;
-                // That the server has hung up is a message too.
+                line.lost_reply = true;
+                // The end of the server's stream is a reply too.
                 (!chunk.is_empty()).then_some(Verdict::Discard)
             }
             (_, Direction::FromServer) => Some(Verdict::Pass),

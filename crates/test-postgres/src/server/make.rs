@@ -1,7 +1,6 @@
-//! How the data of a server comes to be: anew, or as a copy of a server that runs.
+//! Creation of a server's data: new, or as a copy of a running server.
 //!
-//! The programs that do it work in the server's folder, where its guardian finds them should we not
-//! live to see it.
+//! The programs work in the server's folder, where its guardian finds them if this process dies.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,21 +13,22 @@ use crate::server::Server;
 
 /// What differs from PostgreSQL's own defaults, and why.
 const SETTINGS: [(&str, &str); 5] = [
-    // The promise under test. It is the default; it stands here because everything depends on it.
+    // The promise under test. It is the default; it is spelled out because everything depends on
+    // it.
     ("fsync", "on"),
-    // Tests run side by side, each with several pools.
+    // Tests run concurrently, each with several pools.
     ("max_connections", "200"),
     // Several servers share a small machine.
     ("shared_buffers", "64MB"),
     // Kept in the data folder, so that it goes with it when the server is killed.
     ("dynamic_shared_memory_type", "mmap"),
-    // A standby that lost its primary looks for it again within a test's patience.
+    // A standby that lost its primary reconnects within a test's timeout.
     ("wal_retrieve_retry_interval", "100ms"),
 ];
 
-/// Makes the data of an empty server. Copying a template would be faster, and would give all
-/// servers the identifier by which PostgreSQL knows that two of them are of one origin.
-pub(super) fn anew(
+/// Creates the data of an empty server. Copying a template would be faster, but would give all
+/// servers the same system identifier.
+pub(super) fn fresh(
     programs: &Programs,
     folder: &Folder,
     settings: &[(&str, &str)],
@@ -42,7 +42,7 @@ pub(super) fn anew(
     append(&folder.data().join("postgresql.conf"), SETTINGS.iter().chain(settings))
 }
 
-/// Makes the data of a standby, which knows where its primary is.
+/// Creates the data of a standby with its primary's address.
 pub(super) fn copy_of(
     primary: &Server,
     programs: &Programs,
@@ -77,8 +77,7 @@ fn append<'a>(
     written.map_err(Failure::to(format!("write {}", file.display())))
 }
 
-/// In quotes, as a file of settings and a connection string want it; both take a backslash for an
-/// escape.
+/// Quotes a value for a settings file or a connection string; both take a backslash as an escape.
 fn quote(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -1,35 +1,35 @@
-//! What a server is told in SQL, through `psql`.
+//! SQL on a test server, through `psql`.
 //!
-//! Enough to prepare a server and to look at it. Whoever wants rows has a driver.
+//! Enough to prepare and to inspect a server. Tests that need rows use a driver.
 
 use std::io::{self, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use crate::failure::Failure;
-use crate::patience::wait_for;
+use crate::polling::wait_for;
 use crate::programs::judge;
 use crate::server::Server;
 
 impl Server {
-    /// Runs statements one after the other as the superuser, up to the first that fails, and gives
-    /// back what they print: a line for each row, with `|` between the columns.
+    /// Runs statements one after the other as the superuser, up to the first failure, and returns
+    /// their output: one line per row, with `|` between the columns.
     pub fn run_sql(&self, database: &str, sql: &str) -> Result<String, Failure> {
         let psql = self.psql(database).spawn().map_err(Failure::to("start psql"))?;
         let output = converse(psql, sql).map_err(Failure::to("wait for psql"))?;
         judge("psql", &output)
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     pub fn create_database(&self, name: &str) -> Result<(), Failure> {
         self.run_sql("postgres", &format!("CREATE DATABASE {}", identifier(name))).map(drop)
     }
 
-    /// Changes a setting for good, and waits until it is in force.
+    /// Changes a setting permanently, and waits until it is in force.
     ///
-    /// Behavior: new sessions have it from the first; an open one takes it up before its next
-    /// statement. One that only a restart brings into force is a failure, though the next restart
-    /// will have it.
+    /// Behavior: new sessions have it from the start; an open one applies it before its next
+    /// statement. A setting that needs a restart is a failure, though the next restart will apply
+    /// it.
     pub fn set(&self, setting: &str, value: &str) -> Result<(), Failure> {
         let before = self.run_sql("postgres", "SELECT clock_timestamp()")?;
         let change = format!("ALTER SYSTEM SET {} = {}", identifier(setting), literal(value));
@@ -43,9 +43,9 @@ impl Server {
         wait_for("the settings to be loaded", || {
             Ok((self.run_sql("postgres", &question)? == "t").then_some(()))
         })?;
-        // A new session has read them, so every process has been told to. The checkpointer decides
-        // for all whether commits wait for a standby, and it reads its settings before it takes an
-        // order.
+        // A new session has read the settings, so every process has been notified. The checkpointer
+        // decides for all whether commits wait for a standby, and it reads its settings before it
+        // accepts a request.
         self.run_sql("postgres", "CHECKPOINT").map(drop)
     }
 
@@ -69,12 +69,12 @@ impl Server {
     }
 }
 
-/// By standard input, where every statement is a transaction of its own; and listening while we
-/// speak, so that neither side waits for the other with a full pipe.
+/// Through standard input, where every statement is its own transaction; reads while it writes, so
+/// that neither side blocks on a full pipe.
 pub(crate) fn converse(mut psql: Child, sql: &str) -> io::Result<Output> {
     let mut input = psql.stdin.take().expect("asked for when psql was started");
     thread::scope(|threads| {
-        // A psql that has left before it heard everything says why in its own words.
+        // A psql that exits early reports the reason itself.
         threads.spawn(move || input.write_all(sql.as_bytes()));
         psql.wait_with_output()
     })

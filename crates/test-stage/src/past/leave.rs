@@ -1,4 +1,4 @@
-//! What is left in a store after it was used for a while.
+//! Traces of earlier use in a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidelock::{AfterTrim, Append, Bounds, Version};
 
 use crate::{Running, brisk};
 
-/// How many events each stream had.
+/// The number of events of each stream.
 const EVENTS: u64 = 30;
 
 /// Uses a store and leaves traces under names that begin with this.
@@ -21,7 +21,8 @@ pub async fn leave(store: &Arc<dyn Store>, name: &str) {
     run(&Tidelock::over(store.clone()), name).await;
 }
 
-/// Filled, closed and trimmed: its positions and versions are never given out again.
+/// A stream that was filled, closed and trimmed: its positions and versions are never given out
+/// again.
 async fn stream(store: &dyn Store, name: &str, then: AfterTrim) {
     let (stream, all) = (StreamName::new(name).unwrap(), Version::new(EVENTS).unwrap());
     let events = (0..EVENTS).map(|nth| NewEvent::of("noted", &nth).unwrap()).collect();
@@ -31,7 +32,7 @@ async fn stream(store: &dyn Store, name: &str, then: AfterTrim) {
     commit(store, Commit::new().trim(&stream, all, then)).await;
 }
 
-/// One that was deleted, one that was deleted and written again, and one that is counted.
+/// A deleted record, one that was deleted and written again, and a counter.
 async fn records(store: &dyn Store, name: &str) {
     let key = |what: &str| RecordKey::new(format!("{name}/{what}")).unwrap();
     for what in ["gone", "again"] {
@@ -43,7 +44,7 @@ async fn records(store: &dyn Store, name: &str) {
     commit(store, Commit::new().write(RecordWrite::add(&key("count"), 7, Bounds::NONE))).await;
 }
 
-/// Put in, leased and done, some of them twice.
+/// Items that were enqueued, leased and acknowledged, some of them twice.
 async fn items(store: &dyn Store, name: &str) {
     let (queue, worker) =
         (QueueName::new(format!("{name}-queue")).unwrap(), WorkerName::new(name).unwrap());
@@ -56,7 +57,7 @@ async fn items(store: &dyn Store, name: &str) {
     }
 }
 
-/// Runs that ended, one well and one not.
+/// Ended runs, one completed and one failed.
 async fn run(tidelock: &Tidelock, name: &str) {
     let workflow = Workflow::new(format!("{name}-workflow"), double);
     let running = Running::start(tidelock.app().worker(brisk(name)).register(workflow));

@@ -1,4 +1,4 @@
-//! Makes stores with a past: from dumps of schema 1, by the commands that an operator has.
+//! Makes stores with a history: from dumps of schema 1, by the commands of an operator.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +13,8 @@ const SQLITE_1: &str = include_str!("../../fixtures/sqlite-1.sql");
 /// without its settings.
 const POSTGRES_1: &str = include_str!("../../fixtures/postgres-1.sql");
 
-/// Makes a file, and a dump of a schema if there is a server that all tests share. `command` is the
-/// `tidelock` command.
+/// Makes a file, and a dump of a schema if there is a shared server. `command` is the `tidelock`
+/// command.
 pub fn make(folder: &Path, command: &Path) {
     let export = export(folder, command);
     let file = folder.join(FILE);
@@ -43,7 +43,7 @@ fn export(folder: &Path, command: &Path) -> String {
     export
 }
 
-/// Migrates a store, imports the export, and opens it once more: each of these is a process.
+/// Migrates a store, imports the export, and opens it again: each in its own process.
 fn renew(command: &Path, url: &str, export: &str) {
     run(command, &["migrate", "--store", url]);
     run(command, &["import", export, "--reactions", "continue", "--store", url]);

@@ -1,5 +1,4 @@
-//! The tutorial, done by a reader who makes no mistakes: everything is typed, and everything is
-//! tried.
+//! The tutorial: its code and its commands are tested to the letter.
 
 mod shop;
 mod tried;

@@ -1,4 +1,4 @@
-//! The shop, as a process of its own.
+//! The shop, as a separate process.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,19 +8,19 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tidelock_test_stage::PATIENCE;
 
-/// Behind this it says where it is.
+/// The prefix of its address in the output.
 const OPEN: &str = "the shop is open at http://";
 
-/// The process; it dies with this.
+/// The process; killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Shop {
     child: Child,
-    /// Where it listens.
+    /// Its address.
     pub(crate) address: String,
 }
 
 impl Shop {
-    /// Opens on this store, at an address that nobody else has.
+    /// Starts the shop on this store, at a free address.
     pub(crate) fn open(store: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
         command.env("SHOP_STORE", store).env("SHOP_LISTEN", "127.0.0.1:0").stdin(Stdio::null());
@@ -28,12 +28,12 @@ impl Shop {
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
         let address =
             said.by_ref().find_map(|line| line.unwrap().strip_prefix(OPEN).map(str::to_owned));
-        // What it says later is read, too, so that it never has to wait for that.
+        // The rest of its output is read, too, so that it never blocks on a full pipe.
         std::thread::spawn(move || said.for_each(drop));
         Self { child, address: address.expect("a shop that opens says where") }
     }
 
-    /// Presses Ctrl-C, and sees it end.
+    /// Sends Ctrl-C, and waits for its end.
     pub(crate) fn close(mut self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
         let begun = Instant::now();
@@ -44,7 +44,7 @@ impl Shop {
     }
 }
 
-/// With SIGKILL: it has no chance to do anything about it.
+/// Kills it with SIGKILL, without cleanup.
 impl Drop for Shop {
     fn drop(&mut self) {
         let _gone_already = self.child.kill();

@@ -1,5 +1,4 @@
-//! What a reader sees who tries everything that is on the page, against the shop as it is in the
-//! end.
+//! Runs every command of the page, against the final shop, and compares the answers.
 
 use std::time::Instant;
 
@@ -7,11 +6,11 @@ use tidelock_test_stage::{Block, PATIENCE, Page, Shell, TestStore, comparable};
 
 use crate::shop::Shop;
 
-/// Where the page has the shop.
+/// The shop's address on the page.
 const ADDRESS: &str = "localhost:3000";
-/// By which the page opens it on a server.
+/// The command with which the page starts it on a server.
 const ON_POSTGRES: &str = "SHOP_STORE=postgres://";
-/// What is shown only after the shop has had the time to react.
+/// Marks an answer that needs a moment.
 const LATER: &str = "# a moment later";
 
 #[test]
@@ -55,8 +54,8 @@ fn play(stage: &TestStore) {
     assert!(tried > 10, "only {tried} commands were tried");
 }
 
-/// Has a command done until it answers what the page shows; at once, unless the page says that it
-/// takes a moment.
+/// Runs a command until it answers what the page shows; once, unless the page says that it takes a
+/// moment.
 fn see(command: &Block, answer: &Block, shop: &Shop) {
     let (begun, wanted, mut shell) = (Instant::now(), comparable(&answer.text), Shell::new());
     shell.put(&shop.address, ADDRESS);

@@ -1,4 +1,4 @@
-//! What a reader has who types everything that is on the page: this very program, to the letter.
+//! The code of the page, put together, equals this program to the letter.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use tidelock_test_stage::{Block, Page};
 type Files = BTreeMap<String, String>;
 
 #[test]
-fn whoever_types_along_has_this_program_in_the_end() {
+fn the_code_of_the_page_is_this_program() {
     let mut typed = Files::new();
     for block in Page::read("docs/tutorial.md").blocks() {
         match (&*block.kind, &*block.about) {
@@ -61,8 +61,8 @@ fn begin(typed: &mut Files, file: &str, block: &Block) {
     assert!(before.is_none(), "line {}: {file} is there already", block.line);
 }
 
-/// Takes out the lines that begin with a minus and puts in those that begin with a plus, where the
-/// lines around them are.
+/// Applies a diff block: removes lines with a minus and adds lines with a plus, where the context
+/// lines match.
 fn change(text: &mut String, block: &Block) {
     for hunk in block.text.split("@@\n") {
         let side = |other: char| -> String {

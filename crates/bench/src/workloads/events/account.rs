@@ -1,4 +1,4 @@
-//! What is decided about.
+//! The aggregate of the benchmarks.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tidelock::{Aggregate, Event, Snapshots};
 
-/// Its state is small, so that what is measured is Tidelock.
+/// Its state is small, so that Tidelock is measured.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Account {
     payments: u64,
@@ -27,7 +27,7 @@ impl Aggregate for Account {
     }
 }
 
-/// The same, with its state kept beside the stream.
+/// The aggregate with snapshots.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Kept(Account);
 
@@ -44,12 +44,12 @@ impl Aggregate for Kept {
     }
 }
 
-/// What makes the payload 200 bytes long.
+/// Padding for a payload of 200 bytes.
 pub(super) fn note() -> Arc<str> {
     "x".repeat(189).into()
 }
 
-/// A decision that looks at the state and never says no.
+/// A decision that reads the state and never refuses.
 pub(super) fn pay(account: &Account, note: &Arc<str>) -> Result<Option<Happened>, Infallible> {
     Ok((account.payments < u64::MAX).then(|| Happened { note: note.clone() }))
 }

@@ -1,4 +1,4 @@
-//! Cold loads: nothing is remembered, the whole stream is folded, or what came after its snapshot.
+//! Cold loads: without a cache, the whole stream is folded, or the events after its snapshot.
 
 use std::sync::Arc;
 
@@ -7,34 +7,34 @@ use tidelock::{
 };
 
 use super::account::{Account, Kept, many};
-use super::{finish, rival};
+use super::{baseline, finish};
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{Caller, Callers, Comparison, Measured};
-use crate::site::Fixture;
 use crate::workloads::Bench;
 
-/// Loads of a stream of this many events, with and without a snapshot of it. Beside them, reading
-/// all of its events.
+/// Loads of a stream of this many events, with and without a snapshot. The baseline is reading all
+/// of its events.
 pub(in crate::workloads) async fn measure(
     bench: &Bench<'_>,
     events: usize,
     snapshot: bool,
 ) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let filler = Tidelock::over(site.store.clone());
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let filler = Tidelock::over(fixture.store.clone());
     fill(&filler, events, snapshot).await?;
     let cold = filler.with_cache(0);
     let stream = cold.aggregate::<Account>("1").stream()?.clone();
-    let reader = rival("read", Callers(vec![Reader { store: site.store.clone(), stream }]));
-    let contest = if snapshot {
+    let reader = baseline("read", Callers(vec![Reader { store: fixture.store.clone(), stream }]));
+    let comparison = if snapshot {
         Comparison::of(Callers(vec![Loader(cold.aggregate::<Kept>("1"))]))
     } else {
         Comparison::of(Callers(vec![Loader(cold.aggregate::<Account>("1"))]))
     };
-    finish(bench, site, contest.against(reader)).await
+    finish(bench, fixture, comparison.against(reader)).await
 }
 
-/// The last event is decided on by one who keeps the state, so that there is a snapshot of it.
+/// The last decision writes the snapshot.
 async fn fill(tidelock: &Tidelock, events: usize, snapshot: bool) -> Result<(), Failure> {
     let account = tidelock.aggregate::<Account>("1");
     let mut left = events - 1;

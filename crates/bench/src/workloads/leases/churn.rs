@@ -1,4 +1,4 @@
-//! What an hour of work leaves behind: every item woken, leased and settled, over and over.
+//! The effect of an hour of work: every item woken, leased and settled, repeatedly.
 
 use tidelock::{Commit, Mark, Store};
 
@@ -7,14 +7,14 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::workloads::committed;
 
-/// From one item to the next that is woken, so that neighbours are not. A prime, so that all have
-/// their turn.
+/// The distance between items woken one after the other, so that they are not adjacent. A prime, so
+/// that all items are reached.
 const STRIDE: usize = 7919;
 
-/// Beyond any work that an item has had before.
+/// A mark beyond all earlier work of an item.
 const NEW_WORK: u64 = 2;
 
-/// Makes this many leases, and in the end wakes the items that always have work.
+/// Makes this many leases, and finally wakes the items that always have work.
 pub(super) async fn churn(
     store: &dyn Store,
     all: usize,
@@ -33,7 +33,7 @@ pub(super) async fn churn(
     wake_working(store, all, mark.plus(1)).await
 }
 
-/// Leases what is due longest, and settles it; gives how many that were.
+/// Leases the items due longest, and settles them; returns their number.
 async fn settle_some(store: &dyn Store) -> Result<usize, Failure> {
     let leases = store.lease(request(FILL_AT_ONCE)?).await?.leases;
     if !leases.is_empty() {

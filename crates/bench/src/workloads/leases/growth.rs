@@ -1,10 +1,10 @@
-//! How large the table of items and its indexes are, and what in it is dead.
+//! The size of the table of items and its indexes, and its dead rows.
 
 use indicatif::{DecimalBytes, HumanCount};
 
 use crate::database::connect;
 use crate::failure::Failure;
-use crate::site::{Below, Fixture};
+use crate::fixture::{Below, Fixture};
 
 /// The table comes first, and then its indexes.
 const SIZES: &str = "SELECT relname::text, pg_relation_size(oid) FROM pg_class
@@ -13,7 +13,7 @@ const SIZES: &str = "SELECT relname::text, pg_relation_size(oid) FROM pg_class
 
 const DEAD: &str = "SELECT pg_stat_get_dead_tuples('items'::regclass)";
 
-/// At a moment; nothing is known of a store that does not say.
+/// The sizes at a moment; empty for a store that does not report them.
 #[derive(Debug, Default)]
 pub(super) struct Size {
     /// Names and bytes.
@@ -22,9 +22,9 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) async fn of(site: &Fixture) -> Result<Self, Failure> {
-        let Below::Schema(ground) = &site.below else { return Ok(Self::default()) };
-        let client = connect(&ground.database.config(&[&ground.store])).await?;
+    pub(super) async fn of(fixture: &Fixture) -> Result<Self, Failure> {
+        let Below::Schema(schemas) = &fixture.below else { return Ok(Self::default()) };
+        let client = connect(&schemas.database.config(&[&schemas.store])).await?;
         let rows = client.query(SIZES, &[]).await?;
         let relations =
             rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1).unsigned_abs())).collect();
@@ -32,7 +32,7 @@ impl Size {
         Ok(Self { relations, dead_rows })
     }
 
-    /// From this one to a later one, in words.
+    /// Describes the growth from this moment to a later one.
     pub(super) fn to(&self, later: &Self) -> String {
         let (dead, later_dead) = (HumanCount(self.dead_rows), HumanCount(later.dead_rows));
         let sizes =
@@ -54,9 +54,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_table_and_all_of_its_indexes_are_looked_at() {
         let target = Target::parse(&shared_url().unwrap()).unwrap().another("growth");
-        let site = Fixture::filled(&target, async |_| Ok(())).await.unwrap();
-        let size = Size::of(&site).await.unwrap();
-        site.clear().await.unwrap();
+        let fixture = Fixture::filled(&target, async |_| Ok(())).await.unwrap();
+        let size = Size::of(&fixture).await.unwrap();
+        fixture.clear().await.unwrap();
         let names: Vec<_> = size.relations.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,

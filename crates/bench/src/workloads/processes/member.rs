@@ -13,8 +13,8 @@ use crate::measure::{Side, Slice};
 use crate::report::write_line;
 use crate::workloads::commits::writers;
 
-/// What a process did when it was told to. All times are in microseconds; those of the day are of
-/// the machine's clock.
+/// The result of one slice of a process. All times are in microseconds; absolute ones are from the
+/// machine's clock.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) begun: u64,
@@ -23,8 +23,8 @@ pub(super) struct Done {
     pub(super) times: Vec<u64>,
 }
 
-/// Runs the process: it is told the URL first, and then how many microseconds to work for, again
-/// and again.
+/// Runs the process: it reads the URL first, and then repeatedly the number of microseconds to
+/// work.
 pub(crate) async fn serve(args: &MemberArgs) -> Result<(), Failure> {
     let url = told()?.unwrap_or_default();
     let store = tidelock::open(&url).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn serve(args: &MemberArgs) -> Result<(), Failure> {
     while let Some(slice) = told()? {
         let slice = slice.parse().map_err(|_| Failure::Answer(format!("{slice:?} is no time")))?;
         let begun = clock::now();
-        let done = Done::new(begun, &callers.lap(Duration::from_micros(slice)).await?);
+        let done = Done::new(begun, &callers.run_slice(Duration::from_micros(slice)).await?);
         write_line(&serde_json::to_string(&done).expect("numbers are JSON"))?;
     }
     Ok(store.close().await?)
@@ -44,9 +44,9 @@ fn told() -> Result<Option<String>, Failure> {
 }
 
 impl Done {
-    fn new(begun: u64, lap: &Slice) -> Self {
-        let times = lap.times.iter().copied().map(micros).collect();
-        Self { begun, ended: begun + micros(lap.elapsed), ops: lap.ops, times }
+    fn new(begun: u64, run_slice: &Slice) -> Self {
+        let times = run_slice.times.iter().copied().map(micros).collect();
+        Self { begun, ended: begun + micros(run_slice.elapsed), ops: run_slice.ops, times }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A side of processes, which commit at the same time.
+//! A side of concurrent processes.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ impl Team {
 
 #[async_trait]
 impl Side for Team {
-    /// The time is that from the first one's start to the last one's end.
-    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
+    /// The time is from the first start to the last end.
+    async fn run_slice(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let done = block_in_place(|| self.work(slice))?;
         let begun = done.iter().map(|done| done.begun).min().unwrap_or_default();
         let ended = done.iter().map(|done| done.ended).max().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! One durable scope that all callers count in, beside as many who commit to keys of their own.
-//! None may be lost.
+//! One durable scope that all callers increment, beside as many callers that commit to separate
+//! keys. None may be lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,12 +9,12 @@ use tidelock::scopes::ScopeState;
 use tidelock::{ExpectedRevision, RawJson, RecordKey, Scope, ScopeKind, Store, StoreExt, Tidelock};
 
 use crate::failure::Failure;
+use crate::fixture::Fixture;
 use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Fixture;
 use crate::workloads::{Bench, Case, committed};
 
-/// Counts in a field of a document, which is read, changed and compared.
+/// Increments a field of a document, which is read, changed and compared.
 pub(in crate::workloads) async fn measure_field(
     bench: &Bench<'_>,
     case: &Case,
@@ -22,7 +22,7 @@ pub(in crate::workloads) async fn measure_field(
     measure::<Value>(bench, case, "count", |document| document["count"].as_i64()).await
 }
 
-/// Counts in a scope that is nothing but a number, which the store adds to.
+/// Increments a scope that is a plain integer, which the store adds to.
 pub(in crate::workloads) async fn measure_counter(
     bench: &Bench<'_>,
     case: &Case,
@@ -36,16 +36,16 @@ async fn measure<S: ScopeState>(
     field: &'static str,
     total: fn(&S) -> Option<i64>,
 ) -> Result<Measured, Failure> {
-    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
-    let scope = Tidelock::over(site.store.clone()).scope::<S>(ScopeKind::ORG, "hot");
+    let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let scope = Tidelock::over(fixture.store.clone()).scope::<S>(ScopeKind::ORG, "hot");
     let counted = Arc::new(AtomicI64::new(0));
     let counter = || Counter { scope: scope.clone(), field, counted: counted.clone() };
     let ours = Callers((0..case.callers).map(|_| counter()).collect());
-    let contest = Comparison::of(ours).against(vec![distinct(&site.store, case.bare)?]);
-    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let comparison = Comparison::of(ours).against(vec![distinct(&fixture.store, case.baseline)?]);
+    let measured = measure::measure(comparison, bench.time, bench.progress).await?;
     let (kept, counted) =
         (total(&scope.get().await.map_err(lost)?), counted.load(Ordering::SeqCst));
-    site.clear().await?;
+    fixture.clear().await?;
     if kept != Some(counted) {
         return Err(Failure::Answer(format!("{counted} were counted, and {kept:?} are there")));
     }
@@ -81,7 +81,7 @@ fn distinct(store: &Arc<dyn Store>, callers: usize) -> Result<Baseline, Failure>
     Ok(Baseline { name: "distinct", side: Box::new(Callers(owners)) })
 }
 
-/// Writes a record of its own over and over.
+/// Writes its own record repeatedly.
 struct Owner {
     store: Arc<dyn Store>,
     key: RecordKey,

@@ -26,10 +26,10 @@ pub(in crate::workloads) async fn measure(
     let scope = Scope::in_memory(ScopeKind::REQUEST, "hot", document.clone());
     let lock = Arc::new(Mutex::new(Arc::new(document)));
     let ours = Callers(vec![Mutator { scope }; case.callers]);
-    let bare = Callers(vec![Locker { lock }; case.bare]);
-    let contest =
-        Comparison::of(ours).against(vec![Baseline { name: "mutex", side: Box::new(bare) }]);
-    measure::measure(contest, bench.time, bench.progress).await
+    let baseline = Callers(vec![Locker { lock }; case.baseline]);
+    let comparison =
+        Comparison::of(ours).against(vec![Baseline { name: "mutex", side: Box::new(baseline) }]);
+    measure::measure(comparison, bench.time, bench.progress).await
 }
 
 #[derive(Clone)]
@@ -45,8 +45,7 @@ impl Caller for Mutator {
     }
 }
 
-/// Copies the state, changes the copy and puts it in place: readers of the old one are not
-/// disturbed.
+/// Copies the state, changes the copy and replaces it: readers of the old one are not disturbed.
 #[derive(Clone)]
 struct Locker {
     lock: Arc<Mutex<Arc<Document>>>,

@@ -1,0 +1,64 @@
+//! Deterministic random numbers.
+//!
+//! A run prints its seed, and the same seed makes the same choices again: streams, faults, moments.
+//! The behavior of the kernel, the network and the database is not replayed.
+
+use std::time::Duration;
+
+use tidelock::CommitId;
+
+/// A small generator (splitmix64). It need not be good, only deterministic.
+#[derive(Debug, Clone)]
+pub(crate) struct Rng {
+    state: u64,
+}
+
+impl Rng {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// A number below this one.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// True once in so many calls, on average.
+    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// A duration in this range.
+    pub(crate) fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.below(to - from))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// A seed that is short enough to type.
+pub(crate) fn fresh_seed() -> u64 {
+    let id = CommitId::fresh();
+    id.as_bytes()[12..].iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_reproduces_the_same_numbers() {
+        let throws = |seed| {
+            let mut rng = Rng::seeded(seed);
+            (0..50).map(|_| (rng.below(6), rng.millis(10, 20))).collect::<Vec<_>>()
+        };
+        assert_eq!(throws(7), throws(7));
+        assert_ne!(throws(7), throws(8));
+        assert!(throws(7).iter().all(|(number, _)| *number < 6));
+    }
+}
