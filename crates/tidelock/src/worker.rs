@@ -83,7 +83,9 @@ impl WorkerOptions {
 /// use std::sync::Arc;
 ///
 /// use tidelock::prelude::*;
-/// use tidelock::worker::{LeasedTask, QueueHandler, QueueOptions, TaskFuture, Worker, WorkerOptions, each};
+/// use tidelock::worker::{
+///     LeasedTask, QueueHandler, QueueOptions, TaskFuture, Worker, WorkerOptions, each,
+/// };
 /// use tokio::sync::Notify;
 ///
 /// struct Mail(Arc<Notify>);
@@ -105,7 +107,8 @@ impl WorkerOptions {
 ///
 /// let store = tidelock::open("memory:").await?;
 /// let queue = QueueName::new("mail")?;
-/// store.commit(Commit::new().wake(Wake::at(ItemRef::parse("mail", "order-7")?, When::NOW))).await?;
+/// let item = ItemRef::parse("mail", "order-7")?;
+/// store.commit(Commit::new().wake(Wake::at(item, When::NOW))).await?;
 ///
 /// let sent = Arc::new(Notify::new());
 /// let worker = Worker::new(store, WorkerOptions::new(WorkerName::new("mailer")?))

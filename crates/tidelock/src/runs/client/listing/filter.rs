@@ -16,7 +16,8 @@ const PAGE: usize = 100;
 ///
 /// ```
 /// # use tidelock::runs::{RunFilter, RunState};
-/// let failed = RunFilter::all().state(RunState::Failed).workflow("checkout").attribute("shop", "7");
+/// let failed = RunFilter::all().state(RunState::Failed).workflow("checkout");
+/// let failed_in_shop = failed.attribute("shop", "7");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFilter {
