@@ -1,11 +1,12 @@
-//! The doctor: why is this not moving?
+//! The doctor: health checks that explain why work is not making progress.
 //!
-//! It looks at a store and says what is the matter with which thing, since when, and what mends it.
-//! Each kind of finding is a file of its own in `doctor/`. What is looked at is bounded, see
-//! [`Thresholds`]: work items are paged through up to a limit, and of each kind only the first findings
-//! are kept, with how many more there are. The doctor changes nothing.
+//! It examines a store and reports findings: what is wrong, with which subject, since when, and the
+//! remedy. Each kind of finding is a file in `doctor/`. Every scan is bounded, see [`Thresholds`]:
+//! work items are paged through up to a limit, and only the first findings of each kind are kept,
+//! with a count of the rest. The doctor is read-only.
 //!
-//! Findings are data: whoever shows them chooses how. The command `tidelock doctor` prints them.
+//! Findings are data; the caller chooses how to show them. The command `tidelock doctor` prints
+//! them.
 
 mod check;
 mod diagnosis;
@@ -15,10 +16,10 @@ mod remedy;
 mod subject;
 mod thresholds;
 
-// What is said of the store itself.
+// Checks of the store itself.
 mod versions;
 
-// What is wrong with one work item.
+// Checks of one work item.
 mod blocked;
 mod expired;
 mod expiring;
@@ -28,7 +29,7 @@ mod parked;
 mod retrying;
 mod unrouted;
 
-// What is wrong with many, or with what is more than an item.
+// Checks of several items, or of something other than an item.
 mod abandoned;
 mod ambiguous;
 #[cfg(feature = "postgres")]
@@ -55,14 +56,20 @@ pub use remedy::{Remedy, RemedyAction, RemedyTask};
 pub use subject::Subject;
 pub use thresholds::Thresholds;
 
-/// Looks after one store.
+/// Examines one store and reports what needs attention.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use tidelock::doctor::Doctor;
+/// use tidelock::doctor::Doctor;
+///
 /// let store = tidelock::open("memory:").await?;
 /// let diagnosis = Doctor::over(store).examine().await?;
+/// for finding in &diagnosis.findings {
+///     println!("{}: {}", finding.subject, finding.what);
+/// }
 /// assert!(diagnosis.is_healthy());
 /// # Ok(())
 /// # }
@@ -78,7 +85,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Looks after this store.
+    /// Creates a doctor for `store` with the default thresholds.
     pub fn over(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -90,36 +97,39 @@ impl Doctor {
         }
     }
 
-    /// The same, with the store under a name that people know it by, such as its URL without what
-    /// is secret in it.
+    /// Sets the display name of the store, for example its URL without credentials.
     #[must_use]
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same, of the store at this URL: it is called so, as far as it may be shown, and the
-    /// commands of cures name it, so that they can be copied.
+    /// Sets the store's URL.
+    ///
+    /// The redacted URL becomes the display name, and the remedies' commands include it, so that
+    /// they can be copied.
     #[must_use]
     pub fn at(mut self, url: &str) -> Self {
         self.url = Some(crate::redacted_url(url));
         self.called(crate::redacted_url(url))
     }
 
-    /// The same, within these bounds.
+    /// Sets the thresholds and scan limits.
     #[must_use]
     pub fn within(mut self, bounds: Thresholds) -> Self {
         self.bounds = bounds;
         self
     }
 
-    /// How far it looks.
+    /// Returns the thresholds and scan limits.
     pub fn bounds(&self) -> Thresholds {
         self.bounds
     }
 
-    /// The same, with what only the database itself can tell: which version it is of, and which of
-    /// its sessions hold up others. The store is the one that is looked after, as itself.
+    /// Adds checks that only PostgreSQL can answer: the server's version, and the sessions that
+    /// block others.
+    ///
+    /// `store` must be the store that is examined.
     #[cfg(feature = "postgres")]
     #[must_use]
     pub fn with_postgres(mut self, store: PostgresStore) -> Self {
@@ -127,23 +137,40 @@ impl Doctor {
         self
     }
 
-    /// Looks at everything, and changes nothing.
+    /// Runs every check. Changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::doctor::{Doctor, Severity, Thresholds};
+    ///
+    /// let store = tidelock::open("memory:").await?;
+    /// let thresholds = Thresholds { patience: Duration::from_secs(5), ..Thresholds::default() };
+    /// let diagnosis = Doctor::over(store).within(thresholds).examine().await?;
+    /// assert!(diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// What the store says when it cannot be looked at.
+    /// Returns the store's error if the store cannot be read.
     pub async fn examine(&self) -> Result<Diagnosis> {
-        let exam = Check::begin(&self.store, &self.bounds).await?;
+        let ctx = Check::begin(&self.store, &self.bounds).await?;
         let mut findings = Findings::new(self.bounds.show);
-        findings.add(versions::look(self).await?);
-        let routes = routes::look(&exam, &mut findings).await?;
-        exam.items(&routes, &mut findings).await?;
-        open_runs::look(&exam, &mut findings).await?;
-        abandoned::look(&exam, &mut findings).await?;
-        half_closed::look(&exam, &mut findings).await?;
-        hot::look(&exam, &mut findings).await?;
+        findings.add(versions::check(self).await?);
+        let routes = routes::check(&ctx, &mut findings).await?;
+        ctx.items(&routes, &mut findings).await?;
+        open_runs::check(&ctx, &mut findings).await?;
+        abandoned::check(&ctx, &mut findings).await?;
+        half_closed::check(&ctx, &mut findings).await?;
+        hot::check(&ctx, &mut findings).await?;
         #[cfg(feature = "postgres")]
         if let Some(postgres) = &self.postgres {
-            blockers::look(postgres, &exam, &mut findings).await?;
+            blockers::check(postgres, &ctx, &mut findings).await?;
         }
         let mut diagnosis: Diagnosis = findings.into();
         diagnosis

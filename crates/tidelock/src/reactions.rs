@@ -1,11 +1,11 @@
-//! Reactions: handlers that follow events, once per event and target, in order per target.
+//! Reactions: event handlers that run once per event and target, in order per target.
 //!
-//! Each event is routed to a *target*: its own stream, or a name computed from it. Each (reaction,
-//! target) is a work item with a cursor of its own, so targets proceed in parallel and one target's
-//! events in order. What a handler writes to the store lands in the same commit as its ack: exactly
-//! once. What it does elsewhere is done at least once, under a key that is always the same.
+//! Each event is routed to a *target*: its stream, or a name computed from it. Each (reaction,
+//! target) is a work item with its own cursor, so targets proceed in parallel and the events of one
+//! target in order. What a handler stages for the store is committed together with its ack: exactly
+//! once. External effects happen at least once, under a stable idempotency key.
 //!
-//! [`App`] registers and runs reactions; [`Reactions`] shows and adjusts them.
+//! [`App`] registers and runs reactions; [`Reactions`] lists and adjusts them.
 
 mod app;
 mod backoff;
@@ -38,7 +38,7 @@ pub use gone::{EventsGone, ResetError};
 pub use handler_error::HandlerError;
 pub use input::Input;
 pub use keys::{is_reserved, reaction_of};
-pub use listing::{FollowedPage, RouteState, TargetInfo};
+pub use listing::{RouteState, TargetInfo, TargetPage};
 pub use operators::{ReactionFilter, Reactions, ResetEffects};
 pub use options::{OnExhausted, StartFrom};
 pub use position_map::{KeptByReactions, MappedPosition, PositionMap};
@@ -51,12 +51,14 @@ pub use unfinished::Unfinished;
 use crate::handle::Tidelock;
 
 impl Tidelock {
-    /// An application over this store: register what the process runs, build it and run it.
+    /// Creates an application builder over this store.
+    ///
+    /// Register the reactions and workflows of the process, then build and run it.
     pub fn app(&self) -> AppBuilder {
         AppBuilder::new(self.clone())
     }
 
-    /// The reactions of this store, whoever runs them: to look at, and to adjust.
+    /// Returns the operator's view of the store's reactions, whichever process runs them.
     pub fn reactions(&self) -> Reactions {
         Reactions::new(self.store().clone())
     }

@@ -1,11 +1,11 @@
-//! Runs: durable workflows as plain async functions.
+//! Runs: durable workflows written as plain async functions.
 //!
-//! A run is a history of what happened in it, kept in a stream of its own, and the function that is
-//! replayed against it: a step that is recorded is not done again. Whoever holds the lease of the
-//! run's work item drives it; every write carries the lease's fence and the version of the history
-//! that it was decided on, so a worker that lost its lease writes nothing.
+//! A run is an event history in its own stream, and the function that is replayed against it: a
+//! recorded step is not executed again. The worker that leases the run's work item drives it. Every
+//! write carries the lease's fence and the expected version of the history, so a worker that lost
+//! its lease writes nothing.
 //!
-//! Nothing here enters the store's contract: a run is a stream, a few records and a work item.
+//! Runs add nothing to the store's contract: a run is a stream, a few records and a work item.
 
 mod activation;
 mod active;
@@ -53,28 +53,27 @@ pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Sch
 pub use summary::{Parent, RunState};
 pub use workflow::{Workflow, WorkflowFn};
 
-/// A run that was parked this often in a row, with no progress between, does not go on by itself.
+/// After this many consecutive parkings without progress, a run counts as stuck.
 pub(crate) const LASTING: u32 = 3;
 
-/// The run that a work item stands for the right to drive; nothing, if it stands for something
-/// else.
+/// Returns the run that a work item drives; `None` if it is another kind of item.
 pub fn run_of(item: &ItemRef) -> Option<RunId> {
     keys::workflow_of(&item.queue)?;
     RunId::new(item.key.as_str()).ok()
 }
 
-/// The run whose history a stream is; nothing, if it is the stream of something else.
+/// Returns the run whose history is in a stream; `None` if it is another kind of stream.
 pub fn run_of_stream(stream: &StreamName) -> Option<RunId> {
     keys::run_of_stream(stream)
 }
 
-/// The run whose history begins with this event.
+/// Returns the run whose history begins with this event.
 pub fn run_started_by(event: &StoredEvent) -> Option<RunId> {
     run_of_stream(&event.stream).filter(|_| event.event_type.as_str() == keys::STARTED)
 }
 
-/// The queues that every process serves which drives runs: schedules, and runs that are kept no
-/// longer. That a holder died over one of their items says nothing about the next.
+/// The queues that every process with workflows serves: schedules, and runs past their retention.
+/// Their items are never blocked for crashes of earlier holders.
 pub(crate) fn housekeeping(tidelock: &Tidelock) -> [QueueOptions; 2] {
     let schedules =
         QueueOptions::new(&keys::schedules(), Arc::new(schedules::Firing::new(tidelock.clone())));

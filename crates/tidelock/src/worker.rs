@@ -1,13 +1,13 @@
-//! A worker: leases what is due, keeps the leases alive, has the work done, and never leaves it
-//! half settled.
+//! Worker: leases due items, renews the leases, runs the work, and settles every item.
 //!
-//! It serves *queues*, each with a [`QueueHandler`] that knows what an item means; the worker
-//! itself does not. All queues share one pool of slots, and a queue can have a limit of its own.
-//! Items leased together are worked on side by side, and each is settled by itself: a slow one
-//! holds back nobody's ack.
+//! A worker serves *queues*, each with a [`QueueHandler`] that knows what an item means; the worker
+//! does not. All queues share one pool of slots, and a queue can have its own concurrency limit.
+//! Items leased together run concurrently, and each is settled separately: a slow one does not
+//! delay the acks of the others.
 //!
-//! It waits for signals, and polls slowly because signals are hints. The more queues it serves, the
-//! more slowly it polls each, so that an idle worker makes a handful of store calls a second.
+//! The worker waits for change hints, and polls slowly because hints may be lost. The more queues
+//! it serves, the more slowly it polls each, so that an idle worker makes only a few store calls
+//! per second.
 
 mod heartbeat;
 mod poll_interval;
@@ -42,24 +42,23 @@ pub use task::LeasedTask;
 pub use timeout::TIMEOUT;
 pub use work::{QueueHandler, TaskFuture, TaskOutcome, each};
 
-/// How a worker goes about it.
+/// Options of a [`Worker`].
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// The name that others see on its leases.
+    /// The worker's name, visible on its leases.
     pub name: WorkerName,
-    /// Items worked on at the same time, over all queues.
+    /// Items processed concurrently, over all queues.
     pub slots: usize,
-    /// How long handlers may take to end after a shutdown began, before the worker stops waiting
-    /// for them.
+    /// How long a shutdown waits for running handlers.
     pub patience: Duration,
-    /// How long a handler whose lease is lost has to end by itself before it is dropped.
+    /// How long a handler whose lease is lost may continue before it is dropped.
     pub grace: Duration,
-    /// How often it looks without being told.
+    /// How often a queue is polled without a change hint.
     pub pace: PollInterval,
 }
 
 impl WorkerOptions {
-    /// Under this name, with 64 slots, 30 seconds of patience and 5 of grace.
+    /// Creates options with 64 slots, a patience of 30 seconds and a grace of 5 seconds.
     pub fn new(name: WorkerName) -> Self {
         Self {
             name,
@@ -71,58 +70,108 @@ impl WorkerOptions {
     }
 }
 
-/// Serves queues until it is told to stop.
+/// Serves queues until it is shut down.
+///
+/// Most programs use [`App`](crate::reactions::App), which contains a worker. A worker of its own
+/// serves queues that neither reactions nor runs know.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+///
+/// use tidelock::prelude::*;
+/// use tidelock::worker::{
+///     LeasedTask, QueueHandler, QueueOptions, TaskFuture, Worker, WorkerOptions, each,
+/// };
+/// use tokio::sync::Notify;
+///
+/// struct Mail(Arc<Notify>);
+///
+/// impl QueueHandler for Mail {
+///     fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
+///         let sent = self.0.clone();
+///         each(tasks, move |task| {
+///             let sent = sent.clone();
+///             async move {
+///                 println!("send {}", task.lease().item.key);
+///                 let outcome = task.settle(task.lease().ack()).await;
+///                 sent.notify_one();
+///                 outcome
+///             }
+///         })
+///     }
+/// }
+///
+/// let store = tidelock::open("memory:").await?;
+/// let queue = QueueName::new("mail")?;
+/// let item = ItemRef::parse("mail", "order-7")?;
+/// store.commit(Commit::new().wake(Wake::at(item, When::NOW))).await?;
+///
+/// let sent = Arc::new(Notify::new());
+/// let worker = Worker::new(store, WorkerOptions::new(WorkerName::new("mailer")?))
+///     .serve(QueueOptions::new(&queue, Arc::new(Mail(sent.clone()))));
+/// let stopped = worker.run_until(sent.notified()).await?;
+/// assert_eq!(stopped.still_running, 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Worker {
     store: Arc<dyn Store>,
     options: WorkerOptions,
     queues: Vec<QueueOptions>,
 }
 
-/// How a worker ended.
+/// The result of a shutdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Handlers that still ran when its patience was over. It has neither released nor acked what
-    /// they work on: their leases run out, unless they still end well before anybody else takes the
-    /// item.
+    /// Handlers that were still running when the patience was over.
+    ///
+    /// Their items are neither released nor acknowledged. The leases expire, unless the handlers
+    /// finish before another worker takes the items.
     pub still_running: usize,
 }
 
 impl Worker {
-    /// A worker on this store that serves nothing yet.
+    /// Creates a worker on `store` without queues.
     pub fn new(store: Arc<dyn Store>, options: WorkerOptions) -> Self {
         Self { store, options, queues: Vec::new() }
     }
 
-    /// And this queue.
+    /// Adds a queue.
     #[must_use]
-    pub fn serve(mut self, served: QueueOptions) -> Self {
-        self.queues.push(served);
+    pub fn serve(mut self, options: QueueOptions) -> Self {
+        self.queues.push(options);
         self
     }
 
-    /// Serves until `shutdown` is ready; then leases no more, lets what runs come to its end
-    /// (renewing its leases meanwhile) and gives back what was leased and not begun.
+    /// Serves the queues until `shutdown` completes, then shuts down gracefully.
     ///
-    /// When this future is dropped or aborted, the worker stops where it is: nothing more is
-    /// leased, renewed or settled, and what was being worked on is dropped. Its leases run out, and
-    /// others go on.
+    /// During the shutdown, the worker leases nothing more, waits for running handlers (and renews
+    /// their leases meanwhile), and releases items that it had leased and not started.
+    ///
+    /// When this future is dropped or aborted, the worker stops at once: it leases, renews and
+    /// settles nothing more, and drops the running handlers. Their leases expire, and other workers
+    /// take over.
     ///
     /// # Errors
-    /// If a queue's lease is one that no store grants. What a store refuses later is logged and
-    /// tried again.
+    /// Returns an error if a queue's lease duration is outside of what stores grant. Later store
+    /// errors are logged and retried.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         self.queues.iter().try_for_each(QueueOptions::check)?;
-        let crew = Arc::new(Crew::new(self.store, &self.options));
-        let dropped = crew.dropped.clone().drop_guard();
-        let _heart = AbortOnDropHandle::new(tokio::spawn(crew.heartbeat.clone().beat()));
+        let shared = Arc::new(WorkerShared::new(self.store, &self.options));
+        let dropped = shared.dropped.clone().drop_guard();
+        let _renewals = AbortOnDropHandle::new(tokio::spawn(shared.heartbeat.clone().run()));
         let pace = self.options.pace.over(self.queues.len());
-        for served in self.queues {
-            let server = Poller::new(&crew, served, pace).serve();
-            crew.servers.spawn(crew.dropped.clone().run_until_cancelled_owned(server));
+        for options in self.queues {
+            let poller = Poller::new(&shared, options, pace).serve();
+            shared.pollers.spawn(shared.dropped.clone().run_until_cancelled_owned(poller));
         }
         shutdown.await;
-        let stopped = crew.stop(self.options.patience).await;
-        // What outlasted the patience may still end well.
+        let stopped = shared.stop(self.options.patience).await;
+        // Handlers that outlast the patience may still finish.
         dropped.disarm();
         Ok(stopped)
     }
@@ -137,24 +186,23 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// What all servers of a worker share.
+/// The state that all pollers of a worker share.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerShared {
     store: Arc<dyn Store>,
     name: WorkerName,
     grace: Duration,
     slots: Slots,
     heartbeat: Arc<Heartbeat>,
-    /// Told when no more is to be leased.
+    /// Cancelled when the worker stops leasing.
     stopping: CancellationToken,
-    /// Told when the worker's future is dropped: everything that was spawned for it is dropped,
-    /// too.
+    /// Cancelled when the worker's future is dropped: every task spawned for it is dropped, too.
     dropped: CancellationToken,
-    servers: TaskTracker,
+    pollers: TaskTracker,
     tasks: TaskTracker,
 }
 
-impl Crew {
+impl WorkerShared {
     fn new(store: Arc<dyn Store>, options: &WorkerOptions) -> Self {
         Self {
             heartbeat: Arc::new(Heartbeat::new(store.clone())),
@@ -164,22 +212,22 @@ impl Crew {
             slots: Slots::new(options.slots),
             stopping: CancellationToken::new(),
             dropped: CancellationToken::new(),
-            servers: TaskTracker::new(),
+            pollers: TaskTracker::new(),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// Servers first: whatever they had leased is begun or given back before the tasks are counted.
+    /// Pollers stop first: what they leased is started or released before the tasks are counted.
     async fn stop(&self, patience: Duration) -> Stopped {
         self.stopping.cancel();
-        self.servers.close();
-        self.servers.wait().await;
+        self.pollers.close();
+        self.pollers.wait().await;
         self.tasks.close();
         let _in_time = tokio::time::timeout(patience, self.tasks.wait()).await;
         let still_running = self.tasks.len();
         if still_running > 0 {
-            tracing::warn!(still_running, "handlers still run; their leases are left to run out");
-            self.heartbeat.tell_all();
+            tracing::warn!(still_running, "handlers are still running; their leases will expire");
+            self.heartbeat.cancel_all();
         }
         Stopped { still_running }
     }

@@ -30,11 +30,11 @@ pub(crate) async fn run(
     }
     confirm(&format!("Events of reaction {:?} are routed {what}.", args.reaction), args.yes)?;
     match reactions.reroute(&args.reaction, start).await? {
-        Rerouted::Anew => {
+        Rerouted::Done => {
             Ok(out.done("rerouted", &format!("reaction {:?} is routed {what}", args.reaction))?)
         }
         Rerouted::Unregistered => Err(unregistered(&args, place)),
-        Rerouted::Overtaken => Err(Failure::refused(
+        Rerouted::Contended => Err(Failure::refused(
             format!("reaction {:?}: its events were being routed all the while", args.reaction),
             "the same command again",
         )),

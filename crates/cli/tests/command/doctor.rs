@@ -148,11 +148,11 @@ fn leases_of_the_silent_and_items_that_kill_their_workers_are_found(shop: &Shop)
     });
     let (what, _) = only(shop, "expired");
     assert!(
-        what.starts_with("item \"a\" of queue \"mail\": the lease of worker \"worker-7\" ran out"),
+        what.starts_with("item \"a\" of queue \"mail\": the lease of worker \"worker-7\" expired"),
         "{what}"
     );
     let (what, mend) = only(shop, "expiry_loop");
-    assert!(what.starts_with("item \"b\" of queue \"post\": its lease ran out 2 times"), "{what}");
+    assert!(what.starts_with("item \"b\" of queue \"post\": its lease expired 2 times"), "{what}");
     assert!(mend.contains("tidelock defer 1h --queue post --key b"), "{mend}");
 }
 
@@ -186,7 +186,7 @@ fn queues_that_nobody_serves_are_found(shop: &Shop) {
     });
     let (what, _) = only(shop, "unserved");
     assert!(
-        what.starts_with("queue \"mail\": nobody takes what is due: 3 items, the first for"),
+        what.starts_with("queue \"mail\": no worker takes its due work: 3 items, the first for"),
         "{what}"
     );
     assert_eq!(
@@ -206,7 +206,7 @@ fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
     let routes: Vec<_> = found.iter().filter(|finding| finding["kind"] == "route").collect();
     assert_eq!((code, routes.len()), (1, 2), "{found:?}");
     assert!(
-        routes[0]["what"].as_str().unwrap().starts_with("nobody routes its events"),
+        routes[0]["what"].as_str().unwrap().starts_with("no worker routes its events"),
         "{found:?}"
     );
     assert!(mend(routes[0]).contains("registers reaction \"mail\""), "{found:?}");

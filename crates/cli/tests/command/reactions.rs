@@ -107,7 +107,7 @@ fn a_reset_that_would_leave_out_events_is_refused(shop: &Shop) {
     let refused = shop.run(&reset);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(
-        refused.err.contains("cleared away") && refused.err.contains("--partial"),
+        refused.err.contains("were deleted") && refused.err.contains("--partial"),
         "{refused:?}"
     );
     let partial: Vec<&str> = reset.into_iter().chain(["--partial"]).collect();

@@ -125,7 +125,7 @@ async fn a_reset_that_would_leave_out_events_is_refused(stage: TestStore) {
     assert_eq!(refused.problem(), (409, "events-gone".into()));
     let detail = refused.json()["detail"].to_string();
     assert!(
-        detail.contains("up to version 1 were cleared away") && detail.contains("partial: true"),
+        detail.contains("up to version 1 were deleted") && detail.contains("partial: true"),
         "{detail}"
     );
     assert_eq!(targets(&operator, "").await[0]["lag"], 0, "nothing was reset");

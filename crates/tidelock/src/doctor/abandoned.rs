@@ -1,9 +1,8 @@
-//! Claims whose claimants died, or gave up without a word: the work was begun, and nothing came of
-//! it.
+//! Abandoned claims: the lease expired before the claimant recorded a result.
 //!
-//! Whoever asks next takes such a claim over, so a request that is repeated mends it. A lock is
-//! then as good as free. But a request that nobody repeats stands there as begun for ever, and
-//! whatever it had done by then stays done.
+//! The next request for the key takes the claim over, so a retry by the client fixes it. An
+//! abandoned lock is as good as free. A request that is never retried stays unfinished, and its
+//! side effects so far remain.
 
 use tidelock_store::{Result, limits};
 
@@ -15,20 +14,20 @@ use super::subject::Subject;
 use crate::claims::{ClaimInfo, ClaimState};
 use crate::handle::Tidelock;
 
-pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
-    let claims = Tidelock::over(exam.store.clone()).claims();
-    let (mut after, mut looked) = (None, 0);
+pub(super) async fn check(ctx: &Check, findings: &mut Findings) -> Result<()> {
+    let claims = Tidelock::over(ctx.store.clone()).claims();
+    let (mut after, mut scanned) = (None, 0);
     loop {
         let page = claims.list("", after.take(), limits::PAGE_SIZE).await?;
-        looked += page.claims.len();
+        scanned += page.claims.len();
         page.claims
             .iter()
-            .filter_map(|claim| finding(claim, exam))
+            .filter_map(|claim| finding(claim, ctx))
             .for_each(|finding| findings.add(finding));
         match page.next {
-            Some(next) if looked < exam.scan => after = Some(next),
+            Some(next) if scanned < ctx.scan => after = Some(next),
             Some(_) => {
-                findings.add(unfinished(Subject::Claims, looked));
+                findings.add(unfinished(Subject::Claims, scanned));
                 return Ok(());
             }
             None => return Ok(()),
@@ -36,9 +35,9 @@ pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     }
 }
 
-fn finding(claim: &ClaimInfo, exam: &Check) -> Option<Finding> {
-    let is_left = claim.since.is_none_or(|since| exam.is_long_ago(since));
-    if claim.state != ClaimState::Stale || !is_left {
+fn finding(claim: &ClaimInfo, ctx: &Check) -> Option<Finding> {
+    let is_stalled = claim.since.is_none_or(|since| ctx.is_long_ago(since));
+    if claim.state != ClaimState::Stale || !is_stalled {
         return None;
     }
     Some(Finding {
@@ -46,9 +45,9 @@ fn finding(claim: &ClaimInfo, exam: &Check) -> Option<Finding> {
         severity: if claim.is_lock() { Severity::Warning } else { Severity::Error },
         subject: Subject::Claim(claim.key.clone()),
         since: claim.since,
-        what: format!("{:?} was at it when its lease ran out, and nothing came of it", claim.by),
+        what: format!("the lease of {:?} expired without a result", claim.by),
         remedy: Remedy::advice(
-            "whoever asks again takes it over; if nobody will, look at what it has done, then free it",
+            "a repeated request takes it over; if none will come, check what was done so far, then release it",
         )
         .then(RemedyAction::Release { claim: claim.key.clone() }),
     })

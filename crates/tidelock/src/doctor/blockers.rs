@@ -10,54 +10,54 @@ use super::finding::{Finding, FindingKind, Severity};
 use super::remedy::{Remedy, RemedyAction};
 use super::subject::Subject;
 
-pub(super) async fn look(
+pub(super) async fn check(
     postgres: &PostgresStore,
-    exam: &Check,
+    ctx: &Check,
     findings: &mut Findings,
 ) -> Result<()> {
     let held_up = postgres.blockers().await?;
-    if let Some(commits) = held_up.commits.filter(|commits| commits.waiting_for >= exam.patience) {
-        findings.add(held_commits(&commits, exam));
+    if let Some(commits) = held_up.commits.filter(|commits| commits.waiting_for >= ctx.patience) {
+        findings.add(held_commits(&commits, ctx));
     }
-    if let Some(feed) = held_up.feed.filter(|feed| feed.standing_for >= exam.patience) {
-        findings.add(held_feed(&feed, exam));
+    if let Some(feed) = held_up.feed.filter(|feed| feed.standing_for >= ctx.patience) {
+        findings.add(held_feed(&feed, ctx));
     }
     Ok(())
 }
 
-fn held_commits(held: &BlockedCommits, exam: &Check) -> Finding {
+fn held_commits(held: &BlockedCommits, ctx: &Check) -> Finding {
     let (sessions, waited) = (many(held.sessions_waiting, "session"), span(held.waiting_for));
     let what = format!(
-        "{sessions} waiting to commit, the first for {waited}, for {}",
+        "{sessions} waiting to commit, the first for {waited}, blocked by {}",
         described(&held.by)
     );
-    Finding { since: exam.ago(held.waiting_for), ..finding(Subject::Commits, what, &held.by) }
+    Finding { since: ctx.ago(held.waiting_for), ..finding(Subject::Commits, what, &held.by) }
 }
 
-fn held_feed(held: &BlockedFeed, exam: &Check) -> Finding {
+fn held_feed(held: &BlockedFeed, ctx: &Check) -> Finding {
     let (behind, stood) = (many(held.behind, "position"), span(held.standing_for));
     let what = format!(
-        "it stands since {stood}, with {behind} that nobody may read yet, behind {}",
+        "it has not advanced for {stood}; {behind} cannot be read yet; blocked by {}",
         described(&held.by)
     );
-    Finding { since: exam.ago(held.standing_for), ..finding(Subject::Feed, what, &held.by) }
+    Finding { since: ctx.ago(held.standing_for), ..finding(Subject::Feed, what, &held.by) }
 }
 
-fn finding(thing: Subject, what: String, by: &BlockingSession) -> Finding {
-    let cure = match by.session {
+fn finding(subject: Subject, what: String, by: &BlockingSession) -> Finding {
+    let remedy = match by.session {
         0 => Remedy::advice(
             "COMMIT PREPARED or ROLLBACK PREPARED in the database; SELECT * FROM pg_prepared_xacts names it",
         ),
-        session => Remedy::advice("end that transaction, or its session")
+        session => Remedy::advice("end that transaction or its session")
             .then(RemedyAction::EndSession { session }),
     };
     Finding {
         kind: FindingKind::Blockers,
         severity: Severity::Error,
-        subject: thing,
+        subject,
         since: None,
         what,
-        remedy: cure,
+        remedy,
     }
 }
 

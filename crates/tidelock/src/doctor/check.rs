@@ -1,4 +1,4 @@
-//! The examination: the store, its clock, and how far to look.
+//! One examination: the store, the time it started, and the scan limits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use super::{
 };
 use crate::closing::is_desk;
 
-/// Looks at one item, and says what is the matter with it.
-type Look = fn(&Item, &Check) -> Option<Finding>;
+/// Checks one item and returns its finding, if any.
+type ItemCheck = fn(&Item, &Check) -> Option<Finding>;
 
-/// What can be the matter with one item; the first that is counts.
-const LOOKS: [Look; 7] = [
-    unrouted::look,
-    parked::look,
-    blocked::look,
-    expiry_loop::look,
-    expired::look,
-    expiring::look,
-    retrying::look,
+/// The checks of one item, in order. The first finding is kept.
+const ITEM_CHECKS: [ItemCheck; 7] = [
+    unrouted::check,
+    parked::check,
+    blocked::check,
+    expiry_loop::check,
+    expired::check,
+    expiring::check,
+    retrying::check,
 ];
 
 pub(super) struct Check {
     pub(super) store: Arc<dyn Store>,
     pub(super) now: Timestamp,
-    /// How long something may wait before it counts as not moving.
+    /// How long an item may wait before it counts as stuck.
     pub(super) patience: Duration,
-    /// How long something may be held without progress.
+    /// How long an item may be held without progress.
     hung: Duration,
     pub(super) scan: usize,
-    /// How many open runs to look at.
+    /// The number of open runs to read.
     pub(super) runs: usize,
 }
 
@@ -55,25 +55,25 @@ impl Check {
         })
     }
 
-    /// How long ago that was; nothing if not so long that patience is over.
+    /// Whether `then` lies further back than the patience.
     pub(super) fn is_long_ago(&self, then: Timestamp) -> bool {
         then <= self.now && self.now.since(then) >= self.patience
     }
 
-    /// Whether something that was held since then, without progress, counts as hung.
-    pub(super) fn is_overlong(&self, since: Timestamp) -> bool {
+    /// Whether an item held since then, without progress, counts as hung.
+    pub(super) fn is_hung(&self, since: Timestamp) -> bool {
         since <= self.now && self.now.since(since) >= self.hung
     }
 
-    /// The moment that lies so far back.
+    /// The time `long` before now.
     #[cfg(feature = "postgres")]
     pub(super) fn ago(&self, long: Duration) -> Option<Timestamp> {
         let long = i64::try_from(long.as_micros()).ok()?;
         Timestamp::from_micros(self.now.micros().checked_sub(long)?).ok()
     }
 
-    /// Looks at the work items: first at those that are blocked or held, which are few and found at
-    /// once, then at the rest.
+    /// Checks the work items: blocked and held ones first, because they are few and indexed, then
+    /// the rest.
     pub(super) async fn items(
         &self,
         routes: &BTreeSet<ItemRef>,
@@ -84,34 +84,33 @@ impl Check {
         for filter in
             [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
         {
-            self.look_through(filter, routes, findings, &mut unserved).await?;
+            self.check_items(filter, routes, findings, &mut unserved).await?;
         }
-        unserved.tell(self, findings);
+        unserved.report(self, findings);
         Ok(())
     }
 
-    async fn look_through(
+    async fn check_items(
         &self,
         filter: ItemFilter,
         routes: &BTreeSet<ItemRef>,
         findings: &mut Findings,
         unserved: &mut Unserved,
     ) -> Result<()> {
-        let (mut items, mut looked) = (self.store.rows(ItemQuery::new(filter)), 0);
+        let (mut items, mut scanned) = (self.store.rows(ItemQuery::new(filter)), 0);
         while let Some(item) = items.next().await? {
-            if looked == self.scan {
-                findings.add(unfinished(Subject::WorkItems, looked));
+            if scanned == self.scan {
+                findings.add(unfinished(Subject::WorkItems, scanned));
                 return Ok(());
             }
-            looked += 1;
-            // Both are looked at elsewhere, by what they are about. How long an archive takes is up
-            // to it.
+            scanned += 1;
+            // Routes and closings have their own checks. An archive may take any time.
             if routes.contains(&item.item) || is_desk(&item.item.queue) {
                 continue;
             }
-            let finding = match LOOKS.iter().find_map(|look| look(&item, self)) {
+            let finding = match ITEM_CHECKS.iter().find_map(|check| check(&item, self)) {
                 Some(finding) => Some(finding),
-                None => hung::look(&item, self).await?,
+                None => hung::check(&item, self).await?,
             };
             match finding {
                 Some(finding) => findings.add(finding),
@@ -122,15 +121,15 @@ impl Check {
     }
 }
 
-/// That there is more than was looked at.
-pub(super) fn unfinished(of: Subject, looked: usize) -> Finding {
+/// Reports that the scan limit was reached.
+pub(super) fn unfinished(of: Subject, scanned: usize) -> Finding {
     Finding {
         kind: FindingKind::Unfinished,
         severity: Severity::Warning,
         subject: of,
         since: None,
-        what: format!("there are more than the {looked} that were looked at"),
-        remedy: Remedy::advice("look at more")
-            .then(RemedyAction::LookFurther { scan: looked.saturating_mul(10) }),
+        what: format!("there are more than the {scanned} that were checked"),
+        remedy: Remedy::advice("check more of them")
+            .then(RemedyAction::LookFurther { scan: scanned.saturating_mul(10) }),
     }
 }

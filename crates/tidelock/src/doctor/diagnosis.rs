@@ -1,4 +1,4 @@
-//! All that was found: of each kind the first few, and how many more there are.
+//! The diagnosis: the first findings of each kind, and the number of the rest.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use serde::Serialize;
 
 use super::finding::{Finding, FindingKind, Severity};
 
-/// All that was found.
+/// The result of an examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// The first of each kind, kind by kind.
+    /// The first findings of each kind, grouped by kind.
     pub findings: Vec<Finding>,
-    /// How many more of a kind there are.
+    /// The number of further findings by kind.
     pub more: BTreeMap<FindingKind, usize>,
-    /// How many things are wrong, shown or not.
+    /// The number of findings with [`Severity::Error`], including those not shown.
     pub errors: usize,
 }
 
 impl Diagnosis {
-    /// Whether nothing is wrong. Notices, which may pass by themselves, do not count.
+    /// Whether there are no errors. Warnings, which may pass without action, do not count.
     pub fn is_healthy(&self) -> bool {
         self.errors == 0
     }
 }
 
-/// What has been found so far.
+/// Collects findings and keeps the first of each kind.
 #[derive(Debug)]
 pub(super) struct Findings {
     kept: BTreeMap<FindingKind, Vec<Finding>>,
     counts: BTreeMap<FindingKind, usize>,
-    sick: usize,
+    errors: usize,
     show: usize,
 }
 
 impl Findings {
     pub(super) fn new(show: usize) -> Self {
-        Self { kept: BTreeMap::new(), counts: BTreeMap::new(), sick: 0, show: show.max(1) }
+        Self { kept: BTreeMap::new(), counts: BTreeMap::new(), errors: 0, show: show.max(1) }
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
-        self.sick += usize::from(finding.severity == Severity::Error);
+        self.errors += usize::from(finding.severity == Severity::Error);
         *self.counts.entry(finding.kind).or_default() += 1;
         let kept = self.kept.entry(finding.kind).or_default();
         if kept.len() < self.show {
@@ -53,6 +53,6 @@ impl From<Findings> for Diagnosis {
         let kept = |kind: &FindingKind| found.kept.get(kind).map_or(0, Vec::len);
         let more = found.counts.iter().map(|(kind, count)| (*kind, count - kept(kind)));
         let more = more.filter(|(_, more)| *more > 0).collect();
-        Self { findings: found.kept.into_values().flatten().collect(), more, errors: found.sick }
+        Self { findings: found.kept.into_values().flatten().collect(), more, errors: found.errors }
     }
 }

@@ -1,5 +1,5 @@
-//! How findings are worded: lengths of time for people, and words for a shell. For whoever prints
-//! them beside other things, too.
+//! Formatting of findings: durations and counts for people, words for a shell. Also for callers
+//! that print findings beside other output.
 
 mod count;
 mod moments;

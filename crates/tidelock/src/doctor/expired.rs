@@ -1,5 +1,4 @@
-//! Leases whose time is over and which nobody has taken: their holders are silent, and nobody else
-//! serves the queue.
+//! Expired leases: the holder stopped renewing, and no other worker has taken the item.
 
 use tidelock_store::Item;
 
@@ -10,20 +9,20 @@ use super::remedy::Remedy;
 use super::subject::Subject;
 use super::unserved;
 
-pub(super) fn look(item: &Item, exam: &Check) -> Option<Finding> {
-    let holder = item.holder.as_ref().filter(|holder| exam.is_long_ago(holder.deadline))?;
-    let over = span(exam.now.since(holder.deadline));
+pub(super) fn check(item: &Item, ctx: &Check) -> Option<Finding> {
+    let holder = item.holder.as_ref().filter(|holder| ctx.is_long_ago(holder.deadline))?;
+    let over = span(ctx.now.since(holder.deadline));
     Some(Finding {
         kind: FindingKind::Expired,
         severity: Severity::Error,
         subject: Subject::of(item),
         since: Some(holder.deadline),
         what: format!(
-            "the lease of worker {:?} ran out {over} ago, and nobody has taken the item since",
+            "the lease of worker {:?} expired {over} ago, and no worker has taken the item since",
             holder.worker
         ),
         remedy: Remedy::advice(format!(
-            "{}; what the silent worker still writes is refused",
+            "{}; late writes of the old worker are refused",
             unserved::advice(&item.item.queue)
         )),
     })

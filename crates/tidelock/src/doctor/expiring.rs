@@ -1,5 +1,4 @@
-//! Leases that are about to run out. A worker that is well renews in time, so its leases are seldom
-//! seen like this.
+//! Leases that are about to expire. A healthy worker renews in time, so this state is rarely seen.
 
 use std::time::Duration;
 
@@ -11,22 +10,22 @@ use super::finding::{Finding, FindingKind, Severity};
 use super::remedy::Remedy;
 use super::subject::Subject;
 
-/// How little is left when it is worth a word.
+/// The remaining time below which a lease is reported.
 const SOON: Duration = Duration::from_secs(2);
 
-pub(super) fn look(item: &Item, exam: &Check) -> Option<Finding> {
-    let holder = item.holder.as_ref().filter(|holder| holder.deadline > exam.now)?;
-    let left = holder.deadline.since(exam.now);
+pub(super) fn check(item: &Item, ctx: &Check) -> Option<Finding> {
+    let holder = item.holder.as_ref().filter(|holder| holder.deadline > ctx.now)?;
+    let left = holder.deadline.since(ctx.now);
     (left <= SOON).then(|| Finding {
         kind: FindingKind::Expiring,
         severity: Severity::Warning,
         subject: Subject::of(item),
         since: Some(holder.since),
         what: format!(
-            "the lease of worker {:?} runs out in {} unless it is renewed",
+            "the lease of worker {:?} expires in {} unless it is renewed",
             holder.worker,
             span(left)
         ),
-        remedy: Remedy::advice("look again in a moment; if it is gone then, all is well"),
+        remedy: Remedy::advice("check again in a moment; if this is gone, all is well"),
     })
 }

@@ -1,5 +1,4 @@
-//! Items whose leases run out again and again: something about them stops or kills whoever works on
-//! them.
+//! Items whose leases expire again and again: something about them stops or kills their workers.
 
 use std::time::Duration;
 
@@ -10,13 +9,13 @@ use super::finding::{Finding, FindingKind, Severity};
 use super::remedy::{Remedy, RemedyAction, RemedyTask};
 use super::subject::Subject;
 
-/// Once can happen to anybody.
+/// One expiry is not a loop.
 const LOOP: u32 = 2;
 
-/// Long enough to look at what the workers died of.
-const MEANWHILE: Duration = Duration::from_secs(3_600);
+/// Long enough to find out why the workers died.
+const DEFERRAL: Duration = Duration::from_secs(3_600);
 
-pub(super) fn look(item: &Item, _: &Check) -> Option<Finding> {
+pub(super) fn check(item: &Item, _: &Check) -> Option<Finding> {
     if item.expiries < LOOP {
         return None;
     }
@@ -30,10 +29,10 @@ pub(super) fn look(item: &Item, _: &Check) -> Option<Finding> {
         subject: Subject::of(item),
         since: item.holder.as_ref().map(|holder| holder.since),
         what: format!(
-            "its lease ran out {} times since it last made progress{holder}",
+            "its lease expired {} times since it last made progress{holder}",
             item.expiries
         ),
-        remedy: Remedy::advice("look at what its workers died of; meanwhile, keep it from others")
-            .then(RemedyAction::Defer { work: RemedyTask::of(item), wait: MEANWHILE }),
+        remedy: Remedy::advice("find out why its workers died; meanwhile, defer it")
+            .then(RemedyAction::Defer { work: RemedyTask::of(item), wait: DEFERRAL }),
     })
 }

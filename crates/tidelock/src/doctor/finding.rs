@@ -1,4 +1,4 @@
-//! What was found: which thing, what is the matter with it, since when, and what mends it.
+//! Findings: the subject, what is wrong with it, since when, and the remedy.
 
 use std::fmt;
 
@@ -8,41 +8,41 @@ use tidelock_store::Timestamp;
 use super::remedy::Remedy;
 use super::subject::Subject;
 
-/// One thing that is worth saying.
+/// One result of an examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind of thing is the matter.
+    /// The kind of finding.
     pub kind: FindingKind,
-    /// How bad it is.
+    /// How serious it is.
     pub severity: Severity,
-    /// What it is the matter with.
+    /// The affected item, run, reaction or other subject.
     pub subject: Subject,
-    /// Since when, if that is known.
+    /// Since when, if known.
     pub since: Option<Timestamp>,
-    /// What is the matter, as a sentence about the thing.
+    /// What is wrong, as a sentence about the subject.
     pub what: String,
-    /// What mends it.
+    /// How to fix it.
     pub remedy: Remedy,
 }
 
-/// How bad it is.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing is wrong; it is only said.
+    /// Information only; nothing is wrong.
     Info,
-    /// It may pass by itself.
+    /// It may pass without action.
     Warning,
-    /// It needs an operator.
+    /// It needs attention.
     Error,
 }
 
-/// What kind of thing is the matter, in the order in which they are told.
+/// The kind of a finding, in the order of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// Which store this is, of which version.
+    /// The kind and version of the store.
     Store,
     /// Commits, or the feed, wait for a database session.
     Blockers,
@@ -50,38 +50,38 @@ pub enum FindingKind {
     Route,
     /// An event's route failed.
     Unrouted,
-    /// An item is not tried until somebody has looked at it.
+    /// An item is blocked until an operator unblocks it.
     Blocked,
     /// A run could not be driven.
     Parked,
-    /// Nobody knows whether a step of a run was done.
+    /// The outcome of a run's step is unknown.
     UnknownOutcome,
-    /// A stream's closing was begun and not finished.
+    /// The closing of a stream was started and not finished.
     HalfClosed,
-    /// A claimant is gone, and nothing came of the claim.
+    /// A claim's lease expired without a result.
     Abandoned,
-    /// A lease has run out, and nobody has taken the item since.
+    /// A lease expired, and no worker has taken the item since.
     Expired,
-    /// An item's leases run out again and again.
+    /// An item's leases expire again and again.
     ExpiryLoop,
-    /// An item is held for long without progress.
+    /// An item has been held for long without progress.
     Hung,
-    /// Items are due and nobody takes them.
+    /// Items are due, and no worker takes them.
     Unserved,
-    /// An item failed and is tried again.
+    /// An item failed and is retried.
     Retrying,
-    /// A lease is about to run out.
+    /// A lease is about to expire.
     Expiring,
-    /// Nobody is there for a result.
+    /// No run waits for a result.
     Orphaned,
-    /// Everybody wants the same thing at once.
+    /// Many writers contend for the same stream or lock.
     Hot,
-    /// Not everything was looked at.
+    /// A scan limit was reached.
     Unfinished,
 }
 
 impl FindingKind {
-    /// All of them, in the order in which they are told.
+    /// All kinds, in the order of reports.
     pub const ALL: &'static [Self] = &[
         Self::Store,
         Self::Blockers,
@@ -103,7 +103,7 @@ impl FindingKind {
         Self::Unfinished,
     ];
 
-    /// Its name, as it is serialized.
+    /// Returns the serialized name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_called_what_it_is_serialised_as_and_all_are_told_in_order() {
+    fn as_str_is_the_serialized_name_and_kinds_are_in_order() {
         for kind in FindingKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }

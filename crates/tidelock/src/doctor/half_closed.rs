@@ -1,5 +1,5 @@
-//! Streams whose closing was begun, and at which nobody is any more: they are shut, and their
-//! events neither archived nor gone.
+//! Half-closed streams: a closing was started, and no process works on it. The streams are closed
+//! to appends, and their events are neither archived nor deleted.
 
 use tidelock_store::{Result, Version};
 
@@ -10,19 +10,19 @@ use super::remedy::{Remedy, RemedyAction};
 use super::subject::Subject;
 use crate::closing::OpenBooks;
 
-pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
-    let (mut after, mut looked) = (None, 0);
+pub(super) async fn check(ctx: &Check, findings: &mut Findings) -> Result<()> {
+    let (mut after, mut scanned) = (None, 0);
     loop {
-        let page = OpenBooks::page(&*exam.store, after.take()).await?;
-        looked += page.looked;
+        let page = OpenBooks::page(&*ctx.store, after.take()).await?;
+        scanned += page.looked;
         page.books
             .iter()
-            .filter(|books| is_left(books, exam))
+            .filter(|books| is_stalled(books, ctx))
             .for_each(|books| findings.add(finding(books)));
         match page.next {
-            Some(next) if looked < exam.scan => after = Some(next),
+            Some(next) if scanned < ctx.scan => after = Some(next),
             Some(_) => {
-                findings.add(unfinished(Subject::Closings, looked));
+                findings.add(unfinished(Subject::Closings, scanned));
                 return Ok(());
             }
             None => return Ok(()),
@@ -30,38 +30,39 @@ pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     }
 }
 
-/// Whether nobody is at them, and has not been for a while.
-fn is_left(books: &OpenBooks, exam: &Check) -> bool {
-    let is_held = books.held_until.is_some_and(|until| until > exam.now);
+/// Whether no process has worked on the closing for a while.
+fn is_stalled(books: &OpenBooks, ctx: &Check) -> bool {
+    let is_held = books.held_until.is_some_and(|until| until > ctx.now);
     let last_held = books.held_until.or(books.begun_at);
-    !is_held && last_held.is_none_or(|held| exam.is_long_ago(held))
+    !is_held && last_held.is_none_or(|held| ctx.is_long_ago(held))
 }
 
 fn finding(books: &OpenBooks) -> Finding {
     let archived = books.archived.map_or(0, Version::get);
-    let shut = if books.shuts { ", and takes no more events" } else { "" };
+    let shut = if books.shuts { ", and accepts no more events" } else { "" };
     Finding {
         kind: FindingKind::HalfClosed,
         severity: Severity::Error,
         subject: Subject::Stream(books.stream.clone()),
         since: books.begun_at,
         what: format!(
-            "{} was begun and not finished: of its events up to {}, those up to {archived} are in the archive; it has them all{shut}",
+            "{} was started and not finished: of its events up to {}, those up to {archived} are in the archive; the stream still has all of them{shut}",
             books.plan, books.through
         ),
-        remedy: cure(books),
+        remedy: remedy(books),
     }
 }
 
-/// Only a program has the state that a stream goes on with; a command can close one for good.
-fn cure(books: &OpenBooks) -> Remedy {
+/// A stream that continues with new state needs the program that has this state. A command can
+/// close a stream for good.
+fn remedy(books: &OpenBooks) -> Remedy {
     match books.goes_on {
         true => Remedy::advice(format!(
-            "call {} again where it was called; it goes on where it stopped",
+            "call {} again in the program; it continues where it stopped",
             books.plan
         )),
         false => {
-            Remedy::advice("close it again, into the same archive; it goes on where it stopped")
+            Remedy::advice("close it again, into the same archive; it continues where it stopped")
                 .then(RemedyAction::Close { stream: books.stream.clone() })
         }
     }

@@ -1,10 +1,10 @@
-//! Things that everybody wants at once. What waits for one of them is not stuck, only slow; so
-//! these are notices.
+//! Contention: streams and locks that many callers want at once. Waiting for them is slow, not
+//! stuck, so these are warnings.
 //!
-//! Nothing is scanned for them. Streams: the newest events of the feed say who writes where. Locks:
-//! whoever waits for one stands in a line that is kept in the store, and is gone when nobody does.
-//! Of a record that many write to, a store keeps nothing but its newest revision; that contention
-//! is counted by the processes that meet it, in their metrics.
+//! Nothing is scanned. Streams: the newest events of the feed show which stream each commit wrote
+//! to. Locks: the store keeps a wait queue per contended lock, which is removed when it is empty.
+//! Of a record that many commits write to, a store keeps only the newest revision; each process
+//! counts that contention in its metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,38 +22,37 @@ use super::subject::Subject;
 use crate::claims::ContendedLocks;
 use crate::reactions::is_reserved;
 
-/// How far back is looked.
-const LATELY: Duration = Duration::from_secs(10);
-/// Fewer commits than this, in that time, are no crowd.
-const CROWD: usize = 200;
+/// How far back the feed is read.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Fewer commits than this in that time are not contention.
+const CONTENDED: usize = 200;
 
-pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
-    let newest = newest(exam).await?;
-    let lately = newest.iter().filter(|event| exam.now.since(event.recorded_at) <= LATELY);
-    let written = Written::count(lately);
+pub(super) async fn check(ctx: &Check, findings: &mut Findings) -> Result<()> {
+    let newest = newest(ctx).await?;
+    let recent = newest.iter().filter(|event| ctx.now.since(event.recorded_at) <= WINDOW);
+    let written = CommitTimes::count(recent);
     written.hot().for_each(|finding| findings.add(finding));
-    ContendedLocks::all(&*exam.store)
+    ContendedLocks::all(&*ctx.store)
         .await?
         .into_iter()
-        .map(in_line)
+        .map(contended)
         .for_each(|finding| findings.add(finding));
     Ok(())
 }
 
-/// The newest events, at most a page of them.
-async fn newest(exam: &Check) -> Result<Vec<StoredEvent>> {
-    Ok(exam.store.full_page(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
+/// The newest events, at most one page.
+async fn newest(ctx: &Check) -> Result<Vec<StoredEvent>> {
+    Ok(ctx.store.full_page(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
 }
 
-/// The moments at which commits wrote, by stream. What was committed at one moment was committed
-/// together, and met nobody.
+/// Commit times by stream. Events with one commit time were committed together and did not contend.
 #[derive(Debug, Default)]
-struct Written {
+struct CommitTimes {
     streams: BTreeMap<StreamName, BTreeSet<Timestamp>>,
     all: usize,
 }
 
-impl Written {
+impl CommitTimes {
     fn count<'a>(events: impl Iterator<Item = &'a StoredEvent>) -> Self {
         let mut written = Self::default();
         for event in events.filter(|event| !is_reserved(event.stream.as_str())) {
@@ -63,12 +62,12 @@ impl Written {
         written
     }
 
-    /// Streams that most commits go to.
+    /// Streams that receive most of the commits.
     fn hot(&self) -> impl Iterator<Item = Finding> {
         let most = self
             .streams
             .iter()
-            .filter(|(_, moments)| moments.len() >= CROWD && moments.len() * 2 > self.all);
+            .filter(|(_, moments)| moments.len() >= CONTENDED && moments.len() * 2 > self.all);
         most.filter_map(|(stream, moments)| finding(stream, moments, self.all))
     }
 }
@@ -81,30 +80,30 @@ fn finding(stream: &StreamName, moments: &BTreeSet<Timestamp>, all: usize) -> Op
         subject: Subject::Stream(stream.clone()),
         since: Some(*first),
         what: format!(
-            "{count} of the last {all} commits wrote to it, within {}: they wait for each other",
+            "{count} of the last {all} commits wrote to it, within {}: they contend with each other",
             span(last.since(*first))
         ),
         remedy: Remedy::advice(
-            "spread it over several streams, or say which of its events commute; see docs/guides/events.md",
+            "spread it over several streams, or declare which of its events commute; see docs/guides/events.md",
         ),
     })
 }
 
-/// A lock that others wait for.
-fn in_line(crowd: ContendedLocks) -> Finding {
-    let ContendedLocks { key, waiting, holder } = crowd;
+/// A lock with waiters.
+fn contended(locks: ContendedLocks) -> Finding {
+    let ContendedLocks { key, waiting, holder } = locks;
     let (has, since) = match holder {
-        Some((by, since)) => (format!("{by:?} has it"), since),
-        None => ("nobody has it at the moment".to_owned(), None),
+        Some((by, since)) => (format!("held by {by:?}"), since),
+        None => ("not held at the moment".to_owned(), None),
     };
     Finding {
         kind: FindingKind::Hot,
         severity: Severity::Warning,
         subject: Subject::Claim(key),
         since,
-        what: format!("{waiting} in line for it; {has}"),
+        what: format!("{waiting} waiting for it; {has}"),
         remedy: Remedy::advice(
-            "hold it for less, or lock less with it: one lock for each thing that only one may be at",
+            "hold it for a shorter time, or use a finer lock: one for each resource that needs exclusive access",
         ),
     }
 }
@@ -120,11 +119,11 @@ mod tests {
     use crate::doctor::Doctor;
     use crate::prelude::*;
 
-    /// A clock on which some time passes between any two looks.
+    /// A clock that advances at every reading.
     #[derive(Debug, Default)]
-    struct Ticking(AtomicU64);
+    struct TickingClock(AtomicU64);
 
-    impl Clock for Ticking {
+    impl Clock for TickingClock {
         fn wall(&self) -> Timestamp {
             Timestamp::from_micros(1_893_456_000_000_000)
                 .expect("it is in this century")
@@ -136,9 +135,10 @@ mod tests {
         }
     }
 
-    /// What is hot once so many commits went to one stream, and so many to others.
+    /// The hot findings after `to_one` commits to one stream and `to_others` to others.
     async fn hot(to_one: usize, to_others: usize) -> Vec<String> {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(Arc::new(Ticking::default())));
+        let store: Arc<dyn Store> =
+            Arc::new(MemoryStore::with_clock(Arc::new(TickingClock::default())));
         let streams = (0..to_others).map(|nth| format!("order-{nth}"));
         for stream in streams.chain(std::iter::repeat_n("till".to_owned(), to_one)) {
             let (stream, event) =
@@ -151,7 +151,7 @@ mod tests {
                 .unwrap();
         }
         let diagnosis = Doctor::over(store).examine().await.unwrap();
-        assert!(diagnosis.is_healthy(), "to be slow is not to be ill");
+        assert!(diagnosis.is_healthy(), "contention is a warning");
         let hot = diagnosis.findings.iter().filter(|finding| finding.kind == FindingKind::Hot);
         hot.map(|finding| format!("{}: {}", finding.subject, finding.what)).collect()
     }
@@ -159,7 +159,7 @@ mod tests {
     /// CMD-5.
     #[tokio::test]
     async fn a_stream_that_most_commits_go_to_is_hot() {
-        let found = hot(CROWD, 50).await;
+        let found = hot(CONTENDED, 50).await;
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
             found[0].starts_with("stream \"till\": 200 of the last 250 commits wrote to it"),
@@ -168,8 +168,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_few_commits_or_one_stream_among_many_are_no_crowd() {
-        assert!(hot(CROWD / 2, 0).await.is_empty());
-        assert!(hot(CROWD, 2 * CROWD).await.is_empty());
+    async fn a_few_commits_or_one_stream_among_many_are_not_contention() {
+        assert!(hot(CONTENDED / 2, 0).await.is_empty());
+        assert!(hot(CONTENDED, 2 * CONTENDED).await.is_empty());
     }
 }

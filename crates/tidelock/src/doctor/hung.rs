@@ -1,5 +1,4 @@
-//! Work that is held and renewed for longer than any of it should take, without progress: its
-//! handler hangs.
+//! Hung work: an item is held and renewed for longer than it should take, without progress.
 
 use tidelock_store::{Item, LeaseHolder, Result, StreamQuery, Timestamp};
 
@@ -10,24 +9,25 @@ use super::remedy::Remedy;
 use super::subject::Subject;
 use crate::runs::{self, run_of};
 
-pub(super) async fn look(item: &Item, exam: &Check) -> Result<Option<Finding>> {
-    let standing = item.holder.as_ref().filter(|holder| holder.deadline > exam.now);
-    let Some(holder) = standing.filter(|holder| exam.is_overlong(holder.since)) else {
+pub(super) async fn check(item: &Item, ctx: &Check) -> Result<Option<Finding>> {
+    let standing = item.holder.as_ref().filter(|holder| holder.deadline > ctx.now);
+    let Some(holder) = standing.filter(|holder| ctx.is_hung(holder.since)) else {
         return Ok(None);
     };
-    let moved = moved(item, exam).await?.map_or(holder.since, |moved| moved.max(holder.since));
-    Ok(exam.is_overlong(moved).then(|| finding(item, holder, moved, exam)))
+    let moved =
+        last_progress(item, ctx).await?.map_or(holder.since, |moved| moved.max(holder.since));
+    Ok(ctx.is_hung(moved).then(|| finding(item, holder, moved, ctx)))
 }
 
-/// When the item last made progress that can be seen while it is held: a run records what it does.
-async fn moved(item: &Item, exam: &Check) -> Result<Option<Timestamp>> {
+/// When a held item last made visible progress: a run records its progress in its history.
+async fn last_progress(item: &Item, ctx: &Check) -> Result<Option<Timestamp>> {
     let Some(run) = run_of(&item.item) else { return Ok(None) };
     let newest = StreamQuery::backward(&runs::keys::stream(&run)).limit(1);
-    let page = exam.store.read_stream(newest).await?;
+    let page = ctx.store.read_stream(newest).await?;
     Ok(page.events.first().map(|event| event.recorded_at))
 }
 
-fn finding(item: &Item, holder: &LeaseHolder, moved: Timestamp, exam: &Check) -> Finding {
+fn finding(item: &Item, holder: &LeaseHolder, moved: Timestamp, ctx: &Check) -> Finding {
     Finding {
         kind: FindingKind::Hung,
         severity: Severity::Error,
@@ -36,12 +36,12 @@ fn finding(item: &Item, holder: &LeaseHolder, moved: Timestamp, exam: &Check) ->
         what: format!(
             "worker {:?} holds it and has made no progress for {} ({})",
             holder.worker,
-            span(exam.now.since(moved)),
+            span(ctx.now.since(moved)),
             many(item.attempts, "attempt")
         ),
         remedy: Remedy::advice(
-            "look at what that worker waits for, or ask for longer with --hung if this is meant to take so long; give the handler a \
-             shorter timeout; if its process hangs, end it: the lease runs out, and another goes on",
+            "find out what that worker waits for; if work may take this long, pass a larger --hung; give the handler a \
+             shorter timeout; if its process hangs, end it: the lease expires, and another worker continues",
         ),
     }
 }

@@ -1,6 +1,6 @@
-//! The runs that have not ended, newest first, one by one: what their items do not say.
+//! Checks of open runs, newest first, that need more than their work items.
 //!
-//! To see what a run waits for, its history is read; so only so many are looked at.
+//! What a run waits for is found by reading its history, so the number of runs is limited.
 
 use tidelock_store::Result;
 
@@ -13,12 +13,12 @@ use super::{ambiguous, orphaned};
 use crate::runs::client::listing;
 use crate::runs::{RunFilter, RunState};
 
-pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
-    let filter = RunFilter::all().state(RunState::Open).limit(exam.runs);
-    let page = listing::list(&*exam.store, &filter).await?;
+pub(super) async fn check(ctx: &Check, findings: &mut Findings) -> Result<()> {
+    let filter = RunFilter::all().state(RunState::Open).limit(ctx.runs);
+    let page = listing::list(&*ctx.store, &filter).await?;
     for run in &page.runs {
-        ambiguous::look(run, exam, findings).await?;
-        orphaned::look(run, exam, findings).await?;
+        ambiguous::check(run, ctx, findings).await?;
+        orphaned::check(run, ctx, findings).await?;
     }
     if page.next.is_some() {
         findings.add(unfinished(page.runs.len()));
@@ -26,14 +26,14 @@ pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-fn unfinished(looked: usize) -> Finding {
+fn unfinished(scanned: usize) -> Finding {
     Finding {
         kind: FindingKind::Unfinished,
         severity: Severity::Warning,
         subject: Subject::Runs,
         since: None,
-        what: format!("there may be more open ones than the {looked} newest, which were looked at"),
-        remedy: Remedy::advice("look at more")
-            .then(RemedyAction::LookAtMoreRuns { runs: looked.saturating_mul(10) }),
+        what: format!("only the {scanned} newest open runs were checked; there may be more"),
+        remedy: Remedy::advice("check more of them")
+            .then(RemedyAction::LookAtMoreRuns { runs: scanned.saturating_mul(10) }),
     }
 }

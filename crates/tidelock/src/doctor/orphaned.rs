@@ -1,9 +1,8 @@
-//! Results that nobody is there for: those of runs whose parents have ended without them.
+//! Orphaned runs: children whose parent ended first, so that no run waits for their results.
 //!
-//! A run that started another waits for its result. If it ends first (it was terminated, it failed,
-//! or its code did not wait), the child goes on, and what comes of it is seen by nobody who does
-//! not ask for it by name. Ended runs that are kept longer than they were to be are told of with
-//! the queues that nobody serves.
+//! A run that started a child waits for its result. If the parent ends first (it was terminated, it
+//! failed, or its code did not wait), the child continues, and its result is only seen by reading
+//! the child by its id. Ended runs past their retention are reported with the unserved queues.
 
 use tidelock_store::{Result, StoreExt, Timestamp};
 
@@ -15,22 +14,22 @@ use super::subject::Subject;
 use crate::runs::summary::{Parent, Summarized};
 use crate::runs::{RunInfo, keys};
 
-/// What became of a parent.
+/// How a parent ended.
 enum End {
     At(Option<Timestamp>),
     Removed,
 }
 
-pub(super) async fn look(run: &RunInfo, exam: &Check, findings: &mut Findings) -> Result<()> {
+pub(super) async fn check(run: &RunInfo, ctx: &Check, findings: &mut Findings) -> Result<()> {
     let Some(parent) = &run.parent else { return Ok(()) };
-    if let Some(end) = end_of(parent, exam).await? {
+    if let Some(end) = end_of(parent, ctx).await? {
         findings.add(finding(run, parent, &end));
     }
     Ok(())
 }
 
-async fn end_of(parent: &Parent, exam: &Check) -> Result<Option<End>> {
-    let slot = exam.store.get_one(&keys::summary(&parent.run)).await?;
+async fn end_of(parent: &Parent, ctx: &Check) -> Result<Option<End>> {
+    let slot = ctx.store.get_one(&keys::summary(&parent.run)).await?;
     Ok(match Summarized::of(&parent.run, &slot)? {
         Some(there) if there.summary.state.is_ended() => Some(End::At(there.summary.ended_at)),
         Some(_) => None,
@@ -49,11 +48,11 @@ fn finding(run: &RunInfo, parent: &Parent, end: &End) -> Finding {
         subject: Subject::Run(run.run.clone()),
         since,
         what: format!(
-            "it goes on, but run {:?}, which started it as {:?}, {became}: nobody waits for its result",
+            "it is still running, but run {:?}, which started it as {:?}, {became}: no run waits for its result",
             parent.run.as_str(),
             parent.name.as_str()
         ),
-        remedy: Remedy::advice("nothing, if it should go on; else")
+        remedy: Remedy::advice("nothing, if it should continue; otherwise cancel it")
             .then(RemedyAction::Cancel { run: run.run.clone() }),
     }
 }

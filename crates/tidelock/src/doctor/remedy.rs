@@ -1,8 +1,7 @@
-//! What mends a finding: something that people have to do or know, and something that Tidelock can
-//! do for them.
+//! Remedies: advice for a person, and actions that Tidelock can run.
 //!
-//! An [`Action`] is data, so that one reader can print it as a command and another can send it as a
-//! request.
+//! A [`RemedyAction`] is data: the command prints it as a command line, and the HTTP API offers it
+//! as a request.
 
 mod command;
 
@@ -15,93 +14,92 @@ use tidelock_store::{Item, QueueName, StreamName};
 use crate::reactions::TargetInfo;
 use crate::runs::{RunId, StepName};
 
-/// What mends it.
+/// How to fix a finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remedy {
-    /// What people have to do, or to know, before they act.
+    /// What to do, or to know, before acting.
     pub advice: Option<String>,
-    /// What can then be done; where there are several, one of them.
+    /// Actions to choose from.
     pub actions: Vec<RemedyAction>,
-    /// The URL of the store that commands name, as it may be shown; none if the doctor does not
-    /// know it.
+    /// The redacted URL of the store for the commands, if the doctor knows it.
     pub store: Option<String>,
 }
 
-/// Something that an operator can have done.
+/// An action that an operator can run.
 ///
-/// Whoever turns these into something else (commands, requests, buttons) has to say of each what
-/// becomes of it; so there are these and no others.
+/// The set is closed on purpose: code that translates actions (to commands, requests, buttons) has
+/// to handle each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum RemedyAction {
-    /// Lets what is blocked go on where it stopped.
+    /// Unblocks items; they continue where they stopped.
     Unblock(RemedyTask),
-    /// Keeps work from being done for so long; with zero, lets it be tried at once.
+    /// Delays work; a delay of zero retries it at once.
     Defer {
-        /// Which.
+        /// The work to delay.
         #[serde(flatten)]
         work: RemedyTask,
-        /// For how long.
+        /// The delay.
         #[serde(rename = "wait_ms", serialize_with = "as_millis")]
         wait: Duration,
     },
-    /// Lets a parked run go on at once.
+    /// Resumes a parked run at once.
     Resume {
         /// The run.
         run: RunId,
     },
-    /// Asks a run to cancel.
+    /// Requests the cancellation of a run.
     Cancel {
         /// The run.
         run: RunId,
     },
-    /// Says what became of a step of a run; what, has to be found out first.
+    /// Records the outcome of a run's step. The operator finds out the outcome first.
     Resolve {
         /// The run.
         run: RunId,
         /// The step.
         step: StepName,
     },
-    /// Routes a reaction's events anew.
+    /// Routes a reaction's events again.
     Reroute {
         /// The reaction.
         reaction: String,
-        /// From the first event there is; else from the next that comes.
+        /// From the first stored event; otherwise from the next new one.
         from_beginning: bool,
     },
-    /// Frees a claim whose claimant is gone.
+    /// Releases a claim whose claimant is gone.
     Release {
-        /// The claim, by its whole name.
+        /// The claim's full key.
         claim: String,
     },
-    /// Closes a stream for good, with its events in an archive.
+    /// Closes a stream for good and archives its events.
     Close {
         /// The stream.
         stream: StreamName,
     },
-    /// Ends a session of the database, and with it the transaction that others wait for.
+    /// Terminates a database session, and with it the transaction that blocks others.
     EndSession {
-        /// As `pg_terminate_backend` knows it.
+        /// The session's process id, as for `pg_terminate_backend`.
         session: i32,
     },
-    /// Looks at the event at a position.
+    /// Shows the event at a position.
     LookAtEvent {
         /// The position.
         position: u64,
     },
-    /// Has the doctor look at more work items.
+    /// Runs the doctor with a higher limit of work items.
     LookFurther {
-        /// At how many.
+        /// The new limit.
         scan: usize,
     },
-    /// Has the doctor look at more open runs.
+    /// Runs the doctor with a higher limit of open runs.
     LookAtMoreRuns {
-        /// At how many.
+        /// The new limit.
         runs: usize,
     },
 }
 
-/// Work that something can be done to.
+/// The work that an action applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum RemedyTask {
@@ -112,7 +110,7 @@ pub enum RemedyTask {
         /// The target.
         target: String,
     },
-    /// An item of a queue.
+    /// One item of a queue.
     Item {
         /// The queue.
         queue: String,
@@ -126,7 +124,7 @@ pub enum RemedyTask {
     },
 }
 
-/// An action, and how to have it done in a shell.
+/// An action with its shell command.
 #[derive(Serialize)]
 struct Offered<'a> {
     #[serde(flatten)]
@@ -135,17 +133,17 @@ struct Offered<'a> {
 }
 
 impl Remedy {
-    /// This is all there is to do.
+    /// A remedy without actions.
     pub(super) fn advice(advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..Self::default() }
     }
 
-    /// How to have an action done in a shell, to this store.
+    /// Returns the shell command of an action on this store.
     pub fn command(&self, action: &RemedyAction) -> String {
         action.command_on(self.store.as_deref())
     }
 
-    /// The same, with something that can be done.
+    /// Adds an action.
     pub(super) fn then(mut self, action: RemedyAction) -> Self {
         self.actions.push(action);
         self
@@ -153,14 +151,14 @@ impl Remedy {
 }
 
 impl RemedyAction {
-    /// Lets a blocked item go on.
+    /// Unblocks `item`.
     pub(super) fn unblock(item: &Item) -> Self {
         Self::Unblock(RemedyTask::of(item))
     }
 }
 
 impl RemedyTask {
-    /// This item and no other.
+    /// Only this item.
     pub(super) fn of(item: &Item) -> Self {
         match TargetInfo::of(item.clone()) {
             Some(target) => Self::Target { reaction: target.reaction, target: target.target },
@@ -180,10 +178,10 @@ impl Serialize for Remedy {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let offered = |action| Offered { action, command: self.command(action) };
         let actions: Vec<_> = self.actions.iter().map(offered).collect();
-        let mut cure = to.serialize_struct("Cure", 2)?;
-        cure.serialize_field("advice", &self.advice)?;
-        cure.serialize_field("actions", &actions)?;
-        cure.end()
+        let mut remedy = to.serialize_struct("Remedy", 2)?;
+        remedy.serialize_field("advice", &self.advice)?;
+        remedy.serialize_field("actions", &actions)?;
+        remedy.end()
     }
 }
 

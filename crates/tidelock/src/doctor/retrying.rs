@@ -1,4 +1,4 @@
-//! Items that fail and are tried again.
+//! Items that failed and are retried.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::finding::{Finding, FindingKind, Severity};
 use super::remedy::{Remedy, RemedyAction, RemedyTask};
 use super::subject::Subject;
 
-pub(super) fn look(item: &Item, exam: &Check) -> Option<Finding> {
+pub(super) fn check(item: &Item, ctx: &Check) -> Option<Finding> {
     let error = item.error.as_deref().filter(|_| item.failures > 0 && item.holder.is_none())?;
-    let again = item.hold.map_or_else(|| "at once".to_owned(), |hold| ahead(hold, exam.now));
+    let again = item.hold.map_or_else(|| "at once".to_owned(), |hold| ahead(hold, ctx.now));
     Some(Finding {
         kind: FindingKind::Retrying,
         severity: Severity::Warning,
         subject: Subject::of(item),
         since: item.due,
-        what: format!("failed {}, is due again {again}: {error}", many(item.failures, "time")),
+        what: format!("failed {}, is retried {again}: {error}", many(item.failures, "time")),
         remedy: Remedy::advice(
-            "nothing, if what it says passes; once it has, it can be tried at once",
+            "nothing, if the cause is temporary; once it is gone, retry at once",
         )
         .then(RemedyAction::Defer { work: RemedyTask::of(item), wait: Duration::ZERO }),
     })

@@ -1,4 +1,4 @@
-//! What a finding is about, under the name that people know it by.
+//! The subject of a finding, with the name that operators know.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use tidelock_store::{Item, ItemRef, Mark, QueueName, StreamName};
 use crate::reactions::TargetInfo;
 use crate::runs::{RunId, WorkflowVersion, run_of};
 
-/// What a finding is about. It is written, and serialized, as people call it: `reaction "mail",
-/// target "order-1"`.
+/// The subject of a finding. Displayed and serialized as a short phrase: `reaction "mail", target
+/// "order-1"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject {
-    /// The store, by the name that it was given, else by its kind.
+    /// The store, by its display name or its kind.
     Store(String),
-    /// Everybody's commits.
+    /// All commits.
     Commits,
     /// The feed of all streams.
     Feed,
@@ -29,7 +29,7 @@ pub enum Subject {
     Closings,
     /// All claims.
     Claims,
-    /// A claim, by its whole name.
+    /// A claim, by its full key.
     Claim(String),
     /// A stream.
     Stream(StreamName),
@@ -46,7 +46,7 @@ pub enum Subject {
         /// The target.
         target: String,
     },
-    /// An event that a reaction has no route for.
+    /// An event without a route to a target of a reaction.
     Event {
         /// The reaction.
         reaction: String,
@@ -60,7 +60,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// What an item stands for.
+    /// The subject that an item belongs to.
     pub(super) fn of(item: &Item) -> Self {
         match (TargetInfo::of(item.clone()), run_of(&item.item)) {
             (Some(target), _) => Self::Target { reaction: target.reaction, target: target.target },

@@ -1,23 +1,24 @@
-//! How far the doctor looks, and how much it says.
+//! Thresholds and scan limits of the doctor.
 
 use std::time::Duration;
 
 use crate::worker::TIMEOUT;
 
-/// How far to look, and how much to say of it.
+/// Thresholds and scan limits of an examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// How long something may wait before it counts as not moving.
+    /// How long an item may wait before it counts as stuck.
     pub patience: Duration,
-    /// How long something may be held without progress before it counts as hung. Twice what a
-    /// handler has unless its options say otherwise; more, if some of them do.
+    /// How long an item may be held without progress before it counts as hung.
+    ///
+    /// The default is twice the default timeout of a handler. Increase it if handlers have longer
+    /// timeouts.
     pub hung: Duration,
-    /// How many findings of each kind are kept; the rest are counted.
+    /// How many findings of each kind are kept. The rest are counted.
     pub show: usize,
-    /// How many work items are looked at, at most: of those that are blocked, of those that are
-    /// held, and of the rest.
+    /// How many work items are read at most, each for the blocked, the held and the remaining ones.
     pub scan: usize,
-    /// How many open runs, the newest, are looked at one by one.
+    /// How many open runs, newest first, are read one by one.
     pub runs: usize,
 }
 

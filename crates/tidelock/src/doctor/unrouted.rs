@@ -1,4 +1,4 @@
-//! Events whose route failed: they reach no target until it is found.
+//! Unrouted events: the routing function failed, and they reach no target until it succeeds.
 
 use tidelock_store::Item;
 
@@ -8,18 +8,21 @@ use super::remedy::{Remedy, RemedyAction};
 use super::subject::Subject;
 use crate::reactions::TargetInfo;
 
-pub(super) fn look(item: &Item, _: &Check) -> Option<Finding> {
+pub(super) fn check(item: &Item, _: &Check) -> Option<Finding> {
     let target =
         TargetInfo::of(item.clone()).filter(|target| target.unrouted && target.lag() > 0)?;
-    let error = item.error.as_deref().unwrap_or("it was not tried yet");
-    let (severity, cure) = match item.blocked {
+    let error = item.error.as_deref().unwrap_or("not tried yet");
+    let (severity, remedy) = match item.blocked {
         true => {
-            let cure = Remedy::advice("mend the routing function, then let it be tried again");
-            (Severity::Error, cure.then(RemedyAction::unblock(item)))
+            let remedy = Remedy::advice("fix the routing function, then unblock it");
+            (Severity::Error, remedy.then(RemedyAction::unblock(item)))
         }
         false => {
-            let cure = Remedy::advice("it is tried again; to see the event");
-            (Severity::Warning, cure.then(RemedyAction::LookAtEvent { position: item.mark.get() }))
+            let remedy = Remedy::advice("it is retried; to see the event");
+            (
+                Severity::Warning,
+                remedy.then(RemedyAction::LookAtEvent { position: item.mark.get() }),
+            )
         }
     };
     Some(Finding {
@@ -28,6 +31,6 @@ pub(super) fn look(item: &Item, _: &Check) -> Option<Finding> {
         subject: Subject::Event { reaction: target.reaction, position: item.mark },
         since: item.due,
         what: format!("its route failed: {error}"),
-        remedy: cure,
+        remedy,
     })
 }

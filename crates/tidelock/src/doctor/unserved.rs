@@ -1,5 +1,5 @@
-//! Queues with items that are due, and nobody who takes them. One finding for each queue, however
-//! many items wait.
+//! Unserved queues: items are due, and no worker takes them. One finding per queue, however many
+//! items wait.
 
 use std::collections::BTreeMap;
 
@@ -27,30 +27,30 @@ struct Waiting {
 
 impl Unserved {
     /// Counts an item that has been due for too long.
-    pub(super) fn count(&mut self, item: &Item, exam: &Check) {
+    pub(super) fn count(&mut self, item: &Item, ctx: &Check) {
         let queue = &item.item.queue;
-        let Some(ready) = item.ready_at().filter(|ready| exam.is_long_ago(*ready)) else { return };
+        let Some(ready) = item.ready_at().filter(|ready| ctx.is_long_ago(*ready)) else { return };
         let waiting =
             self.queues.entry(queue.clone()).or_insert(Waiting { items: 0, since: ready });
         waiting.items += 1;
         waiting.since = waiting.since.min(ready);
     }
 
-    pub(super) fn tell(self, exam: &Check, findings: &mut Findings) {
+    pub(super) fn report(self, ctx: &Check, findings: &mut Findings) {
         for (queue, waiting) in self.queues {
-            findings.add(waiting.finding(&queue, exam));
+            findings.add(waiting.finding(&queue, ctx));
         }
     }
 }
 
 impl Waiting {
-    fn finding(self, queue: &QueueName, exam: &Check) -> Finding {
-        let Served { kind, thing, waits, noun, advice } = Served::by(queue);
-        let (items, oldest) = (self.items, span(exam.now.since(self.since)));
+    fn finding(self, queue: &QueueName, ctx: &Check) -> Finding {
+        let QueueServer { kind, subject, waits, noun, advice } = QueueServer::by(queue);
+        let (items, oldest) = (self.items, span(ctx.now.since(self.since)));
         Finding {
             kind,
             severity: Severity::Error,
-            subject: thing,
+            subject,
             since: Some(self.since),
             what: format!("{waits}: {}, the first for {oldest}", many(items, noun)),
             remedy: Remedy::advice(advice),
@@ -58,17 +58,17 @@ impl Waiting {
     }
 }
 
-/// Who serves a queue, and what it means if nobody does.
-struct Served {
+/// Which process serves a queue, and what it means if none does.
+struct QueueServer {
     kind: FindingKind,
-    thing: Subject,
+    subject: Subject,
     waits: &'static str,
-    /// What waits.
+    /// The noun for the waiting items.
     noun: &'static str,
     advice: String,
 }
 
-impl Served {
+impl QueueServer {
     fn by(queue: &QueueName) -> Self {
         match (reaction_of(queue), keys::workflow_of(queue)) {
             (Some(reaction), _) => Self::by_reaction(reaction),
@@ -83,11 +83,11 @@ impl Served {
     fn by_reaction(reaction: &str) -> Self {
         Self {
             kind: FindingKind::Unserved,
-            thing: Subject::Reaction(reaction.to_owned()),
-            waits: "nobody takes what is due",
+            subject: Subject::Reaction(reaction.to_owned()),
+            waits: "no worker takes its due work",
             noun: "target",
             advice: format!(
-                "start, or add, a process that registers reaction {reaction:?} and serves its lanes"
+                "start or add a process that registers reaction {reaction:?} and serves its lanes"
             ),
         }
     }
@@ -95,40 +95,40 @@ impl Served {
     fn by_driver(workflow: &str, version: WorkflowVersion) -> Self {
         Self {
             kind: FindingKind::Unserved,
-            thing: Subject::Workflow(workflow.to_owned(), version),
-            waits: "nobody takes what is due",
+            subject: Subject::Workflow(workflow.to_owned(), version),
+            waits: "no worker takes its due work",
             noun: "run",
-            advice: "start, or add, a process that registers that version of it".to_owned(),
+            advice: "start or add a process that registers that version".to_owned(),
         }
     }
 
     fn starting() -> Self {
         Self {
             kind: FindingKind::Unserved,
-            thing: Subject::Schedules,
-            waits: "nobody starts the runs that are due",
+            subject: Subject::Schedules,
+            waits: "no worker starts the runs that are due",
             noun: "schedule",
-            advice: BESIDE.to_owned(),
+            advice: ANY_DRIVER.to_owned(),
         }
     }
 
     fn removing() -> Self {
         Self {
             kind: FindingKind::Orphaned,
-            thing: Subject::Runs,
-            waits: "nobody removes those that have ended and are kept longer than they were to be",
+            subject: Subject::Runs,
+            waits: "no worker removes the ended ones whose retention is over",
             noun: "run",
-            advice: BESIDE.to_owned(),
+            advice: ANY_DRIVER.to_owned(),
         }
     }
 
     fn unlinking(queue: &QueueName) -> Self {
         Self {
             kind: FindingKind::Unserved,
-            thing: Subject::Queue(queue.clone()),
+            subject: Subject::Queue(queue.clone()),
             waits: "no process removes the links to events that are gone",
             noun: "reaction",
-            advice: "start a process that registers a reaction with computed targets: each does this, too"
+            advice: "start a process that registers a reaction with computed targets; each of them does this"
                 .to_owned(),
         }
     }
@@ -136,18 +136,18 @@ impl Served {
     fn by_worker(queue: &QueueName) -> Self {
         Self {
             kind: FindingKind::Unserved,
-            thing: Subject::Queue(queue.clone()),
-            waits: "nobody takes what is due",
+            subject: Subject::Queue(queue.clone()),
+            waits: "no worker takes its due work",
             noun: "item",
-            advice: "start, or add, a worker that serves it".to_owned(),
+            advice: "start or add a worker that serves it".to_owned(),
         }
     }
 }
 
-/// How to have a queue served.
+/// How to get a queue served.
 pub(super) fn advice(queue: &QueueName) -> String {
-    Served::by(queue).advice
+    QueueServer::by(queue).advice
 }
 
-/// What every process does that drives runs at all.
-const BESIDE: &str = "start a process that registers a workflow: each does this, too";
+/// Every process that drives runs does this.
+const ANY_DRIVER: &str = "start a process that registers a workflow; each of them does this";

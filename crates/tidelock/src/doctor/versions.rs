@@ -1,4 +1,4 @@
-//! Which store this is, of which version, and with which tables.
+//! The kind, version and schema of the store.
 
 use tidelock_store::Result;
 
@@ -7,7 +7,7 @@ use super::finding::{Finding, FindingKind, Severity};
 use super::remedy::Remedy;
 use super::subject::Subject;
 
-pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
+pub(super) async fn check(doctor: &Doctor) -> Result<Finding> {
     let (kind, own) = (doctor.store.capabilities().name, env!("CARGO_PKG_VERSION"));
     let server = server(doctor, kind).await?;
     let tables =
@@ -17,13 +17,13 @@ pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
         severity: Severity::Info,
         subject: Subject::Store(doctor.name.clone().unwrap_or_else(|| format!("the {kind} store"))),
         since: None,
-        what: format!("{server}{tables}; looked at by tidelock {own}"),
+        what: format!("{server}{tables}; checked by tidelock {own}"),
         remedy: Remedy::default(),
     })
 }
 
-/// The version of a store's tables. A store that is open has those that this program knows, because
-/// it opens with no others.
+/// The schema version of a store. An open store always has the current schema: opening fails on any
+/// other.
 fn schema_of(kind: &str) -> Option<usize> {
     match kind {
         #[cfg(feature = "postgres")]
@@ -42,15 +42,15 @@ async fn server(doctor: &Doctor, kind: &str) -> Result<String> {
     let _ = doctor;
     Ok(match kind {
         "sqlite" => "SQLite".to_owned(),
-        "postgres" => "PostgreSQL, whose sessions were not looked at".to_owned(),
+        "postgres" => "PostgreSQL (sessions not checked)".to_owned(),
         other => other.to_owned(),
     })
 }
 
 #[cfg(feature = "postgres")]
 async fn version_of(postgres: &tidelock_store_postgres::PostgresStore) -> Result<String> {
-    let asked =
+    let answer =
         postgres.begin().await?.query("SELECT current_setting('server_version')", &[]).await;
-    let version = asked.ok().and_then(|rows| rows.first()?.try_get::<_, String>(0).ok());
+    let version = answer.ok().and_then(|rows| rows.first()?.try_get::<_, String>(0).ok());
     Ok(format!("PostgreSQL {}", version.unwrap_or_else(|| "of an unknown version".to_owned())))
 }

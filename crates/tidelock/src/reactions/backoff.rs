@@ -1,13 +1,13 @@
-//! How long to wait before a failed item is tried again.
+//! Backoff: how long to wait before a failed item is retried.
 //!
-//! The wait is stored with the item, so that every worker honours it and the lease is free
+//! The wait is stored with the item, so that every worker honors it and the lease is free
 //! meanwhile.
 
 use std::time::Duration;
 
 use tidelock_store::limits;
 
-/// The wait after the first, second, third failure and so on.
+/// The waits after the first, second, third failure and so on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
     growth: Growth,
@@ -24,30 +24,32 @@ enum Growth {
 }
 
 impl Backoff {
-    /// Always this long.
+    /// Waits the same time after each failure.
     pub fn fixed(wait: Duration) -> Self {
         Self { growth: Growth::Fixed, first: wait, longest: wait, jitter: 0.0 }
     }
 
-    /// This long, then twice, three times, four times as long, up to `longest`.
+    /// Waits `first`, then twice, three times, four times as long, up to `longest`.
     pub fn linear(first: Duration, longest: Duration) -> Self {
         Self { growth: Growth::Linear, first, longest, jitter: 0.0 }
     }
 
-    /// This long, then twice, four times, eight times as long, up to `longest`.
+    /// Waits `first`, then twice, four times, eight times as long, up to `longest`.
     pub fn exponential(first: Duration, longest: Duration) -> Self {
         Self { growth: Growth::Exponential, first, longest, jitter: 0.0 }
     }
 
-    /// The same, each wait cut by a random share of up to this much: 0.5 waits between half as long
-    /// and as long. What failed together is then not tried again together.
+    /// Sets the jitter: each wait is shortened by a random share of up to `share`.
+    ///
+    /// With 0.5, a wait takes between half and all of its length. Jitter spreads out the retries of
+    /// items that failed together.
     #[must_use]
     pub fn with_jitter(mut self, share: f64) -> Self {
         self.jitter = share.clamp(0.0, 1.0);
         self
     }
 
-    /// The wait after this many earlier failures; `random` is between 0 and 1.
+    /// Returns the wait after this many earlier failures. `random` is between 0 and 1.
     pub fn after(&self, failures: u32, random: f64) -> Duration {
         let wait = match self.growth {
             Growth::Fixed => self.first,
@@ -56,7 +58,7 @@ impl Backoff {
                 self.first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
             }
         };
-        // No store holds anything for longer.
+        // The longest hold that stores accept.
         let cut = (self.jitter * random).clamp(0.0, 1.0);
         wait.min(self.longest).min(limits::HORIZON).mul_f64(if cut.is_nan() {
             1.0
@@ -67,7 +69,7 @@ impl Backoff {
 }
 
 impl Default for Backoff {
-    /// From 100 milliseconds, doubling, up to a minute, with half of it left to chance.
+    /// 100 milliseconds, doubling up to a minute, with a jitter of 0.5.
     fn default() -> Self {
         Self::exponential(Duration::from_millis(100), Duration::from_secs(60)).with_jitter(0.5)
     }

@@ -1,5 +1,4 @@
-//! Events that a target handled and that are gone since: a rebuild would leave them out without a
-//! word.
+//! Detection of deleted events: a rebuild without them would be silently incomplete.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +11,18 @@ use super::links::Link;
 use super::router::Cursor;
 use super::{ReactionName, keys};
 
-/// A target that cannot be rebuilt: events that it handled were cleared away, when the books of
-/// their stream were closed.
+/// A target that cannot be rebuilt: events that it handled were deleted by a closing of their
+/// stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsGone {
     /// The reaction.
     pub reaction: String,
     /// The target.
     pub target: String,
-    /// A stream that feeds it; the stream of its links, if those to the events that are gone were
-    /// removed.
+    /// A stream that feeds the target; or the target's link stream, if links to the deleted events
+    /// were removed.
     pub stream: StreamName,
-    /// Its events up to here are gone.
+    /// Events up to this version are deleted.
     pub through: Version,
 }
 
@@ -32,22 +31,22 @@ impl fmt::Display for EventsGone {
         let Self { reaction, target, stream, through } = self;
         write!(
             f,
-            "reaction {reaction:?}, target {target:?}: the events of stream {stream:?} up to version {through} were cleared \
-             away, so a rebuild would leave them out"
+            "reaction {reaction:?}, target {target:?}: the events of stream {stream:?} up to version {through} were deleted, \
+             so a rebuild would leave them out"
         )
     }
 }
 
-/// Why nothing was reset.
+/// Why a reset was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// Events are gone that some target would have to handle again.
-    #[error("{first}{}; to handle what is left all the same, ask for a partial reset", others(.more))]
+    /// A target would have to handle events that are deleted.
+    #[error("{first}{}; to handle the remaining events anyway, request a partial reset", others(.more))]
     EventsGone {
         /// The first such target.
         first: EventsGone,
-        /// How many others there are.
+        /// The number of further targets.
         more: usize,
     },
     /// The store failed.
@@ -64,7 +63,7 @@ fn others(more: &usize) -> String {
 }
 
 impl EventsGone {
-    /// What is gone of what this target of a reaction handled.
+    /// Finds deleted events among those that this target handled.
     pub(crate) async fn find(
         store: &dyn Store,
         reaction: &ReactionName,
@@ -78,7 +77,7 @@ impl EventsGone {
         Ok(gone.map(|gone| Self::of(reaction, target, gone)))
     }
 
-    /// That this is gone of what a target handled.
+    /// Describes the deleted events of a target.
     pub(crate) fn of(
         reaction: &ReactionName,
         target: &ItemKey,
@@ -87,7 +86,7 @@ impl EventsGone {
         Self { reaction: reaction.to_string(), target: target.to_string(), stream, through }
     }
 
-    /// Refuses a reset of these items if anything of them is gone.
+    /// Refuses a reset of these items if events of any of them are deleted.
     pub(super) async fn refuse(
         store: &dyn Store,
         items: &[Item],
@@ -112,7 +111,7 @@ impl EventsGone {
 
 type Gone = Option<(StreamName, Version)>;
 
-/// Of the stream that is the target, after the place at which the reaction began.
+/// Checks the stream that is the target, after the position at which the reaction began.
 async fn own(store: &dyn Store, stream: StreamName, start: Position) -> Result<Gone> {
     let mut query = StreamQuery::forward(&stream).limit(1);
     let page = loop {
@@ -123,12 +122,12 @@ async fn own(store: &dyn Store, stream: StreamName, start: Position) -> Result<G
         }
     };
     let Some(through) = before(page.first, page.state.version()) else { return Ok(None) };
-    // What came before an event from before the beginning was never the reaction's.
+    // An event from before the reaction's start is older than everything that the reaction handled.
     let is_older = page.events.first().is_some_and(|oldest| oldest.position <= start);
     Ok((!is_older).then_some((stream, through)))
 }
 
-/// Of the streams that links lead to. Links are only removed if they lead to nothing.
+/// Checks the streams that links point to. Links are only removed when their events are deleted.
 async fn linked(store: &dyn Store, links: &StreamName) -> Result<Gone> {
     let mut gone: BTreeMap<StreamName, Option<Version>> = BTreeMap::new();
     let mut query = StreamQuery::forward(links);
@@ -155,7 +154,7 @@ async fn linked(store: &dyn Store, links: &StreamName) -> Result<Gone> {
     }
 }
 
-/// The last version before the oldest that is left of a stream at this version, if there is any.
+/// The last version before the oldest remaining one, or all versions if none remains.
 pub(super) fn before(first: Option<Version>, version: Option<Version>) -> Option<Version> {
     match first {
         Some(first) => Version::new(first.get() - 1).ok(),

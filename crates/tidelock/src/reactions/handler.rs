@@ -1,4 +1,4 @@
-//! What is done with events: one by one, or in batches of one target.
+//! Handlers: user code that processes events one by one or in batches of one target.
 
 mod fold;
 #[cfg(feature = "postgres")]
@@ -21,18 +21,17 @@ pub(crate) use in_postgres::InPostgres;
 #[cfg(feature = "sqlite")]
 pub(crate) use in_sqlite::InSqlite;
 
-/// A handler, whatever its events are.
+/// A handler, independent of its event type.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// How many events one call can take.
+    /// The maximum number of events per call.
     fn batch(&self) -> usize;
 
-    /// The record that the events of this target are folded into, if that is what is done with
-    /// them.
+    /// The record that a projection folds the events of this target into.
     fn row(&self, _reaction: &ReactionName, _target: &ItemKey) -> Result<Option<RecordKey>> {
         Ok(None)
     }
 
-    /// Handles events of one target, oldest first; never none.
+    /// Handles events of one target, oldest first. `events` is never empty.
     fn handle(
         &self,
         events: Vec<StoredEvent>,
@@ -40,7 +39,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<(), HandlerError>>;
 }
 
-/// One event at a time.
+/// One event per call.
 pub(crate) struct Each<I, F> {
     handler: F,
     input: PhantomData<fn() -> I>,
@@ -78,7 +77,7 @@ where
     }
 }
 
-/// Several events of one target at a time.
+/// Several events of one target per call.
 pub(crate) struct Batch<I, F> {
     most: usize,
     handler: F,

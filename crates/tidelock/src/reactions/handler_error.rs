@@ -1,4 +1,4 @@
-//! Why a handler or a route failed, and whether trying again can help.
+//! Handler errors: why a handler or a route failed, and whether to retry.
 
 use std::any::Any;
 use std::error::Error;
@@ -6,13 +6,17 @@ use std::fmt;
 
 use crate::error::ErrorKind;
 
-/// A handler's failure. Every error becomes one with `?` and is tried again; what trying again
-/// cannot help is made with [`HandlerError::fatal`].
+/// The error of a handler, a route or a step.
+///
+/// Every error converts into it with `?` and is retried. An error that a retry cannot resolve is
+/// made with [`HandlerError::fatal`].
+///
+/// # Examples
 ///
 /// ```
 /// # use tidelock::reactions::HandlerError;
 /// fn parse(text: &str) -> Result<u32, HandlerError> {
-///     text.parse().map_err(HandlerError::fatal) // the same text will not be a number tomorrow
+///     text.parse().map_err(HandlerError::fatal) // a retry would read the same text
 /// }
 /// assert!(!parse("seven").unwrap_err().is_retryable());
 /// ```
@@ -22,22 +26,22 @@ pub struct HandlerError {
 }
 
 impl HandlerError {
-    /// To be tried again, as the reaction's options have it.
+    /// Creates an error that is retried according to the reaction's options.
     pub fn again(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), retryable: true }
     }
 
-    /// Not to be tried again: the item is blocked at once.
+    /// Creates an error that is not retried: the item is blocked at once.
     pub fn fatal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), retryable: false }
     }
 
-    /// Whether it is to be tried again.
+    /// Whether the error is retried.
     pub fn is_retryable(&self) -> bool {
         self.retryable
     }
 
-    /// What went wrong.
+    /// Returns the underlying error.
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }
@@ -55,14 +59,14 @@ impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
     }
 }
 
-/// What went wrong; whether trying again can help is not in it.
+/// Converts to the underlying error; whether it is retryable is lost.
 impl From<HandlerError> for Box<dyn Error + Send + Sync> {
     fn from(failure: HandlerError) -> Self {
         failure.error
     }
 }
 
-/// The error and everything that caused it, in one line.
+/// The error and its causes, in one line.
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.error)?;

@@ -1,4 +1,4 @@
-//! What handlers get: events as the store has them, or as a type of the user's.
+//! Inputs: the forms in which handlers receive events.
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -8,23 +8,23 @@ use super::HandlerError;
 use crate::event::Event as Typed;
 use crate::recorded::{ReadError, Recorded};
 
-/// An event in the form that a handler wants.
+/// A form in which a handler receives events.
 pub trait Input: Sized + Send + Sync + 'static {
-    /// The types of events that there are of this form; all types, if there are none.
+    /// Returns the event types of this form; empty means all types.
     fn types() -> Vec<EventType>;
 
-    /// The events in this form.
+    /// Decodes the events.
     ///
     /// # Errors
-    /// If one is not of this form. That blocks the target at once, because the same event will not
-    /// read otherwise until the code changes. A failure of the store is tried again.
+    /// Returns an error if an event is not of this form. This blocks the target at once, because
+    /// the same event fails until the code changes. An error of the store is retried.
     fn read(
         store: &dyn Store,
         events: Vec<StoredEvent>,
     ) -> BoxFuture<'_, Result<Vec<Self>, HandlerError>>;
 }
 
-/// As the store has it, whatever its type.
+/// The stored event, of any type.
 impl Input for StoredEvent {
     fn types() -> Vec<EventType> {
         Vec::new()
@@ -38,11 +38,11 @@ impl Input for StoredEvent {
     }
 }
 
-/// As a type of the user's, with its place in the store.
+/// A typed event with its stream, version and position.
 impl<E: Typed> Input for Recorded<E> {
     fn types() -> Vec<EventType> {
         let types = E::TYPES.iter().map(|name| EventType::new(*name));
-        // A name that no store would take is on no stored event either.
+        // No stored event has a type name that stores reject.
         types.filter_map(Result::ok).collect()
     }
 

@@ -1,16 +1,16 @@
-//! The only place where a record key, a queue, an item key or a reserved stream of reactions is
-//! spelled.
+//! Keys of reactions: the only place that spells their record keys, queues, item keys and reserved
+//! streams.
 //!
-//! Everything that Tidelock names for itself begins with `~`.
+//! Every reserved name begins with `~`.
 
 use tidelock_store::{ItemKey, ItemRef, Position, QueueName, RecordKey, Result, StreamName};
 
 use super::ReactionName;
 
-/// What every reserved name begins with.
+/// The prefix of every reserved name.
 const RESERVED: char = '~';
 
-/// The type of the events that say which event belongs to a target.
+/// The type of link events, which assign events to a target.
 pub(crate) const LINK: &str = "~link";
 /// The type of the event that marks where a reaction began.
 pub(crate) const REGISTERED: &str = "~registered";
@@ -24,7 +24,7 @@ const LINK_REMOVALS: &str = "~link-removal";
 const REBUILD: &str = "~rebuild/";
 const ROWS: &str = "projection/";
 
-/// Whether a name is Tidelock's own: of a stream, a record, a queue or an item.
+/// Whether a stream, record, queue or item name is reserved for Tidelock.
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with(RESERVED)
 }
@@ -40,18 +40,17 @@ pub(crate) fn queues() -> String {
     format!("{QUEUE}*")
 }
 
-/// The queue, or the pattern of queues, of the reactions with this name or pattern.
+/// The queue, or the pattern of queues, of reactions with this name or pattern.
 pub(crate) fn queue_named(reaction: &str) -> String {
     format!("{QUEUE}{reaction}")
 }
 
-/// The reaction whose targets are the items of a queue; nothing, if it is the queue of something
-/// else.
+/// Returns the reaction whose targets are in a queue, if it is the queue of a reaction.
 pub fn reaction_of(queue: &QueueName) -> Option<&str> {
     queue.as_str().strip_prefix(QUEUE)
 }
 
-/// The queue of the one item that stands for the right to route a reaction's events.
+/// The queue of a reaction's route item. The lease on this item is the right to route.
 pub(crate) fn route_queue(reaction: &ReactionName) -> QueueName {
     QueueName::new(format!("{ROUTE}{reaction}"))
         .expect("a reaction's name leaves room for its queue's")
@@ -62,7 +61,7 @@ pub(crate) fn route_queues() -> String {
     format!("{ROUTE}*")
 }
 
-/// The right to route a reaction's events.
+/// The route item of a reaction.
 pub(crate) fn route_item(reaction: &ReactionName) -> ItemRef {
     ItemRef {
         queue: route_queue(reaction),
@@ -70,46 +69,45 @@ pub(crate) fn route_item(reaction: &ReactionName) -> ItemRef {
     }
 }
 
-/// How far a reaction's events were routed.
+/// The record of a reaction's routing cursor.
 pub(crate) fn route_record(reaction: &ReactionName) -> RecordKey {
     RecordKey::new(format!("{ROUTE}{reaction}")).expect("a reaction's name leaves room for its key")
 }
 
-/// What the keys of all route records begin with.
+/// The prefix of all route records.
 pub(crate) fn route_records() -> &'static str {
     ROUTE
 }
 
-/// The reaction that a route record, or a route queue, belongs to.
+/// The reaction of a route record or a route queue.
 pub(crate) fn routed_reaction(name: &str) -> Option<&str> {
     name.strip_prefix(ROUTE)
 }
 
-/// Where a reaction's beginning is noted.
+/// The stream that marks where a reaction began.
 pub(crate) fn registrations(reaction: &ReactionName) -> StreamName {
     StreamName::new(format!("{REGISTRATIONS}{reaction}"))
         .expect("a reaction's name leaves room for its stream")
 }
 
-/// The events that were routed to a computed target.
+/// The link stream of a computed target.
 pub(crate) fn links(reaction: &ReactionName, target: &ItemKey) -> Result<StreamName> {
     StreamName::new(format!("{LINKS}{reaction}/{target}"))
 }
 
-/// The reactions whose links are to be cleared of those that lead to nothing, each due a while
-/// after a closing.
+/// The queue of link removals: one item per reaction, due a while after a closing.
 pub(crate) fn link_removals() -> QueueName {
     QueueName::new(LINK_REMOVALS).expect("it is short and plain")
 }
 
-/// The right to clear a reaction's links.
+/// The link removal item of a reaction.
 pub(crate) fn link_removal(reaction: &ReactionName) -> ItemRef {
     let key =
         ItemKey::new(reaction.as_str()).expect("a reaction's name leaves room for its item's");
     ItemRef { queue: link_removals(), key }
 }
 
-/// The item that stands for an event whose route failed.
+/// The item of an event whose route failed.
 pub(crate) fn unrouted(position: Position) -> ItemKey {
     ItemKey::new(format!("{UNROUTED}{position:020}")).expect("it is short and plain")
 }
@@ -124,42 +122,42 @@ pub(crate) fn unrouted_position(key: &ItemKey) -> Option<Position> {
     Position::new(key.as_str().strip_prefix(UNROUTED)?.parse().ok()?).ok()
 }
 
-/// The pattern of the items that stand for events whose routes failed.
+/// The pattern of the items of events whose routes failed.
 pub(crate) fn unrouted_items() -> String {
     format!("{UNROUTED}*")
 }
 
-/// Whether a stream is kept by reactions for themselves.
+/// Whether a stream belongs to the state of reactions.
 pub(crate) fn is_own_stream(stream: &str) -> bool {
     stream.starts_with(LINKS) || stream.starts_with(REGISTRATIONS)
 }
 
-/// Whether a record is kept by reactions: how far they are, and the rows of projections.
+/// Whether a record belongs to the state of reactions: cursors, and rows of projections.
 pub(crate) fn is_own_record(key: &str) -> bool {
     [ROUTE, REBUILD, ROWS].iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// Whether a queue is that of a reaction's targets, or of its route.
+/// Whether a queue holds targets or routes of reactions.
 pub(crate) fn is_own_queue(queue: &str) -> bool {
     queue.starts_with(QUEUE) || queue.starts_with(ROUTE)
 }
 
-/// That a target is being rebuilt.
+/// The record of a target's rebuild.
 pub(crate) fn rebuild(reaction: &str, target: &ItemKey) -> Result<RecordKey> {
     RecordKey::new(format!("{REBUILD}{reaction}/{target}"))
 }
 
-/// There once a reaction was routed anew under this operation.
+/// The record that exists once a reaction was rerouted under this operation id.
 pub(crate) fn rerouted(reaction: &ReactionName, operation: &str) -> Result<RecordKey> {
     RecordKey::new(format!("~reaction-operation/{reaction}/{operation}"))
 }
 
-/// The row that a projection keeps for a target.
+/// The row of a projection's target.
 pub(crate) fn row(reaction: &str, target: &str) -> Result<RecordKey> {
     RecordKey::new(format!("{ROWS}{reaction}/{target}"))
 }
 
-/// The row's prefix, for scanning a projection.
+/// The prefix of a projection's rows.
 pub(crate) fn rows(reaction: &str) -> String {
     format!("{ROWS}{reaction}/")
 }

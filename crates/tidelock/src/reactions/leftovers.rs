@@ -1,10 +1,10 @@
-//! What reactions keep about events that are gone, and its removal.
+//! Cleanup of reaction state about deleted events.
 //!
-//! A stream that was closed for good leaves a cursor with each reaction that followed it, which
-//! nothing will move again. A stream that lost its events leaves links to them in the streams of
-//! computed targets. The cursors are forgotten when the stream is closed. The links are removed by
-//! a work item per reaction, which a closing makes due a minute later: many closings in a row cost
-//! one pass over the reaction's targets.
+//! A stream that was closed for good leaves an idle cursor in each reaction that followed it. A
+//! stream whose events were deleted leaves links to them in the link streams of computed targets.
+//! The cursors are forgotten when the stream is closed. The links are removed by one work item per
+//! reaction, which a closing makes due a minute later: many closings in a row cost one pass over
+//! the reaction's targets.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::router::Cursor;
 use super::{ReactionName, keys};
 use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
-/// How long the removal of links waits for other closings.
+/// How long the removal of links waits for further closings.
 const DELAY: Duration = Duration::from_secs(60);
 
 /// The reactions that follow a stream, and whether their targets are computed.
@@ -38,7 +38,7 @@ async fn followers(store: &dyn Store, stream: &StreamName) -> Result<Vec<(Reacti
     Ok(followers)
 }
 
-/// Wakes the removal of links, for the commit that takes a stream's events away.
+/// Wakes of the link removals, for the commit that deletes a stream's events.
 pub(crate) async fn link_removals(store: &dyn Store, stream: &StreamName) -> Result<Vec<Wake>> {
     let followers = followers(store, stream).await?.into_iter().filter(|(_, computed)| *computed);
     Ok(followers
@@ -46,8 +46,8 @@ pub(crate) async fn link_removals(store: &dyn Store, stream: &StreamName) -> Res
         .collect())
 }
 
-/// Has the cursors forgotten that reactions have on a stream that was closed for good. Those that
-/// have something left to do stay.
+/// Lets the store forget the cursors on a stream that was closed for good. Cursors with pending
+/// work stay.
 pub(crate) async fn forget_cursors(store: &dyn Store, stream: &StreamName) -> Result<()> {
     let Ok(key) = ItemKey::new(stream.as_str()) else { return Ok(()) };
     for (reaction, _) in
@@ -60,7 +60,7 @@ pub(crate) async fn forget_cursors(store: &dyn Store, stream: &StreamName) -> Re
     Ok(())
 }
 
-/// Removes links to events that are gone, for one reaction at a time.
+/// Removes links to deleted events, one reaction at a time.
 #[derive(Debug)]
 pub(crate) struct RemovingLinks;
 
@@ -81,7 +81,7 @@ async fn remove(task: LeasedTask) -> Result<TaskOutcome> {
         if task.stopping().is_cancelled() {
             return task.settle(Settlement::release(task.token())).await;
         }
-        if !keys::is_unrouted(&target.item.key) && !remove_of(&task, &reaction, &target).await? {
+        if !keys::is_unrouted(&target.item.key) && !remove_links(&task, &reaction, &target).await? {
             return Ok(TaskOutcome::Lost);
         }
     }
@@ -92,13 +92,13 @@ fn finished(task: &LeasedTask) -> Settlement {
     Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
 }
 
-/// Removes the oldest links of one target as far as their events are gone and were handled; false
-/// if the lease is lost.
-async fn remove_of(task: &LeasedTask, reaction: &ReactionName, target: &Item) -> Result<bool> {
+/// Removes the oldest links of one target whose events are handled and deleted. Returns false if
+/// the lease is lost.
+async fn remove_links(task: &LeasedTask, reaction: &ReactionName, target: &Item) -> Result<bool> {
     let links = keys::links(reaction, &target.item.key)?;
     loop {
         let page =
-            task.store().read_stream(StreamQuery::forward(&links).limit(LINKS_AT_ONCE)).await?;
+            task.store().read_stream(StreamQuery::forward(&links).limit(LINKS_PER_PAGE)).await?;
         let Some(through) = gone(&**task.store(), &page.events, target).await? else {
             return Ok(true);
         };
@@ -116,10 +116,10 @@ async fn remove_of(task: &LeasedTask, reaction: &ReactionName, target: &Item) ->
     }
 }
 
-/// Links that are looked at together.
-const LINKS_AT_ONCE: usize = 100;
+/// Links read per page.
+const LINKS_PER_PAGE: usize = 100;
 
-/// The last of the first links in a row that were followed and lead to nothing.
+/// The last link of the leading run of handled links whose events are deleted.
 async fn gone(store: &dyn Store, links: &[StoredEvent], target: &Item) -> Result<Option<Version>> {
     let found = Link::follow(store, &Recent::default(), links).await?;
     let dead = links

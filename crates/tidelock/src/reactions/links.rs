@@ -1,8 +1,7 @@
-//! Links: which events were routed to a computed target, in the order of the feed.
+//! Links: the events routed to a computed target, in feed order.
 //!
-//! A link is an event in a reserved stream of the target. So one target that is fed by several
-//! streams gets all of their events, has versions to count its progress by, and costs no more the
-//! longer its history is.
+//! A link is an event in a reserved stream of the target. So a target fed by several streams
+//! receives all of their events, has versions to count its progress by, and reads only what is new.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -16,7 +15,7 @@ use tidelock_store::{
 use super::keys;
 use super::recent::Recent;
 
-/// Where a routed event is.
+/// A pointer to a routed event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
     stream: StreamName,
@@ -24,28 +23,28 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The link to this event.
+    /// Creates the link to this event.
     pub(crate) fn to(event: &StoredEvent) -> Result<NewEvent> {
         let link = Self { stream: event.stream.clone(), version: event.version };
         Ok(NewEvent::new(EventType::new(keys::LINK)?, RawJson::new(&link)?))
     }
 
-    /// The stream that it leads to.
+    /// The stream it points to.
     pub(crate) fn stream(&self) -> &StreamName {
         &self.stream
     }
 
-    /// The stream and the version that it leads to.
+    /// The stream and the version it points to.
     pub(crate) fn into_parts(self) -> (StreamName, Version) {
         (self.stream, self.version)
     }
 
-    /// Whether it leads to an event of this stream, up to this version.
+    /// Whether it points to an event of this stream, up to this version.
     pub(crate) fn leads_to(&self, stream: &StreamName, through: Version) -> bool {
         self.stream == *stream && self.version <= through
     }
 
-    /// The events that these links lead to, in their order; nothing for one that was trimmed away.
+    /// Resolves links to their events, in order; `None` for a deleted event.
     pub(crate) async fn follow(
         store: &dyn Store,
         recent: &Recent,
@@ -65,10 +64,10 @@ impl Link {
 
 type Found = BTreeMap<(StreamName, Version), StoredEvent>;
 
-/// Versions that lie no further apart than this are read in one go.
+/// Versions closer together than this are read in one query.
 const NEAR: u64 = 64;
 
-/// The stretches to read of each stream for what is not at hand.
+/// The version ranges to read of each stream, for events that are not cached.
 fn missing(
     recent: &Recent,
     links: &[Link],
@@ -81,16 +80,16 @@ fn missing(
             None => drop(wanted.insert((link.stream.clone(), link.version))),
         }
     }
-    let mut stretches: Vec<(StreamName, RangeInclusive<Version>)> = Vec::new();
+    let mut ranges: Vec<(StreamName, RangeInclusive<Version>)> = Vec::new();
     for (stream, version) in wanted {
-        match stretches.last_mut() {
+        match ranges.last_mut() {
             Some((last, span)) if *last == stream && version.get() - span.end().get() <= NEAR => {
                 *span = *span.start()..=version;
             }
-            _ => stretches.push((stream, version..=version)),
+            _ => ranges.push((stream, version..=version)),
         }
     }
-    stretches
+    ranges
 }
 
 async fn read(
@@ -118,15 +117,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_far_apart_is_not_read_through() {
+    fn versions_far_apart_are_read_in_separate_queries() {
         let link = |stream: &str, version: u64| Link {
             stream: StreamName::new(stream).unwrap(),
             version: Version::new(version).unwrap(),
         };
         let links = [link("b", 9), link("a", 100_000), link("a", 1), link("a", 40), link("a", 3)];
-        let stretches = missing(&Recent::default(), &links, &mut Found::new());
-        let told: Vec<_> =
-            stretches.iter().map(|(s, v)| (s.as_str(), v.start().get(), v.end().get())).collect();
-        assert_eq!(told, [("a", 1, 40), ("a", 100_000, 100_000), ("b", 9, 9)]);
+        let ranges = missing(&Recent::default(), &links, &mut Found::new());
+        let ranges: Vec<_> =
+            ranges.iter().map(|(s, v)| (s.as_str(), v.start().get(), v.end().get())).collect();
+        assert_eq!(ranges, [("a", 1, 40), ("a", 100_000, 100_000), ("b", 9, 9)]);
     }
 }

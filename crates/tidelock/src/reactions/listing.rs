@@ -1,5 +1,4 @@
-//! What operators see: every (reaction, target), every event without a route, and how far each
-//! reaction's routing is.
+//! Listing types for operators: targets, unrouted events, and the routing state of each reaction.
 
 use serde::Serialize;
 use tidelock_store::{Item, ItemRef, LaneName, LeaseHolder, Mark, Position, Priority, Timestamp};
@@ -11,39 +10,40 @@ use super::keys;
 pub struct TargetInfo {
     /// The reaction.
     pub reaction: String,
-    /// The target; for an event without a route, a name of Tidelock's own.
+    /// The target; a reserved name for an event without a route.
     pub target: String,
     /// Whether this is an event whose route failed.
     pub unrouted: bool,
-    /// Handled up to here: a version of the target's stream, or a count of the events routed to it.
+    /// The cursor: a version of the target's stream, or a count of the events routed to it.
     pub at: Mark,
-    /// Events up to here are known to be the target's.
+    /// The newest event known to belong to the target.
     pub mark: Mark,
     /// Leases since the last progress.
     pub attempts: u32,
     /// Failures since the last progress.
     pub failures: u32,
-    /// Leases that ran out since the last progress.
+    /// Expired leases since the last progress.
     pub expiries: u32,
-    /// Not to be tried until somebody unblocks it.
+    /// Whether it is blocked until an operator unblocks it.
     pub blocked: bool,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
-    /// Who is at it, since when, and until when it may.
+    /// The current lease holder.
     pub holder: Option<LeaseHolder>,
-    /// Since or from when there is something to do.
+    /// When work became, or becomes, due.
     pub due: Option<Timestamp>,
-    /// Not to be tried before this: a retry's backoff, or a deferral.
+    /// Not retried before this time: a backoff or a deferral.
     pub hold: Option<Timestamp>,
-    /// Which workers serve it.
+    /// The lane, which decides which workers serve it.
     pub lane: LaneName,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
 }
 
 impl TargetInfo {
-    /// How many events are known to wait; an upper bound, because some may be of types that the
-    /// reaction does not want.
+    /// Returns how many events are known to wait.
+    ///
+    /// This is an upper bound: some may be of types that the reaction does not handle.
     pub fn lag(&self) -> u64 {
         match self.unrouted {
             true => u64::from(self.at < self.mark),
@@ -51,7 +51,7 @@ impl TargetInfo {
         }
     }
 
-    /// What a work item is to its reaction; nothing, if it is not the target of one.
+    /// Interprets a work item as a target; `None` if it is not one.
     pub fn of(item: Item) -> Option<Self> {
         Some(Self {
             reaction: keys::reaction_of(&item.item.queue)?.to_owned(),
@@ -73,47 +73,47 @@ impl TargetInfo {
     }
 }
 
-/// Targets, and where to go on.
+/// A page of targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FollowedPage {
-    /// The targets, by reaction and target. May be fewer than asked for though more follow.
+pub struct TargetPage {
+    /// The targets, ordered by reaction and target. May be fewer than the limit though more follow.
     pub targets: Vec<TargetInfo>,
-    /// Read on after this, if there may be more.
+    /// The last item read, if there may be more. Pass it to read on.
     pub next: Option<ItemRef>,
 }
 
-/// How far a reaction's events are routed to their targets.
+/// The routing state of a reaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RouteState {
     /// The reaction.
     pub reaction: String,
-    /// The work item that stands for the right to route its events.
+    /// The route item, whose lease is the right to route.
     pub item: ItemRef,
-    /// What the names of the streams begin with that it follows.
+    /// The prefix of the streams that it follows.
     pub streams: String,
-    /// Routed up to here, at least.
+    /// Events up to this position are routed.
     pub position: Position,
-    /// It began after this.
+    /// Events up to this position are not the reaction's.
     pub start: Position,
-    /// Which process routes.
+    /// The worker that routes.
     pub holder: Option<LeaseHolder>,
-    /// Whether routing has stopped until somebody decides how it goes on.
+    /// Whether routing is blocked until an operator decides how to continue.
     pub blocked: bool,
-    /// Why.
+    /// The error that blocked it.
     pub error: Option<String>,
 }
 
 impl RouteState {
-    /// Whether a process routes its events at this moment: it has the right to, and its time is not
-    /// over.
+    /// Whether a worker holds a current lease to route the events.
     pub fn is_routed(&self, now: Timestamp) -> bool {
         !self.blocked && self.holder.as_ref().is_some_and(|holder| holder.deadline > now)
     }
 
-    /// How many positions of a feed that ends here its router has yet to look at; an upper bound of
-    /// the events to route, because others have positions, too. Nothing while nobody routes: then
-    /// it does not lag but stands still, for ever if nobody ever runs it again, and whether
-    /// anything waits for it is what [the doctor](crate::doctor) says.
+    /// Returns how many positions the router is behind a feed that ends at `end`.
+    ///
+    /// This is an upper bound of the events to route, because events of other reactions have
+    /// positions, too. Returns `None` while no worker routes: such a reaction is stopped, not
+    /// lagging, and [the doctor](crate::doctor) reports whether events wait for it.
     pub fn lag(&self, end: Position, now: Timestamp) -> Option<u64> {
         self.is_routed(now).then(|| end.get().saturating_sub(self.position.get()))
     }

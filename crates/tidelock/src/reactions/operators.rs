@@ -1,4 +1,4 @@
-//! What operators do: look, unblock, reset, defer, prioritize, by names or by filter.
+//! Operator API: list, unblock, reset, defer and prioritize targets.
 
 mod filter;
 
@@ -12,62 +12,110 @@ use tidelock_store::{
     Result, Store, StoreError, StoreExt, When, limits,
 };
 
-use super::rebuild::{Rebuild, Rebuilding};
+use super::rebuild::{Rebuild, StoredRebuild};
 use super::router::{Cursor, Rerouted};
 use super::{
-    EventsGone, FollowedPage, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, keys,
+    EventsGone, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, TargetPage, keys,
 };
 use crate::missing::{Missing, is_any, near};
 
 pub use filter::ReactionFilter;
 
-/// Whether what a reaction did outside the store is done again when it is rebuilt.
+/// Whether a rebuild repeats external effects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResetEffects {
-    /// It is not: `external` is left out for events that were handled before.
+    /// Suppress them: `external` skips events that were handled before.
     #[default]
     Keep,
-    /// It is.
+    /// Repeat them.
     Repeat,
 }
 
-/// The reactions of a store, whoever runs them.
+/// The reactions of a store, whichever process runs them.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tidelock::prelude::*;
+///
+/// let tidelock = Tidelock::open("memory:").await?;
+/// let blocked = ReactionFilter::named("mail").blocked(true);
+/// for target in tidelock.reactions().list(&blocked).await? {
+///     println!("{}: {} events behind: {:?}", target.target, target.lag(), target.error);
+/// }
+/// tidelock.reactions().unblock(&blocked).await?; // after the cause is fixed
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Reactions {
     store: Arc<dyn Store>,
 }
 
 impl Reactions {
-    /// The reactions of this store.
+    /// Creates the operator's view of a store's reactions.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
 
-    /// Every target that passes, with its lag, failures, holder and error, by reaction and target.
+    /// Lists all targets that match, ordered by reaction and target.
+    ///
+    /// Each comes with its lag, failures, lease holder and error. [`page`](Self::page) reads them
+    /// page by page.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let targets = tidelock.reactions().list(&ReactionFilter::named("mail")).await?;
+    /// let lag: u64 = targets.iter().map(|target| target.lag()).sum();
+    /// assert_eq!(lag, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn list(&self, filter: &ReactionFilter) -> Result<Vec<TargetInfo>> {
         Ok(self.items(filter).await?.into_iter().filter_map(TargetInfo::of).collect())
     }
 
-    /// A page of the targets that pass, after this one, for those who must not read all of them at
-    /// once. What feeds a target is not looked at.
+    /// Lists one page of the targets that match, after `after`.
+    ///
+    /// The filter's source streams are ignored.
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn page(
         &self,
         filter: &ReactionFilter,
         after: Option<ItemRef>,
         limit: usize,
-    ) -> Result<FollowedPage> {
+    ) -> Result<TargetPage> {
         let query = ItemQuery { filter: filter.items(), after, limit };
         let page = self.store.full_page(query).await?;
         let targets = page.items.into_iter().filter_map(TargetInfo::of).collect();
-        Ok(FollowedPage { targets, next: page.next })
+        Ok(TargetPage { targets, next: page.next })
     }
 
-    /// One target of one reaction.
+    /// Returns one target of one reaction, if it exists.
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<TargetInfo>> {
         Ok(self.list(&ReactionFilter::named(reaction).target(target)).await?.pop())
     }
 
-    /// How far the routing of each reaction is, and who does it.
+    /// Returns the routing state of each reaction.
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn routes(&self) -> Result<Vec<RouteState>> {
         let filter =
             ItemFilter { queue: NamePattern::like(keys::route_queues()), ..ItemFilter::default() };
@@ -84,22 +132,55 @@ impl Reactions {
         Ok(routes)
     }
 
-    /// Blocked targets that pass go on where they stopped, at once. Events without a route are
-    /// tried again.
+    /// Unblocks matching targets. They continue at once where they stopped; unrouted events are
+    /// routed again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let adjusted = tidelock.reactions().unblock(&ReactionFilter::named("mail").target("order-7")).await?;
+    /// assert_eq!(adjusted.changed, 0, "no such target is blocked");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn unblock(&self, filter: &ReactionFilter) -> Result<Adjusted> {
         self.adjust(&filter.clone().blocked(true), &Adjustment::Unblock).await
     }
 
-    /// Targets that pass begin anew: every event is handled again. What they did outside the store
-    /// is done again only if asked for. Whoever is at one of them loses the lease.
+    /// Resets matching targets to the beginning: every event is handled again.
     ///
-    /// Effects of events that were handled while this call was under way may be repeated; they have
-    /// the same key.
+    /// `effects` decides whether external effects are repeated. Current leases on the targets are
+    /// revoked. Effects of events handled during this call may be repeated; they have the same
+    /// idempotency key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    /// use tidelock::reactions::ResetEffects;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// // Rebuild every row of a projection.
+    /// let sales = ReactionFilter::named("sales");
+    /// tidelock.reactions().reset(&sales, ResetEffects::Keep).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// [`EventsGone`](ResetError::EventsGone) if events that a target has handled were cleared away
-    /// since, by [closing](crate::Closing) the books of their stream: it would be rebuilt without
-    /// them. Nothing is reset then.
+    /// [`EventsGone`](ResetError::EventsGone) if events that a target handled were deleted since,
+    /// by [closing](crate::Closing) their stream: the rebuild would be incomplete. Nothing is reset
+    /// then.
     pub async fn reset(
         &self,
         filter: &ReactionFilter,
@@ -110,12 +191,13 @@ impl Reactions {
         Ok(self.reset_items(items, effects, false).await?)
     }
 
-    /// The same, whatever is gone: every event that is left is handled again, and a projection's
-    /// row is made of those alone. Where nothing is left, the row is deleted; tables that a handler
-    /// writes to itself are its own affair.
+    /// Resets matching targets even if events are deleted: every remaining event is handled again.
+    ///
+    /// A projection's row is built from the remaining events, and deleted if there are none. Tables
+    /// that a handler writes to are the handler's responsibility.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn reset_partial(
         &self,
         filter: &ReactionFilter,
@@ -143,7 +225,7 @@ impl Reactions {
         let mut sum = Adjusted::default();
         for (queue, items) in by_queue {
             for items in items.chunks(limits::PARTS_PER_COMMIT / 2) {
-                self.note_rebuilds(items, effects, partial).await?;
+                self.record_rebuilds(items, effects, partial).await?;
                 let keys = items.iter().map(|item| item.item.key.as_str().to_owned()).collect();
                 let filter = ItemFilter::queue(queue.as_str()).key(NamePattern::OneOf(keys));
                 let adjusted =
@@ -154,35 +236,50 @@ impl Reactions {
         Ok(sum)
     }
 
-    /// Targets that pass are not handled before then.
+    /// Defers matching targets until the given time.
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn defer(&self, filter: &ReactionFilter, until: When) -> Result<Adjusted> {
         self.adjust(filter, &Adjustment::Defer { until }).await
     }
 
-    /// Targets that pass get this priority, from -100 to 100.
+    /// Sets the priority of matching targets, from -100 to 100.
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the priority is out of range.
     pub async fn prioritize(&self, filter: &ReactionFilter, priority: i16) -> Result<Adjusted> {
         let priority = Priority::new(priority)?;
         self.adjust(filter, &Adjustment::Prioritize { priority }).await
     }
 
-    /// Targets that pass move to this lane.
+    /// Moves matching targets to this lane.
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the lane's name is not valid.
     pub async fn move_to(&self, filter: &ReactionFilter, lane: &str) -> Result<Adjusted> {
         let lane = LaneName::new(lane)?;
         self.adjust(filter, &Adjustment::Move { lane }).await
     }
 
-    /// Routes a reaction's events anew: from the beginning, or from the end as it is now. For a
-    /// reaction whose routing has stopped because the log is not the one it knew (it was restored,
-    /// or imported).
+    /// Routes a reaction's events again: from the beginning, or from the current end.
     ///
-    /// Targets that are streams go on at their own versions, whatever this says; reset them to
-    /// begin anew. Events that are routed again to computed targets are handled again.
+    /// Use it for a reaction whose routing stopped because the log is not the one it knew (it was
+    /// restored, or imported). Targets that are streams continue at their own versions; reset them
+    /// to start over. Events that are routed again to computed targets are handled again.
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the name is not valid.
     pub async fn reroute(&self, reaction: &str, from: StartFrom) -> Result<Rerouted> {
         super::router::reroute(&self.store, &named(reaction)?, from, None).await
     }
 
-    /// The same, once: if it was done before under this id, nothing is routed anew. It is
-    /// remembered for seven days.
+    /// Routes a reaction's events again, at most once per `operation` id.
+    ///
+    /// If it was done before under this id, nothing happens. The id is remembered for seven days.
+    ///
+    /// # Errors
+    /// As [`reroute`](Self::reroute).
     pub async fn reroute_once(
         &self,
         reaction: &str,
@@ -192,7 +289,10 @@ impl Reactions {
         super::router::reroute(&self.store, &named(reaction)?, from, Some(operation.as_ref())).await
     }
 
-    /// The row that a projection keeps for a target.
+    /// Returns a projection's row of a target, if there is one.
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the row is not an `S`.
     pub async fn row<S: DeserializeOwned>(
         &self,
         projection: &str,
@@ -202,7 +302,10 @@ impl Reactions {
         slot.into_live().map(|record| record.value.to()).transpose()
     }
 
-    /// All rows of a projection, by target.
+    /// Returns all rows of a projection, by target.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
     pub async fn rows<S: DeserializeOwned>(&self, projection: &str) -> Result<Vec<(String, S)>> {
         let prefix = keys::rows(projection);
         let records = self.records(&prefix).await?;
@@ -212,34 +315,34 @@ impl Reactions {
         records.into_iter().map(row).collect()
     }
 
-    /// The name in this filter that nothing has, if there is one: for whoever was told that nothing
-    /// is meant. A pattern is no name.
+    /// Returns the name in this filter that does not exist, if any, to explain an empty result. A
+    /// pattern is not a name.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn missing(&self, filter: &ReactionFilter) -> Result<Option<Missing>> {
         if let Some(name) = filter.reaction()
             && let Some(missing) = self.missing_reaction(name).await?
         {
             return Ok(Some(missing));
         }
-        let meant = self.item_filters(&filter.in_any_state()).await?;
+        let matching = self.item_filters(&filter.in_any_state()).await?;
         if let Some(name) = filter.only_target() {
             let mut is_there = false;
-            for filter in &meant {
+            for filter in &matching {
                 is_there = is_there || is_any(&*self.store, filter).await?;
             }
             if !is_there {
                 return Ok(Some(Missing::Target { name: name.to_owned() }));
             }
         }
-        Missing::lane(&*self.store, &meant, &filter.items()).await
+        Missing::lane(&*self.store, &matching, &filter.items()).await
     }
 
-    /// This reaction, if it was never registered and has no target.
+    /// Returns this reaction as missing if it was never registered and has no target.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn missing_reaction(&self, name: &str) -> Result<Option<Missing>> {
         let routes = self.cursors().await?;
         let is_known = routes.iter().any(|(known, _)| known == name)
@@ -264,8 +367,10 @@ impl Reactions {
         Ok(items)
     }
 
-    /// The work items that are meant, as the store knows them: one filter, or one for each
-    /// reaction.
+    /// Translates the filter to filters of work items: one, or one for each reaction.
+    ///
+    /// # Errors
+    /// Returns the store's error.
     pub async fn item_filters(&self, filter: &ReactionFilter) -> Result<Vec<ItemFilter>> {
         match filter.needs_sources() {
             true => Ok(filter.fed_by_sources(&self.cursors().await?)),
@@ -290,9 +395,9 @@ impl Reactions {
         self.store.rows(ItemQuery::new(filter)).all().await
     }
 
-    /// Notes for each item how far it had come. A rebuild that was under way keeps the further
+    /// Records the cursor of each item before a reset. A rebuild in progress keeps the further
     /// mark.
-    async fn note_rebuilds(
+    async fn record_rebuilds(
         &self,
         items: &[Item],
         effects: ResetEffects,
@@ -305,13 +410,13 @@ impl Reactions {
         let slots = self.store.get(&keys).await?;
         let mut commit = Commit::new();
         for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {
-            let before = Rebuild::read(slot)?.map_or(Mark::ZERO, |rebuild| rebuild.told.through);
+            let before = Rebuild::read(slot)?.map_or(Mark::ZERO, |rebuild| rebuild.stored.through);
             let effects = effects == ResetEffects::Repeat;
-            let told = Rebuilding { through: item.at.max(before), effects, partial };
+            let stored = StoredRebuild { through: item.at.max(before), effects, partial };
             commit =
-                commit.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&told)?));
+                commit.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&stored)?));
         }
-        let _noted = self.store.commit(commit).await?;
+        let _recorded = self.store.commit(commit).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What can be said about a reaction besides what it does.
+//! Options of a reaction.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use tidelock_store::{LaneName, Priority};
 use super::Backoff;
 use crate::worker::TIMEOUT;
 
-/// Where a reaction that was never registered before begins. Decided once: the store remembers.
+/// Where a new reaction starts. Decided once, when it is first registered; the store remembers it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StartFrom {
-    /// With the first event there is.
+    /// At the first stored event.
     #[default]
     Beginning,
-    /// With the next event that comes.
+    /// At the next new event.
     Now,
 }
 
-/// What becomes of an item whose retries are used up.
+/// What happens to an item whose retries are exhausted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnExhausted {
-    /// It is blocked until somebody unblocks it.
+    /// It is blocked until an operator unblocks it.
     #[default]
     Block,
-    /// It is tried on and on, with the longest wait. Events behind it wait for as long; they are
-    /// never skipped.
+    /// It is retried indefinitely, with the longest backoff. Later events of the target wait; they
+    /// are never skipped.
     KeepTrying,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Options {
     pub(crate) exhausted: OnExhausted,
     pub(crate) backoff: Backoff,
     pub(crate) lease: Duration,
-    /// For one call of the handler.
+    /// The timeout of one call of the handler.
     pub(crate) timeout: Duration,
     pub(crate) expiries: u32,
     pub(crate) lane: Option<LaneName>,
     pub(crate) priority: Priority,
     pub(crate) limit: Option<usize>,
-    /// Events read for one lease: what is left is due again at once, behind what waited longer.
+    /// Events read per lease. The rest is due again at once, after items that waited longer.
     pub(crate) page: usize,
 }
 

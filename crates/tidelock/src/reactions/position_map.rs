@@ -1,9 +1,9 @@
-//! What of a reaction hangs on the places of events in the feed, for whoever moves a log to another
-//! store.
+//! Position map: translates the feed positions in the state of reactions when a log is moved to
+//! another store.
 //!
-//! Streams, versions, records and items can be copied as they are; positions cannot, because each
-//! store gives out its own. Reactions remember some: how far events are routed, and which of them
-//! have no route yet. Without a translation they would go on at a wrong place, or not at all.
+//! Streams, versions, records and items can be copied as they are. Positions cannot, because each
+//! store assigns its own. Reactions remember some: their routing cursors, and events without a
+//! route. Without a translation they would continue at a wrong position, or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,27 +15,26 @@ use tidelock_store::{
 use super::router::Cursor;
 use super::{Reactions, keys};
 
-/// Where an event of one store lies in another.
+/// The position of an event of one store in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MappedPosition {
-    /// The position, in the new store, of the last event up to the place that was remembered; the
-    /// start, if there was none.
+    /// The new position of the last event up to the remembered one; the start, if there was none.
     pub position: Position,
-    /// Whether that event is the one at that place, and not an earlier one.
+    /// Whether that event is the one at the remembered position, and not an earlier one.
     pub exact: bool,
 }
 
-/// From places in one store's feed to those in another's.
+/// Maps positions of one store's feed to those of another's.
 #[derive(Debug, Clone, Default)]
 pub struct PositionMap {
     landmarks: BTreeMap<Position, MappedPosition>,
 }
 
 impl Reactions {
-    /// Every position that reactions remember.
+    /// Returns every position that reactions remember.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn remembered(&self) -> Result<BTreeSet<Position>> {
         let mut positions = BTreeSet::new();
         for (_, cursor) in self.cursors().await? {
@@ -53,15 +52,15 @@ impl Reactions {
 }
 
 impl PositionMap {
-    /// With these places known.
+    /// Creates a map of these positions.
     pub fn new(landmarks: BTreeMap<Position, MappedPosition>) -> Self {
         Self { landmarks }
     }
 
-    /// The record as it must be in the new store.
+    /// Translates a record for the new store.
     ///
     /// # Errors
-    /// `Invalid` if it is not what reactions keep under such a key.
+    /// `Invalid` if the record is not one that reactions write under such a key.
     pub fn record(&self, record: Record) -> Result<Record> {
         if keys::routed_reaction(record.key.as_str()).is_none() {
             return Ok(record);
@@ -72,11 +71,10 @@ impl PositionMap {
         Ok(Record { value: RawJson::new(&cursor)?, ..record })
     }
 
-    /// The item as it must be in the new store; nothing if it stands for an event that is not there
-    /// any more.
+    /// Translates an item for the new store; `None` if it stands for an event that was not copied.
     ///
     /// # Errors
-    /// None today.
+    /// Never fails today.
     pub fn item(&self, item: Item) -> Result<Option<Item>> {
         let Some(position) = keys::unrouted_position(&item.item.key) else { return Ok(Some(item)) };
         let landmark = self.of(position);
@@ -89,31 +87,30 @@ impl PositionMap {
         Ok(Some(Item { item: ItemRef { key, queue: item.item.queue.clone() }, at, mark, ..item }))
     }
 
-    /// A place that nobody remembered is before everything: what is done twice is better than what
-    /// is never done.
+    /// An unknown position maps to the start: handling an event twice is better than never.
     fn of(&self, position: Position) -> MappedPosition {
         let start = MappedPosition { position: Position::START, exact: false };
         self.landmarks.get(&position).copied().unwrap_or(start)
     }
 }
 
-/// Whether a stream, a record or a queue is kept by reactions: without all of these they begin as
-/// if they were new.
+/// Tells which streams, records and queues hold the state of reactions. Without all of them,
+/// reactions start as new.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptByReactions;
 
 impl KeptByReactions {
-    /// Whether this stream is.
+    /// Whether reactions own this stream.
     pub fn stream(self, stream: &StreamName) -> bool {
         keys::is_own_stream(stream.as_str())
     }
 
-    /// Whether this record is; a projection's row is.
+    /// Whether reactions own this record, such as a projection's row.
     pub fn record(self, key: &RecordKey) -> bool {
         keys::is_own_record(key.as_str())
     }
 
-    /// Whether this queue is.
+    /// Whether reactions own this queue.
     pub fn queue(self, queue: &QueueName) -> bool {
         keys::is_own_queue(queue.as_str())
     }

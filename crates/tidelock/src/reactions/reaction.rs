@@ -1,4 +1,4 @@
-//! A reaction, as it was registered.
+//! A registered reaction, its name, and build errors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,36 +10,37 @@ use super::keys;
 use super::options::Options;
 use super::route::Route;
 
-/// Bytes in a reaction's name.
+/// The maximum length of a reaction's name, in bytes.
 const NAME_BYTES: usize = 64;
 
-/// The name of a reaction. It is in the store: a reaction under another name is another reaction.
+/// The name of a reaction. It identifies the reaction in the store: another name is another
+/// reaction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReactionName(Arc<str>);
 
-/// A reaction that cannot be registered.
+/// Why an application could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The name cannot be one.
+    /// The name of a reaction is not valid.
     #[error(
         "reaction {name:?}: a name has 1 to {NAME_BYTES} bytes, does not begin with ~, and has no /, *, ? or control \
          character in it"
     )]
     Name {
-        /// What was given.
+        /// The given name.
         name: String,
     },
-    /// Two of one name.
+    /// Two reactions have the same name.
     #[error("reaction {name:?} is registered twice; give one of them another name")]
     Twice {
         /// The name.
         name: String,
     },
-    /// A workflow's name cannot be one.
+    /// The name of a workflow is not valid.
     #[error(transparent)]
     Workflow(crate::runs::InvalidName),
-    /// One version of a workflow, twice.
+    /// A version of a workflow is registered twice.
     #[error(
         "workflow {name:?} is registered twice as version {version}; give one of them another version"
     )]
@@ -49,18 +50,18 @@ pub enum BuildError {
         /// The version.
         version: u32,
     },
-    /// A setting of the application, or of a workflow, cannot be.
+    /// A setting of the application, or of a workflow, is not valid.
     #[error("{of}: {problem}")]
     Setting {
-        /// Of what.
+        /// The subject of the setting.
         of: String,
         /// What is wrong.
         problem: String,
     },
-    /// An option cannot be.
+    /// An option of a reaction is not valid.
     #[error("reaction {name:?}: {problem}")]
     Option {
-        /// Of which reaction.
+        /// The reaction.
         name: String,
         /// What is wrong.
         problem: String,
@@ -68,10 +69,10 @@ pub enum BuildError {
 }
 
 impl ReactionName {
-    /// Checks and makes the name.
+    /// Validates the name.
     ///
     /// # Errors
-    /// [`BuildError::Name`] if it cannot be one.
+    /// [`BuildError::Name`] if it is not valid.
     pub fn new(name: &str) -> Result<Self, BuildError> {
         let odd = |c: char| c.is_control() || matches!(c, '/' | '*' | '?');
         if name.is_empty()
@@ -84,7 +85,7 @@ impl ReactionName {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -96,13 +97,13 @@ impl fmt::Display for ReactionName {
     }
 }
 
-/// What it follows, where its events go, what is done with them, and how.
+/// A registered reaction: its subscription, route, handler and options.
 pub(crate) struct Reaction {
     pub(crate) name: ReactionName,
     pub(crate) queue: QueueName,
-    /// Types of events that it wants; all, if there are none.
+    /// The event types it handles; all, if empty.
     pub(crate) types: Vec<EventType>,
-    /// What the names of the streams begin with whose events it wants.
+    /// The prefix of the streams it follows.
     pub(crate) streams: String,
     pub(crate) route: Route,
     pub(crate) handler: Arc<dyn Handler>,
@@ -110,7 +111,7 @@ pub(crate) struct Reaction {
 }
 
 impl Reaction {
-    /// Whether it wants events of this type from this stream. Tidelock's own events are nobody's.
+    /// Whether it handles events of this type from this stream. Reserved streams are never handled.
     pub(crate) fn wants(&self, event: &tidelock_store::StoredEvent) -> bool {
         let stream = event.stream.as_str();
         !keys::is_reserved(stream)
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_would_be_misread_in_the_store_is_refused() {
+    fn invalid_names_are_refused() {
         for name in ["", "~mine", "a/b", "a*", "a?", "a\n", &"x".repeat(65)] {
             assert!(ReactionName::new(name).is_err(), "{name:?}");
         }

@@ -1,5 +1,5 @@
-//! That a target was reset, and up to where its events were handled before: what was done elsewhere
-//! is not done again.
+//! Rebuilds: a record that a target was reset, and up to where its events were handled before, so
+//! that external effects are not repeated.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{ItemKey, Mark, RecordKey, Result, Revision, Slot};
@@ -7,24 +7,24 @@ use tidelock_store::{ItemKey, Mark, RecordKey, Result, Revision, Slot};
 use super::context::Replay;
 use super::{ReactionName, keys};
 
-/// What is in the record.
+/// The stored form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Rebuilding {
-    /// Handled up to here before the reset.
+pub(crate) struct StoredRebuild {
+    /// Events up to this mark were handled before the reset.
     pub(crate) through: Mark,
-    /// Whether effects elsewhere are to be repeated.
+    /// Whether external effects are repeated.
     pub(crate) effects: bool,
-    /// Whether it may leave out events that are gone.
+    /// Whether the rebuild may skip deleted events.
     #[serde(default)]
     pub(crate) partial: bool,
 }
 
-/// A rebuild that is under way.
+/// A rebuild in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rebuild {
     pub(crate) key: RecordKey,
     pub(crate) revision: Revision,
-    pub(crate) told: Rebuilding,
+    pub(crate) stored: StoredRebuild,
 }
 
 impl Rebuild {
@@ -32,26 +32,26 @@ impl Rebuild {
         keys::rebuild(reaction.as_str(), target)
     }
 
-    /// What is under the key.
+    /// Decodes the record.
     pub(crate) fn read(slot: &Slot) -> Result<Option<Self>> {
         let Some(record) = slot.live() else { return Ok(None) };
-        let told = record.value.to()?;
-        Ok(Some(Self { key: record.key.clone(), revision: record.revision, told }))
+        let stored = record.value.to()?;
+        Ok(Some(Self { key: record.key.clone(), revision: record.revision, stored }))
     }
 
-    /// How an event at this mark is to be handled.
+    /// How an event at this mark is handled.
     pub(crate) fn replay(&self, mark: Mark) -> Replay {
-        let rebuild = mark <= self.told.through;
-        Replay { rebuild, silent: rebuild && !self.told.effects }
+        let rebuild = mark <= self.stored.through;
+        Replay { rebuild, silent: rebuild && !self.stored.effects }
     }
 
-    /// Whether it is to handle again what follows this mark, and nothing may be missing there.
+    /// Whether the events after this mark are handled again, and none of them may be missing.
     pub(crate) fn needs_all_after(&self, mark: Mark) -> bool {
-        !self.told.partial && mark < self.told.through
+        !self.stored.partial && mark < self.stored.through
     }
 
-    /// Whether it is over once this much is done.
+    /// Whether the rebuild is complete at this mark.
     pub(crate) fn ends_at(&self, done: Mark) -> bool {
-        done >= self.told.through
+        done >= self.stored.through
     }
 }

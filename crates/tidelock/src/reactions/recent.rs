@@ -1,17 +1,18 @@
-//! Events that this process has just routed, so that its handlers need not read them again.
+//! Cache of events that this process has just routed, so that its handlers need not read them
+//! again.
 //!
-//! Events do not change, so a copy is as good as the store's. It is bounded, and whatever is not
-//! here is read. But events can be cleared away, by any process, and stay here: a rebuild reads
-//! from the store alone.
+//! Events are immutable, so a copy never becomes stale. The cache is bounded, with FIFO eviction;
+//! misses are read from the store. Any process can delete events, which stay in this cache, so a
+//! rebuild bypasses it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{StoredEvent, StreamName, Version};
 
-/// Events kept at most.
+/// The maximum number of cached events.
 const EVENTS: usize = 20_000;
-/// Bytes of JSON kept at most.
+/// The maximum size of cached events, in bytes of JSON.
 const BYTES: usize = 32 << 20;
 
 /// The newest events, by stream and version.
@@ -28,7 +29,7 @@ struct Kept {
 }
 
 impl Recent {
-    /// Keeps these, for as long as there is room.
+    /// Adds events, and evicts the oldest if needed.
     pub(crate) fn keep<'a>(&self, events: impl IntoIterator<Item = &'a StoredEvent>) {
         let mut kept = self.lock();
         for event in events {
@@ -36,14 +37,14 @@ impl Recent {
         }
     }
 
-    /// The events of this stream from this version on, as far as they are here without a gap.
+    /// The cached events of this stream from this version on, up to the first gap.
     pub(crate) fn run(&self, stream: &StreamName, from: Version, limit: usize) -> Vec<StoredEvent> {
         let kept = self.lock();
         let Some(events) = kept.events.get(stream) else { return Vec::new() };
         (0..limit as u64).map_while(|nth| events.get(&from.plus(nth)).cloned()).collect()
     }
 
-    /// This event, if it is here.
+    /// The event, if it is cached.
     pub(crate) fn get(&self, stream: &StreamName, version: Version) -> Option<StoredEvent> {
         self.lock().events.get(stream)?.get(&version).cloned()
     }

@@ -1,4 +1,4 @@
-//! Where an event goes: to the target of its own stream, or to one computed from it.
+//! Routes: the target of an event is its stream, or a name computed from it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,26 +10,25 @@ use tidelock_store::{ItemKey, Store, StoredEvent, limits};
 use super::{HandlerError, ReactionName, keys};
 use crate::worker::panic_message;
 
-/// Computes the target of an event. It may have to read what belongs to the event first.
+/// Computes the target of an event. It may have to read the event's data first.
 type Compute = dyn Fn(Arc<dyn Store>, StoredEvent) -> Computing + Send + Sync;
 type Computing = BoxFuture<'static, Result<Option<String>, HandlerError>>;
 
-/// How a reaction's events find their targets.
+/// How a reaction's events are assigned to targets.
 #[derive(Clone)]
 pub(crate) enum Route {
     /// The target is the event's stream.
     Own,
-    /// The target is a name computed from the event.
+    /// The target is computed from the event.
     Computed(Arc<Compute>),
 }
 
-/// What a routing function may give: a name, perhaps a name (no name: this event is not for the
-/// reaction), or a failure.
+/// A result of a routing function: a name, an optional name (`None` skips the event), or an error.
 pub trait IntoTarget {
-    /// The target's name, if there is one.
+    /// Returns the target's name; `None` skips the event.
     ///
     /// # Errors
-    /// Whatever the routing function failed with.
+    /// Returns the error of the routing function.
     fn into_target(self) -> Result<Option<String>, HandlerError>;
 }
 
@@ -58,7 +57,7 @@ impl<T: IntoTarget, E: Into<HandlerError>> IntoTarget for Result<T, E> {
 }
 
 impl Route {
-    /// Computes the target, and makes a panic a failure of this event's route.
+    /// Computes the target. A panic fails the route of this event only.
     pub(crate) async fn compute(
         compute: &Arc<Compute>,
         store: &Arc<dyn Store>,
@@ -79,7 +78,7 @@ impl Route {
 fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, HandlerError> {
     if keys::is_reserved(&target) {
         return Err(HandlerError::fatal(format!(
-            "target {target:?} begins with ~, which Tidelock keeps for itself"
+            "target {target:?} begins with ~, which is reserved"
         )));
     }
     let key = ItemKey::new(target).map_err(HandlerError::fatal)?;
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_cannot_be_named_in_the_store_is_a_failure_that_says_so() {
+    fn a_target_that_is_not_a_valid_key_is_a_fatal_error() {
         assert!(routed("order-7").is_ok());
         assert!(routed("~links/x").unwrap_err().to_string().contains("begins with ~"));
         assert!(routed("").is_err());

@@ -1,12 +1,11 @@
-//! The router: reads the feed once for all reactions that this process routes, and wakes their
-//! targets.
+//! Router: reads the feed once for all reactions that this process routes, and wakes their targets.
 //!
-//! Each reaction has one route item; whoever leases it routes that reaction's events, and keeps the
-//! lease for as long as it lives. How far it has come is a record that moves in the same commit as
-//! the wakes, under the fence of the lease: whoever takes over goes on exactly there, and an
-//! earlier holder writes nothing more.
+//! Each reaction has one route item. The process that leases it routes the reaction's events for as
+//! long as it lives. The cursor is a record that moves in the same commit as the wakes, under the
+//! fence of the lease: the next holder continues exactly there, and writes of an earlier holder are
+//! refused.
 //!
-//! It never runs a handler and never waits for one.
+//! The router never runs a handler and never waits for one.
 
 mod batch;
 mod cursor;
@@ -35,25 +34,25 @@ use link_heads::LinkHeads;
 pub use cursor::Rerouted;
 pub(crate) use cursor::{Cursor, cursor_of, register, reroute};
 
-/// How often the feed is looked at without a signal, and how often cursors that moved past nothing
-/// of interest are saved.
+/// How often the feed is polled without a hint, and how often cursors are saved that passed no
+/// relevant event.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Reactions that share a page at most: one event that all of them want takes four parts for each,
-/// and must fit into a commit.
-const TOGETHER: usize = limits::PARTS_PER_COMMIT / 8;
+/// The maximum number of reactions that share a page: an event that all of them handle takes four
+/// parts for each, and must fit into a commit.
+const MAX_GROUP: usize = limits::PARTS_PER_COMMIT / 8;
 
 /// Routes events for the reactions whose route items this process holds.
 #[derive(Debug)]
 pub(crate) struct Router {
     store: Arc<dyn Store>,
     recent: Arc<Recent>,
-    tips: Mutex<LinkHeads>,
+    link_heads: Mutex<LinkHeads>,
     routes: Mutex<HashMap<LeaseToken, HeldRoute>>,
     changed: Notify,
 }
 
-/// The work of a route item: to hold it while the router routes.
+/// The handler of route items: it holds the lease while the router routes.
 #[derive(Debug)]
 pub(crate) struct Routing {
     pub(crate) router: Arc<Router>,
@@ -71,7 +70,7 @@ impl Router {
         Self {
             store: store.clone(),
             recent: recent.clone(),
-            tips: Mutex::default(),
+            link_heads: Mutex::default(),
             routes: Mutex::default(),
             changed: Notify::new(),
         }
@@ -91,19 +90,19 @@ impl Router {
         tokio::select! {
             () = task.lost().cancelled() => {}
             () = task.stopping().cancelled() => {}
-            () = failed.told() => {}
+            () = failed.signalled() => {}
         }
         let held = self.lock().remove(&task.token());
         match failed.error() {
             Some(error) => task.settle(Settlement::block(task.token(), error)).await,
             None if task.lost().is_cancelled() => Ok(TaskOutcome::Lost),
-            None => give_back(&task, held).await,
+            None => release(&task, held).await,
         }
     }
 
-    /// Routes until it is told to stop.
+    /// Routes until `stopping` is cancelled.
     pub(crate) async fn run(self: Arc<Self>, stopping: CancellationToken) {
-        // Taken before the first look, so nothing is missed.
+        // Subscribed before the first read, so that no hint is missed.
         let mut signal = self.store.signal(Topic::Log);
         let mut saved = Instant::now();
         while !stopping.is_cancelled() {
@@ -124,14 +123,15 @@ impl Router {
         while !stopping.is_cancelled() && self.pass().await {}
     }
 
-    /// One page for everybody; tells whether there is more. Reactions that are at the same place
-    /// share the page, and one that has far to go holds back nobody who has not.
+    /// Routes one page for each group of reactions, and returns whether there is more. Reactions at
+    /// the same position share a page, so that a reaction that is far behind does not delay the
+    /// others.
     async fn pass(&self) -> bool {
         let mut more = false;
         for group in self.groups() {
             match self.advance(&group).await {
                 Ok(at_end) => more |= !at_end,
-                Err(error) => self.met(&group, &error).await,
+                Err(error) => self.handle_error(&group, &error).await,
             }
         }
         more
@@ -144,7 +144,7 @@ impl Router {
         }
         groups
             .values()
-            .flat_map(|group| group.chunks(TOGETHER))
+            .flat_map(|group| group.chunks(MAX_GROUP))
             .map(<[HeldRoute]>::to_vec)
             .collect()
     }
@@ -158,9 +158,9 @@ impl Router {
         self.recent.keep(
             page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))),
         );
-        let portions = RoutingBatches::plan(&self.store, group, &page).await?;
-        for portion in portions {
-            if !self.write(group, portion).await? {
+        let batches = RoutingBatches::plan(&self.store, group, &page).await?;
+        for batch in batches {
+            if !self.write(group, batch).await? {
                 return Ok(false);
             }
         }
@@ -168,35 +168,34 @@ impl Router {
         Ok(page.at_end)
     }
 
-    /// Writes a portion; tells whether it held. If not, the page is read anew by whoever still
-    /// holds its route.
-    async fn write(&self, group: &[HeldRoute], portion: batch::RoutingBatch) -> Result<bool> {
-        let versions = self.tips().known(&portion);
-        let versions = link_heads::complete(&*self.store, versions, &portion).await?;
-        let commit = portion.commit(group, &versions, &self.lock())?;
+    /// Commits a batch and returns whether it succeeded. After a conflict, the page is read again.
+    async fn write(&self, group: &[HeldRoute], batch: batch::RoutingBatch) -> Result<bool> {
+        let versions = self.link_heads().known(&batch);
+        let versions = link_heads::complete(&*self.store, versions, &batch).await?;
+        let commit = batch.commit(group, &versions, &self.lock())?;
         match self.store.commit(commit).await?.committed() {
             Ok(committed) => {
-                self.tips().moved(&portion, &versions);
-                portion.count(group);
+                self.link_heads().moved(&batch, &versions);
+                batch.count(group);
                 let mut routes = self.lock();
-                for (at, written) in portion.touched().zip(&committed.writes) {
+                for (at, written) in batch.touched().zip(&committed.writes) {
                     if let Some(held) = routes.get_mut(&group[at].token) {
-                        held.saved_at(portion.through, written.revision);
+                        held.saved_at(batch.through, written.revision);
                     }
                 }
                 Ok(true)
             }
             Err(conflict) => {
-                tracing::debug!(%conflict, "a route moved under the router; it looks again");
-                self.tips().forget(&portion);
-                self.look_again(group).await?;
+                tracing::debug!(%conflict, "a route moved under the router; reading its cursor again");
+                self.link_heads().forget(&batch);
+                self.reload_cursors(group).await?;
                 Ok(false)
             }
         }
     }
 
-    /// Somebody else may have routed meanwhile: what is in the store counts.
-    async fn look_again(&self, group: &[HeldRoute]) -> Result<()> {
+    /// Reads the cursors again, because another process may have routed meanwhile.
+    async fn reload_cursors(&self, group: &[HeldRoute]) -> Result<()> {
         for held in group {
             let cursor = cursor_of(&*self.store, &held.reaction.name).await?;
             if let Some(route) = self.lock().get_mut(&held.token) {
@@ -204,7 +203,7 @@ impl Router {
                 route.cursor = cursor;
             }
         }
-        // A lease that was lost is found out by its heartbeat; until then, not too fast.
+        // The heartbeat detects a lost lease; until then, retry slowly.
         tokio::time::sleep(Duration::from_millis(10)).await;
         Ok(())
     }
@@ -218,8 +217,8 @@ impl Router {
         }
     }
 
-    /// Saves cursors that moved past nothing of interest, so that whoever takes over has little to
-    /// look at again.
+    /// Saves cursors that passed no relevant event, so that the next holder has little to read
+    /// again.
     async fn save(&self) {
         let unsaved: Vec<HeldRoute> =
             self.lock().values().filter(|held| held.is_unsaved()).cloned().collect();
@@ -242,15 +241,15 @@ impl Router {
                 }
                 Ok(())
             }
-            Err(_) => self.look_again(unsaved).await,
+            Err(_) => self.reload_cursors(unsaved).await,
         }
     }
 
-    /// What a store could not do now it may do later. What it refuses for good stops these routes,
-    /// where operators see it.
-    async fn met(&self, group: &[HeldRoute], error: &StoreError) {
+    /// Handles an error of the store: temporary errors are retried; permanent ones block these
+    /// routes for an operator.
+    async fn handle_error(&self, group: &[HeldRoute], error: &StoreError) {
         if error.advice() == RetryAdvice::Never {
-            group.iter().for_each(|held| held.failed.tell(advice_on(error)));
+            group.iter().for_each(|held| held.failed.set(advice_on(error)));
         }
         tracing::warn!(%error, "events could not be routed");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -260,22 +259,21 @@ impl Router {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tips(&self) -> MutexGuard<'_, LinkHeads> {
-        self.tips.lock().unwrap_or_else(PoisonError::into_inner)
+    fn link_heads(&self) -> MutexGuard<'_, LinkHeads> {
+        self.link_heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn advice_on(error: &StoreError) -> String {
     match error.kind() {
         StoreErrorKind::Rewound => format!(
-            "{error}; to go on, say where from: reroute this reaction from the beginning, or from now, and unblock its route"
+            "{error}; to continue, reroute this reaction from the beginning or from now, and unblock its route"
         ),
         _ => error.to_string(),
     }
 }
 
-/// Everything that any of them wants. The store leaves out the rest, if they all say what they
-/// want.
+/// A query for the events of the whole group. It filters by type if all reactions do.
 fn query(after: Position, group: &[HeldRoute]) -> FeedQuery {
     let query = FeedQuery::after(after);
     let mut types: Vec<EventType> =
@@ -292,8 +290,8 @@ fn query(after: Position, group: &[HeldRoute]) -> FeedQuery {
     }
 }
 
-/// Gives the route back with its newest cursor; somebody else may take it at once.
-async fn give_back(task: &LeasedTask, held: Option<HeldRoute>) -> Result<TaskOutcome> {
+/// Saves the cursor and releases the route, so that another process can take it at once.
+async fn release(task: &LeasedTask, held: Option<HeldRoute>) -> Result<TaskOutcome> {
     let release = Settlement::release(task.token());
     if let Some(held) = held.filter(HeldRoute::is_unsaved) {
         let commit = held.save_unfenced(Commit::new().settle(release.clone()))?;

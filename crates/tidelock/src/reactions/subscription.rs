@@ -1,4 +1,4 @@
-//! Which events a reaction follows, where each of them goes, and how failures are met.
+//! Subscriptions: which events a reaction handles, their targets, and the retry options.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,24 +13,79 @@ use super::{Backoff, Input, IntoTarget, OnExhausted, StartFrom};
 use crate::event::Event as Typed;
 use crate::recorded::Recorded;
 
-/// Every event that is an `E`, from whatever stream.
+/// Subscribes to every event that is an `E`, of any stream.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tidelock::prelude::*;
+///
+/// #[derive(Event)]
+/// enum OrderEvent {
+///     Placed { customer: String },
+/// }
+///
+/// let tidelock = Tidelock::open("memory:").await?;
+/// let app = tidelock.app().reaction("mail", on::<OrderEvent>(), |order, ctx| async move {
+///     let OrderEvent::Placed { customer } = &order.event;
+///     println!("mail {customer} under key {}", ctx.effect_key());
+///     Ok(())
+/// });
+/// app.build()?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn on<E: Typed>() -> Subscription<Recorded<E>> {
     Subscription::new()
 }
 
-/// Every event, as the store has it.
+/// Subscribes to every event, in its stored form.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+///
+/// use serde_json::json;
+/// use tidelock::prelude::*;
+/// use tokio::sync::Notify;
+///
+/// let tidelock = Tidelock::open("memory:").await?;
+/// let placed = NewEvent::of("placed", &json!({ "units": 2 }))?;
+/// let order = StreamName::new("order-7")?;
+/// tidelock.store().append(&order, ExpectedVersion::NoStream, vec![placed]).await?.committed()?;
+///
+/// let handled = Arc::new(Notify::new());
+/// let done = handled.clone();
+/// let log = move |event: tidelock::StoredEvent, _ctx: ReactionCtx| {
+///     let done = done.clone();
+///     async move {
+///         println!("{} {}", event.stream, event.event_type);
+///         done.notify_one();
+///         Ok(())
+///     }
+/// };
+/// let app = tidelock.app().reaction("log", on_any().in_streams("order-"), log).build()?;
+/// app.run_until(handled.notified()).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn on_any() -> Subscription<StoredEvent> {
     Subscription::new()
 }
 
-/// What a reaction follows. Made by [`on`] or [`on_any`], and refined from there.
+/// The events that a reaction handles. Created by [`on`] or [`on_any`].
 #[derive(Clone)]
 pub struct Subscription<I> {
     pub(crate) types: Vec<EventType>,
     pub(crate) streams: String,
     pub(crate) route: Route,
     pub(crate) options: Options,
-    /// A problem with an option, told when the app is built.
+    /// An invalid option, reported when the app is built.
     pub(crate) problem: Option<String>,
     input: PhantomData<fn() -> I>,
 }
@@ -47,10 +102,38 @@ impl<I: Input> Subscription<I> {
         }
     }
 
-    /// The same, to a target computed from the event: a name, no name (the event is skipped), or a
-    /// failure. A failure, or a panic, holds back this event alone, where operators see it.
+    /// Routes each event to a target computed from it.
     ///
-    /// The function must not look at anything but the event: it may be called more than once.
+    /// The function returns a name, `None` (the event is skipped), or an error. An error or a panic
+    /// affects this event only: it is retried and then blocked, where operators see it. The
+    /// function may be called more than once and must depend on nothing but the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    ///
+    /// #[derive(Event)]
+    /// enum OrderEvent {
+    ///     Placed { customer: String, units: u64 },
+    /// }
+    ///
+    /// // Units per customer, over all orders.
+    /// let by_customer = on::<OrderEvent>().to(|order| {
+    ///     let OrderEvent::Placed { customer, .. } = &order.event;
+    ///     customer.clone()
+    /// });
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let app = tidelock.app().projection("units", by_customer, |sum: &mut u64, order| {
+    ///     let OrderEvent::Placed { units, .. } = order.event;
+    ///     *sum += units;
+    /// });
+    /// app.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn to<T: IntoTarget>(mut self, target: impl Fn(&I) -> T + Send + Sync + 'static) -> Self {
         let target = Arc::new(target);
@@ -65,14 +148,14 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// The same, from streams whose names begin with this only.
+    /// Restricts to streams whose names have this prefix.
     #[must_use]
     pub fn in_streams(mut self, prefix: impl Into<String>) -> Self {
         self.streams = prefix.into();
         self
     }
 
-    /// The same, of these types only.
+    /// Restricts to these event types.
     #[must_use]
     pub fn of_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let types: Result<Vec<_>, _> =
@@ -84,36 +167,48 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// The same; if the reaction is new, it begins with the next event and not with the first.
+    /// Starts a new reaction at the next new event instead of the first stored one.
     #[must_use]
     pub fn from_now(mut self) -> Self {
         self.options.start = StartFrom::Now;
         self
     }
 
-    /// The same, with this many retries of a failure before it counts as lasting. The default is 5.
+    /// Sets how many times a failed call is retried. The default is 5.
+    ///
+    /// Then [`exhausted`](Self::exhausted) decides what happens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::prelude::*;
+    ///
+    /// let backoff = Backoff::exponential(Duration::from_millis(200), Duration::from_secs(30));
+    /// let source = on_any().in_streams("order-").retries(8).backoff(backoff);
+    /// ```
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
     }
 
-    /// The same, with these waits between retries.
+    /// Sets the waits between retries.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.options.backoff = backoff;
         self
     }
 
-    /// The same, and this is what becomes of a target whose retries are used up. By default it is
-    /// blocked.
+    /// Sets what happens to a target whose retries are exhausted. By default it is blocked.
     #[must_use]
     pub fn exhausted(mut self, exhausted: OnExhausted) -> Self {
         self.options.exhausted = exhausted;
         self
     }
 
-    /// The same, leased for this long at a time; renewed while the handler works. The default is 30
+    /// Sets the lease duration. The lease is renewed while the handler runs. The default is 30
     /// seconds.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
@@ -121,12 +216,13 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// The same, with this much time for one call of the handler: for an event, or a batch. A call
-    /// that takes longer is dropped where it waits, and counts as a failure: nothing that it staged
-    /// is written, it is retried like any other, and its slot is free. A handler that blocks its
-    /// thread cannot be dropped: its lease is renewed no more and runs out, which
-    /// [`expiries`](Self::max_crashes) counts. The default is [five
+    /// Sets the timeout of one call of the handler, for an event or a batch. The default is [five
     /// minutes](crate::worker::TIMEOUT).
+    ///
+    /// A call that takes longer is dropped at its next await and counts as a failure: nothing that
+    /// it staged is written, it is retried like any other, and its slot is free. A handler that
+    /// blocks its thread cannot be dropped: its lease is no longer renewed and expires, which
+    /// counts towards [`max_crashes`](Self::max_crashes).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if timeout.is_zero() {
@@ -136,14 +232,14 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// The same, blocked after this many leases ran out without progress. The default is 3.
+    /// Sets after how many expired leases without progress a target is blocked. The default is 3.
     #[must_use]
     pub fn max_crashes(mut self, budget: u32) -> Self {
         self.options.expiries = budget;
         self
     }
 
-    /// The same, in this lane, for workers that serve it alone.
+    /// Assigns new targets to this lane, which selected workers serve.
     #[must_use]
     pub fn lane(mut self, lane: &str) -> Self {
         match LaneName::new(lane) {
@@ -153,7 +249,7 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// The same; its new targets have this priority, from -100 to 100.
+    /// Sets the priority of new targets, from -100 to 100.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> Self {
         match Priority::new(priority) {
@@ -163,14 +259,14 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// The same, with this many targets at once in each process at most.
+    /// Sets the maximum number of targets processed concurrently in each process.
     #[must_use]
     pub fn max_concurrency(mut self, targets: usize) -> Self {
         self.options.limit = Some(targets);
         self
     }
 
-    /// The same, with at most this many events of a target for one lease. The default is 100.
+    /// Sets the maximum number of events per lease of a target. The default is 100.
     #[must_use]
     pub fn max_events_per_lease(mut self, events: usize) -> Self {
         match events {

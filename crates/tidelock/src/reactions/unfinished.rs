@@ -1,7 +1,7 @@
-//! What reactions have left to do with the events of one stream.
+//! Pending work: what reactions have left to do with the events of one stream.
 //!
-//! Asked before those events go away. It looks at how far each reaction's events were routed, and
-//! then at the targets that have something to do: that of the stream itself, or, where targets are
+//! A closing checks it before it deletes events. It reads how far each reaction's events are
+//! routed, and then the targets with pending events: the stream itself, or, where targets are
 //! computed, those with a link to it.
 
 use std::collections::BTreeSet;
@@ -16,32 +16,31 @@ use super::links::Link;
 use super::router::Cursor;
 use super::{ReactionName, keys};
 
-/// A reaction that is not done with a stream.
+/// A reaction that has not handled all events of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// The reaction.
     pub reaction: String,
-    /// The target that has something to do; none if not all events were routed yet.
+    /// The target with pending events; `None` if not all events are routed yet.
     pub target: Option<String>,
-    /// What went wrong there, if it is blocked.
+    /// The error, if the target is blocked.
     pub blocked: Option<String>,
-    /// Done up to here: a mark of the target, or a position of the feed if not all events were
-    /// routed yet.
+    /// The cursor: a mark of the target, or a feed position if not all events are routed yet.
     pub at: u64,
-    /// How many events it has left at most.
+    /// An upper bound of the pending events.
     pub behind: u64,
-    /// Whether it came on while it was waited for.
+    /// Whether it made progress during the wait.
     pub advanced: bool,
 }
 
 impl Unfinished {
-    /// Whether it will not be done before somebody does something about it.
+    /// Whether it cannot finish before an operator acts.
     pub fn is_blocked(&self) -> bool {
         self.blocked.is_some()
     }
 
-    /// The first reaction that is not done with this stream's events up to a version, those apart
-    /// whose names are given.
+    /// Finds the first reaction that has not handled this stream's events up to a version, except
+    /// the ignored ones.
     pub(crate) async fn find(
         store: &dyn Store,
         stream: &StreamName,
@@ -49,21 +48,20 @@ impl Unfinished {
         ignored: &BTreeSet<String>,
     ) -> Result<Option<Self>> {
         let Some(last) = store.event(stream, through).await? else { return Ok(None) };
-        let sought = Sought { store, stream, through, position: last.position };
+        let events = StreamEvents { store, stream, through, position: last.position };
         let mut routes = store.rows(RecordQuery::prefix(keys::route_records()));
         while let Some(route) = routes.next().await? {
             let name =
                 keys::routed_reaction(route.key.as_str()).and_then(|n| ReactionName::new(n).ok());
             let Some(name) = name.filter(|name| !ignored.contains(name.as_str())) else { continue };
-            if let Some(unfinished) = sought.of(&name, &route.value.to()?).await? {
+            if let Some(unfinished) = events.of(&name, &route.value.to()?).await? {
                 return Ok(Some(unfinished));
             }
         }
         Ok(None)
     }
 
-    /// The same, compared with what was found at an earlier look: where that is not so any more,
-    /// something was done.
+    /// Compares with an earlier result: any difference is progress.
     pub(crate) fn since(self, earlier: &Self) -> Self {
         let place = |found: &Self| (found.reaction.clone(), found.target.clone(), found.at);
         Self { advanced: place(&self) != place(earlier), ..self }
@@ -99,13 +97,13 @@ impl fmt::Display for Unfinished {
         let Self { reaction, target, blocked, behind, .. } = self;
         let events = if *behind == 1 { "event" } else { "events" };
         let hint = match self.advanced {
-            true => ", but it makes progress; have more patience",
-            false => "; is anybody running it?",
+            true => ", but it makes progress; allow more time",
+            false => "; is a process running it?",
         };
         match (target, blocked) {
             (None, _) => write!(
                 f,
-                "reaction {reaction:?} has not got to all of its events yet: it is up to {behind} {events} behind{hint}"
+                "reaction {reaction:?} has not routed all of its events yet: it is up to {behind} {events} behind{hint}"
             ),
             (Some(target), None) => write!(
                 f,
@@ -114,24 +112,24 @@ impl fmt::Display for Unfinished {
             (Some(target), Some(error)) => {
                 write!(
                     f,
-                    "reaction {reaction:?} is blocked at target {target:?}: {error}; mend it and unblock it"
+                    "reaction {reaction:?} is blocked at target {target:?}: {error}; fix the cause and unblock it"
                 )
             }
         }?;
-        f.write_str(" (or close the books ignoring it)")
+        f.write_str(" (or close the stream ignoring it)")
     }
 }
 
 /// The events in question.
-struct Sought<'a> {
+struct StreamEvents<'a> {
     store: &'a dyn Store,
     stream: &'a StreamName,
     through: Version,
-    /// Of the last of them.
+    /// The position of the last event.
     position: Position,
 }
 
-impl Sought<'_> {
+impl StreamEvents<'_> {
     async fn of(&self, reaction: &ReactionName, cursor: &Cursor) -> Result<Option<Unfinished>> {
         if !self.stream.as_str().starts_with(&cursor.streams) || cursor.start >= self.position {
             return Ok(None);
@@ -146,15 +144,14 @@ impl Sought<'_> {
         Ok(item.map(|item| Unfinished::at(reaction, &item)))
     }
 
-    /// The target of the stream itself, if it has something to do with these events.
+    /// The target of the stream itself, if it has not handled these events.
     async fn own(&self, reaction: &ReactionName) -> Result<Option<Item>> {
         let key = tidelock_store::ItemKey::new(self.stream.as_str())?;
         let item = self.store.item(&ItemRef::new(&keys::queue(reaction), &key)).await?;
         Ok(item.filter(|item| item.at < item.mark && item.at.get() < self.through.get()))
     }
 
-    /// The first target with a link to these events that it has not followed yet, or an event that
-    /// has no target yet.
+    /// The first target with an unhandled link to these events, or an unrouted event among them.
     async fn linked(&self, reaction: &ReactionName) -> Result<Option<Item>> {
         let filter = ItemFilter {
             queue: NamePattern::is(keys::queue(reaction).as_str()),
@@ -162,21 +159,21 @@ impl Sought<'_> {
         };
         let mut items = self.store.rows(ItemQuery::new(filter));
         while let Some(item) = items.next().await? {
-            if item.at < item.mark && self.waits_at(reaction, &item).await? {
+            if item.at < item.mark && self.is_pending(reaction, &item).await? {
                 return Ok(Some(item));
             }
         }
         Ok(None)
     }
 
-    async fn waits_at(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
+    async fn is_pending(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
         match keys::unrouted_position(&item.item.key) {
-            Some(position) => self.is_one_of_them(position).await,
+            Some(position) => self.contains(position).await,
             None => self.has_link(reaction, item).await,
         }
     }
 
-    async fn is_one_of_them(&self, position: Position) -> Result<bool> {
+    async fn contains(&self, position: Position) -> Result<bool> {
         let event = self.store.event_at(position).await?;
         Ok(event.is_some_and(|e| e.stream == *self.stream && e.version <= self.through))
     }

@@ -1,6 +1,6 @@
-//! Events whose route failed: each is a work item of its own, tried again with the reaction's
-//! backoff and then blocked, where operators see it. When its route is found at last, the event
-//! joins its target.
+//! Unrouted events: each event whose route failed is a work item, retried with the reaction's
+//! backoff and then blocked for an operator. Once its route succeeds, the event is linked to its
+//! target.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::work::{failed, store_failure};
 use super::{HandlerError, keys};
 use crate::worker::{LeasedTask, TaskOutcome};
 
-/// The item for an event whose route failed. It counts as undone until its mark, the event's
-/// position, is acked.
+/// The item of an event whose route failed. Its mark is the event's position; it is done when that
+/// is acknowledged.
 pub(crate) fn wake(reaction: &Reaction, position: Position) -> Wake {
     let wake = Wake::to_mark(reaction.item(&keys::unrouted(position)), Mark::from(position));
     with_options(reaction, wake)
 }
 
-/// A wake that makes items as the reaction wants them.
+/// Applies the reaction's lane and priority to a wake.
 pub(crate) fn with_options(reaction: &Reaction, wake: Wake) -> Wake {
     let wake = wake.with_priority(reaction.options.priority);
     match &reaction.options.lane {
@@ -32,7 +32,7 @@ pub(crate) fn with_options(reaction: &Reaction, wake: Wake) -> Wake {
     }
 }
 
-/// Tries the route of one event again.
+/// Retries the route of one event.
 pub(crate) async fn route_again(
     store: &Arc<dyn Store>,
     reaction: &Reaction,
@@ -50,7 +50,7 @@ pub(crate) async fn route_again(
     }
 }
 
-/// The event at this position, unless it was trimmed away.
+/// The event at this position, unless it was deleted.
 async fn find(store: &dyn Store, mark: Mark) -> Result<Option<StoredEvent>> {
     store.event_at(Position::new(mark.get())?).await
 }
@@ -61,7 +61,7 @@ async fn target(
     event: &StoredEvent,
 ) -> Result<Option<ItemKey>, HandlerError> {
     match &reaction.route {
-        // It was routed otherwise when the item was made.
+        // The reaction had computed targets when the item was created.
         Route::Own => Ok(None),
         Route::Computed(compute) => Route::compute(compute, store, &reaction.name, event).await,
     }
@@ -80,7 +80,7 @@ async fn ack(task: &LeasedTask, joining: Option<Commit>) -> Result<TaskOutcome> 
     }
 }
 
-/// Links the event to its target, wakes the target and ends the item, in one commit.
+/// Links the event to its target, wakes the target and finishes the item, in one commit.
 async fn join(
     store: &dyn Store,
     reaction: &Reaction,
@@ -90,9 +90,9 @@ async fn join(
 ) -> Result<TaskOutcome> {
     let Some(target) = target else { return ack(task, None).await };
     let links = keys::links(&reaction.name, &target)?;
-    let tip = store.head(&links).await?.state.version();
-    let expected = tip.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
-    let next = tip.map_or(Version::FIRST, |tip| tip.plus(1));
+    let head = store.head(&links).await?.state.version();
+    let expected = head.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+    let next = head.map_or(Version::FIRST, |head| head.plus(1));
     let wake = with_options(reaction, Wake::to_mark(reaction.item(&target), Mark::from(next)));
     ack(task, Some(Commit::new().append(&links, expected, [Link::to(event)?]).wake(wake))).await
 }

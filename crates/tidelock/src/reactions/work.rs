@@ -1,7 +1,7 @@
-//! The work on one target: read what is new, hand it to the handler, and settle.
+//! The work on one target: read new events, call the handler, and settle the lease.
 //!
-//! Events go to the handler one after another (or in batches). The first call that stages something
-//! for the store ends the lease with it: the next event's handler finds it there. Calls that stage
+//! Events go to the handler one after another (or in batches). The first call that stages writes
+//! ends the lease with a commit: the next event's handler reads these writes. Calls that stage
 //! nothing share one ack.
 
 mod page;
@@ -33,21 +33,20 @@ use crate::worker::{
 };
 use page::Page;
 
-/// How long a target is kept by calls that stage nothing, before what they did is acked and the
-/// next one may have it.
-const TURN: Duration = Duration::from_secs(60);
+/// How long calls that stage nothing may keep a target before their progress is acknowledged.
+const MAX_TURN: Duration = Duration::from_secs(60);
 
-/// The rebuilds of all items that were leased together, read in one go.
+/// The rebuilds of all items that were leased together, read in one call.
 type Rebuilds = Shared<BoxFuture<'static, Result<Arc<Vec<Option<Rebuild>>>>>>;
 
-/// A reaction at work. Clones are handles on the same.
+/// The queue handler of a reaction's targets. Clones share the same state.
 #[derive(Debug, Clone)]
 pub(crate) struct ReactionWork {
     tidelock: Tidelock,
     store: Arc<dyn Store>,
     reaction: Arc<Reaction>,
     recent: Arc<Recent>,
-    /// Where the reaction began; read once, because it never changes.
+    /// The position at which the reaction began; read once, because it never changes.
     start: Arc<OnceCell<Position>>,
 }
 
@@ -55,8 +54,8 @@ impl QueueHandler for ReactionWork {
     fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         let rebuilds = self.clone().rebuilds(&tasks);
         let handle = |(nth, task): (usize, LeasedTask)| {
-            let (reacting, rebuilds) = (self.clone(), rebuilds.clone());
-            async move { reacting.work(task, nth, rebuilds).await }.boxed()
+            let (work, rebuilds) = (self.clone(), rebuilds.clone());
+            async move { work.work(task, nth, rebuilds).await }.boxed()
         };
         tasks.into_iter().enumerate().map(handle).collect()
     }
@@ -74,7 +73,7 @@ impl ReactionWork {
         }
     }
 
-    /// Read after the leases were granted: a reset that comes later revokes them.
+    /// Read after the leases were granted: a later reset revokes them.
     fn rebuilds(self, tasks: &[LeasedTask]) -> Rebuilds {
         let keys =
             tasks.iter().map(|task| Rebuild::key(&self.reaction.name, &task.lease().item.key));
@@ -95,19 +94,19 @@ impl ReactionWork {
         let page = Page::read(&self, task.lease(), rebuild.as_ref()).await?;
         if let Some(gone) = self.gone(&task, rebuild.as_ref(), &page).await? {
             let error =
-                format!("{gone}; to handle what is left all the same, ask for a partial reset");
+                format!("{gone}; to handle the remaining events anyway, request a partial reset");
             return task.settle(Settlement::block(task.token(), error)).await;
         }
-        Turn { reacting: &self, begun: Instant::now(), done: task.lease().at, task, rebuild }
-            .take(page)
+        TargetTurn { work: &self, started: Instant::now(), done: task.lease().at, task, rebuild }
+            .run(page)
             .await
     }
 
-    /// What is gone of what a rebuild has still to handle: anywhere when it begins, and in its next
-    /// page after that. Whatever reset the target, it is not rebuilt without it, unless that was
-    /// asked for.
+    /// Deleted events that a rebuild still has to handle: anywhere when it begins, and in its next
+    /// page after that. The target is not rebuilt without them, unless a partial reset was
+    /// requested.
     ///
-    /// Looked for after the page was read, so that what goes in between is found.
+    /// Checked after the page was read, so that concurrent deletions are found.
     async fn gone(
         &self,
         task: &LeasedTask,
@@ -125,7 +124,7 @@ impl ReactionWork {
         EventsGone::find(&*self.store, name, &cursor, &item.key).await
     }
 
-    /// Where the reaction began.
+    /// The position at which the reaction began.
     async fn start(&self) -> Result<Position> {
         let name = &self.reaction.name;
         let read = || super::router::cursor_of(&*self.store, name).map_ok(|cursor| cursor.start);
@@ -134,30 +133,30 @@ impl ReactionWork {
 }
 
 /// One lease of one target.
-struct Turn<'a> {
-    reacting: &'a ReactionWork,
+struct TargetTurn<'a> {
+    work: &'a ReactionWork,
     task: LeasedTask,
-    begun: Instant,
+    started: Instant,
     rebuild: Option<Rebuild>,
-    /// Handled up to here.
+    /// Events up to this mark are handled.
     done: Mark,
 }
 
-impl Turn<'_> {
-    async fn take(mut self, mut page: Page) -> Result<TaskOutcome> {
-        let batch = self.reacting.reaction.handler.batch();
+impl TargetTurn<'_> {
+    async fn run(mut self, mut page: Page) -> Result<TaskOutcome> {
+        let batch = self.work.reaction.handler.batch();
         while let Some((events, mark)) = page.next_batch(batch) {
             match self.handle(events, mark).await {
                 Err(failure) => return self.fail(failure).await,
                 Ok(staged) if !staged.is_empty() => {
-                    return self.land(staged, page.reached(mark)).await;
+                    return self.commit_staged(staged, page.reached(mark)).await;
                 }
                 Ok(_) => self.done = mark,
             }
             if self.task.lost().is_cancelled() {
                 return Ok(TaskOutcome::Lost);
             }
-            if self.task.stopping().is_cancelled() || self.begun.elapsed() >= TURN {
+            if self.task.stopping().is_cancelled() || self.started.elapsed() >= MAX_TURN {
                 return self.ack().await;
             }
         }
@@ -165,25 +164,24 @@ impl Turn<'_> {
         self.ack().await
     }
 
-    /// A panic is a failure of this handler and of nothing else; so is a call that takes too long,
-    /// which is dropped.
+    /// Calls the handler. A panic, or a timeout, is a failure of this call only.
     async fn handle(&self, events: Vec<StoredEvent>, mark: Mark) -> Result<Staged, HandlerError> {
-        let reaction = &self.reacting.reaction;
+        let reaction = &self.work.reaction;
         let count = events.len() as u64;
         let context = ReactionCtx::new(
-            &self.reacting.tidelock,
+            &self.work.tidelock,
             &self.task,
             &reaction.name,
             &events[0],
             self.replay(mark),
         );
         let timeout = reaction.options.timeout;
-        let handling = AssertUnwindSafe(async {
+        let call = AssertUnwindSafe(async {
             let handled = within(timeout, reaction.handler.handle(events, context.clone())).await;
             let late = || Err(HandlerError::again(format!("the handler {}", timed_out(timeout))));
             handled.unwrap_or_else(late)
         });
-        let handled = handling.catch_unwind().await.unwrap_or_else(|panic| {
+        let handled = call.catch_unwind().await.unwrap_or_else(|panic| {
             Err(HandlerError::again(format!("the handler panicked: {}", panic_message(&*panic))))
         });
         metrics::counter!(telemetry::HANDLED, "reaction" => reaction.name.to_string())
@@ -198,14 +196,14 @@ impl Turn<'_> {
     async fn ack(self) -> Result<TaskOutcome> {
         let settlement = Settlement::ack(self.task.token(), self.done);
         let mut commit =
-            self.ending_rebuild(self.done).fold(Commit::new().settle(settlement), Commit::write);
-        commit.writes.extend(self.without_row()?);
+            self.rebuild_deletion(self.done).fold(Commit::new().settle(settlement), Commit::write);
+        commit.writes.extend(self.row_deletion()?);
         let outcome = self.task.commit(commit).await?;
         Ok(outcome.committed().map_or(TaskOutcome::Lost, |_| TaskOutcome::Acked))
     }
 
-    async fn land(self, mut staged: Staged, done: Mark) -> Result<TaskOutcome> {
-        staged.commit.writes.extend(self.ending_rebuild(done));
+    async fn commit_staged(self, mut staged: Staged, done: Mark) -> Result<TaskOutcome> {
+        staged.commit.writes.extend(self.rebuild_deletion(done));
         let settlement = Settlement::ack(self.task.token(), done);
         match staged.land(&self.task, settlement).await? {
             Landed::Settled(settled) => Ok(settled),
@@ -214,35 +212,35 @@ impl Turn<'_> {
     }
 
     /// The rebuild that this lease begins.
-    fn begun_rebuild(&self) -> Option<&Rebuild> {
+    fn starting_rebuild(&self) -> Option<&Rebuild> {
         self.rebuild.as_ref().filter(|_| self.task.lease().at == Mark::ZERO)
     }
 
-    /// A row from before the reset goes with the ack that begins the rebuild, if no event has
-    /// replaced it: there may be none left, or none in the first page.
-    fn without_row(&self) -> Result<Option<RecordWrite>> {
-        let Some(_) = self.begun_rebuild() else { return Ok(None) };
-        let Reaction { name, handler, .. } = &*self.reacting.reaction;
+    /// Deletes the row from before the reset with the ack that begins the rebuild, if no event has
+    /// replaced it: there may be no event left, or none in the first page.
+    fn row_deletion(&self) -> Result<Option<RecordWrite>> {
+        let Some(_) = self.starting_rebuild() else { return Ok(None) };
+        let Reaction { name, handler, .. } = &*self.work.reaction;
         let row = handler.row(name, &self.task.lease().item.key)?;
         Ok(row.map(|row| RecordWrite::delete(&row, ExpectedRevision::Any)))
     }
 
-    /// The record of a rebuild goes with the ack that completes it.
-    fn ending_rebuild(&self, done: Mark) -> impl Iterator<Item = RecordWrite> + use<> {
+    /// Deletes the record of a rebuild with the ack that completes it.
+    fn rebuild_deletion(&self, done: Mark) -> impl Iterator<Item = RecordWrite> + use<> {
         let over = self.rebuild.as_ref().filter(|rebuild| rebuild.ends_at(done));
         over.map(|rebuild| RecordWrite::delete(&rebuild.key, ExpectedRevision::Any)).into_iter()
     }
 
-    /// Progress made before the failure is kept, and begins the count of failures anew.
+    /// Keeps the progress made before the failure, which also resets the failure count.
     async fn fail(self, failure: HandlerError) -> Result<TaskOutcome> {
         let lease = self.task.lease();
         let failures = if self.done > lease.at { 0 } else { lease.failures };
-        let settlement = failed(&self.reacting.reaction, &self.task, failures, &failure);
+        let settlement = failed(&self.work.reaction, &self.task, failures, &failure);
         self.task.settle(settlement.having_done(self.done)).await
     }
 }
 
-/// How a failure ends a lease, after this many earlier ones.
+/// The settlement of a failed lease, after this many earlier failures.
 pub(super) fn failed(
     reaction: &Reaction,
     task: &LeasedTask,
@@ -260,7 +258,7 @@ pub(super) fn failed(
     }
 }
 
-/// The store's failure, if that is what it was: then nothing is wrong with the event.
+/// The store's temporary error, if that is the cause: then nothing is wrong with the event.
 pub(super) fn store_failure(failure: &HandlerError) -> Option<&StoreError> {
     let error = failure.error().downcast_ref::<StoreError>()?;
     (error.advice() != tidelock_store::RetryAdvice::Never).then_some(error)

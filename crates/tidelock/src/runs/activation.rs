@@ -1,18 +1,18 @@
-//! One turn of a run in one worker's hands: what its function and its driver share.
+//! Activation: one turn of a run on one worker, shared by the workflow function and its driver.
 //!
-//! The function is replayed against its past. The order in which things were known is kept: the end
-//! of an operation is handed to the function only when everything that was known before it has been
-//! asked for again and handed over, so that steps awaited together are replayed as they first were,
-//! whatever the code does with them. An operation that is not recorded begins only when the replay
-//! is over. If nothing moves and the replay is not over, the code does not fit its history.
+//! The function is replayed against its history. Replay preserves the recorded order: the result of
+//! an operation is delivered only after everything known before it has been requested again and
+//! delivered. So steps that are awaited together are replayed as they first ran, whatever the code
+//! does with them. An operation that is not recorded starts only after the replay. If nothing
+//! progresses before the replay is over, the code is non-deterministic: it does not fit its
+//! history.
 //!
-//! The function's side never waits for the store: it puts entries in a queue, and the driver writes
-//! them.
+//! The function's side never waits for the store: it queues entries, and the driver writes them.
 
-mod bookkeeping;
 mod op;
 mod queue;
 mod replay_cursor;
+mod transitions;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,20 +29,20 @@ use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::worker::LeasedTask;
 
-pub(crate) use bookkeeping::used_twice;
 pub(crate) use op::{Op, Woken};
 pub(crate) use queue::{Batch, Landing, LandingEnd, Queue};
 pub(crate) use replay_cursor::ReplayCursor;
+pub(crate) use transitions::used_twice;
 
-/// What the function and the driver share.
+/// The state shared by the function and the driver.
 #[derive(Debug)]
 pub(crate) struct Activation {
     pub(crate) tidelock: Tidelock,
     pub(crate) task: LeasedTask,
     pub(crate) summarized: Summarized,
-    /// What events say that the run leads to.
+    /// Metadata of the events that the run causes.
     pub(crate) metadata: Metadata,
-    /// The store's time when the lease was granted, and when that was.
+    /// The store's time when the lease was granted, and the local time of that moment.
     granted: (Timestamp, Instant),
     state: Mutex<State>,
 }
@@ -50,42 +50,42 @@ pub(crate) struct Activation {
 /// How the function ended without returning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It does not fit its history, or cannot go on here: parked until the code does.
+    /// It does not fit its history, or cannot continue here: parked until the code changes.
     Park(String),
-    /// It can never go on.
+    /// It can never continue.
     Fail(String),
-    /// It begins again with this input.
+    /// It starts over with this input.
     Continue(RawJson),
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) past: ReplayState,
-    pub(crate) order: ReplayCursor,
+    pub(crate) cursor: ReplayCursor,
     pub(crate) queue: Queue,
-    /// Effects that run at the moment.
+    /// Effects in flight.
     pub(crate) active: usize,
     /// Operations that wait for a time, a signal or a child.
     pub(crate) outstanding: HashMap<usize, Option<Timestamp>>,
-    /// Children that are waited for, and those of them that have ended.
+    /// Awaited children, and the outcomes of those that have ended.
     pub(crate) children: HashMap<usize, (RunId, Option<RunOutcome>)>,
     /// Races of this turn.
     pub(crate) races: HashSet<StepName>,
-    /// What waits, by operation.
+    /// Wakers of waiting operations.
     wakers: HashMap<usize, Waker>,
-    /// The first operation that is not recorded and was asked for before the replay was over.
+    /// The first operation that is not recorded and was requested during the replay.
     pub(crate) held: Option<String>,
-    /// Something would begin, but the worker is being shut down.
+    /// An operation would start, but the worker is shutting down.
     pub(crate) stopped: bool,
     pub(crate) exit: Option<Exit>,
-    /// The function is being dropped by the driver, and not by itself.
+    /// The driver is dropping the function.
     closing: bool,
-    /// Steps that can be undone, in the order in which they were done.
+    /// Steps that can be compensated, in the order of their completion.
     pub(crate) undo: Vec<super::ctx::Undo>,
-    /// Whether steps were undone.
+    /// Whether steps were compensated.
     pub(crate) undone: bool,
-    /// Whether the function has been told that it is to cancel.
-    pub(crate) told: bool,
+    /// Whether the function has observed the cancellation.
+    pub(crate) cancel_seen: bool,
 }
 
 impl Activation {
@@ -97,7 +97,7 @@ impl Activation {
         metadata: Metadata,
     ) -> Arc<Self> {
         let state = State {
-            order: ReplayCursor::of(&past),
+            cursor: ReplayCursor::of(&past),
             past,
             queue: Queue::default(),
             active: 0,
@@ -111,7 +111,7 @@ impl Activation {
             closing: false,
             undo: Vec::new(),
             undone: false,
-            told: false,
+            cancel_seen: false,
         };
         Arc::new(Self {
             tidelock: tidelock.clone(),
@@ -135,8 +135,8 @@ impl Activation {
         self.task.store()
     }
 
-    /// The store's time: never ahead of it, and behind it by no more than the way of the lease's
-    /// answer.
+    /// The store's time: never ahead of it, and behind it by at most the latency of the lease's
+    /// reply.
     pub(crate) fn now(&self) -> Timestamp {
         self.granted.0.plus(self.granted.1.elapsed())
     }
@@ -145,14 +145,14 @@ impl Activation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, whatever is let go of is let go of by the driver: that is not recorded.
+    /// From now on, dropped operations are dropped by the driver, which is not recorded.
     pub(crate) fn close(&self) {
         self.state().closing = true;
     }
 }
 
 impl State {
-    /// The first reason counts.
+    /// Keeps the first reason.
     pub(crate) fn leave(&mut self, exit: Exit) {
         self.exit.get_or_insert(exit);
     }
@@ -161,7 +161,7 @@ impl State {
         self.past.cancel.as_ref()
     }
 
-    /// Takes in what others wrote.
+    /// Applies an entry that another process wrote.
     pub(crate) fn absorb(&mut self, entry: Entry) -> tidelock_store::Result<()> {
         self.past.take(entry)?;
         self.wake_all();
@@ -185,59 +185,60 @@ impl State {
         self.wakers.drain().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Moves on as far as what was known has been asked for and handed over, and wakes whoever is
-    /// next.
-    pub(crate) fn nudge(&mut self) {
-        let was_replay = self.order.is_replay();
-        if let Some(next) = self.order.advance(&self.past) {
+    /// Advances the replay past everything that was requested and delivered, and wakes the next
+    /// operation.
+    pub(crate) fn advance(&mut self) {
+        let was_replay = self.cursor.is_replay();
+        if let Some(next) = self.cursor.advance(&self.past) {
             self.wake(next);
         }
-        if was_replay && !self.order.is_replay() {
+        if was_replay && !self.cursor.is_replay() {
             self.wake_all();
         }
     }
 
-    /// Something that was let go of in an earlier turn is waited for in this one.
-    pub(crate) fn waits_in_vain(&self) -> Option<String> {
-        let live = self.order.live.iter().zip(&self.past.records);
-        let mut dropped = live.filter(|(live, record)| live.asked && !live.gone && record.dropped);
+    /// An operation that was dropped in an earlier turn and is awaited in this one.
+    pub(crate) fn awaited_after_drop(&self) -> Option<String> {
+        let live = self.cursor.live.iter().zip(&self.past.records);
+        let mut dropped =
+            live.filter(|(live, record)| live.requested && !live.abandoned && record.dropped);
         dropped.next().map(|(_, record)| {
             format!(
-                "the code does not fit the history: {} {:?} was let go of before, and is waited for now",
+                "non-determinism: the code does not fit the history: {} {:?} was dropped before, and is awaited now",
                 record.kind,
                 record.name.as_str()
             )
         })
     }
 
-    /// The step whose failure was the last thing that happened, if it was.
+    /// The step whose failure is the last recorded result, if any.
     pub(crate) fn last_failed(&self) -> Option<StepName> {
         let mark = self.past.order.iter().rev().find(|mark| mark.is_end)?;
         let record = &self.past.records[mark.record];
         matches!(record.end, Some(super::replay::End::Failed(_))).then(|| record.name.clone())
     }
 
-    /// The earliest moment at which something is to go on by itself.
+    /// The earliest time at which an operation continues.
     pub(crate) fn next_timer(&self) -> Option<Timestamp> {
         self.outstanding.values().flatten().min().copied()
     }
 
-    /// Whether nothing of the function's runs or waits for the store.
+    /// Whether no effect is in flight and no write is pending.
     pub(crate) fn is_quiet(&self) -> bool {
         self.active == 0 && !self.queue.is_wanted()
     }
 
-    /// What the history has next, and what the function asked for instead.
-    pub(crate) fn misfit(&self) -> String {
+    /// Describes the non-determinism: the next recorded operation, and the requested one.
+    pub(crate) fn non_determinism(&self) -> String {
         let expected = self
-            .order
+            .cursor
             .next(&self.past)
             .map(|record| format!("{} {:?}", record.kind, record.name.as_str()));
         let expected = expected.unwrap_or_else(|| "nothing more".into());
-        let found = self.held.clone().unwrap_or_else(|| "nothing that it could go on with".into());
+        let found = self.held.clone().unwrap_or_else(|| "no operation that can continue".into());
         format!(
-            "the code does not fit the history: expected {expected} (recorded), found {found}; register the old code under the \
-             run's version, or tell the ways apart with ctx.patched, and the run goes on"
+            "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}; register the old code under the \
+             run's version, or branch with ctx.patched, and the run continues"
         )
     }
 }

@@ -1,7 +1,7 @@
-//! The runs that one process drives at the moment.
+//! The runs that this process is driving.
 //!
-//! Activations of one run never overlap in a process: whoever lost its lease to another worker of
-//! the same process is told, and waited for.
+//! Activations of one run never overlap in a process: if the lease moves to another worker of the
+//! same process, the earlier driver is cancelled and waited for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,46 +12,46 @@ use tokio_util::sync::CancellationToken;
 use super::RunId;
 use crate::worker::LeasedTask;
 
-/// Shared by all clones of a handle.
+/// The active runs, shared by all clones of a handle.
 #[derive(Debug, Default)]
 pub(crate) struct Active {
-    seats: Mutex<HashMap<RunId, Arc<Seat>>>,
+    slots: Mutex<HashMap<RunId, Arc<RunSlot>>>,
 }
 
-/// The place of a run's driver.
+/// The driver lock of a run.
 #[derive(Debug, Default)]
-struct Seat {
-    taken: Arc<tokio::sync::Mutex<()>>,
-    /// Tells whoever sits there that its lease is lost.
+struct RunSlot {
+    driving: Arc<tokio::sync::Mutex<()>>,
+    /// Cancels the current driver when its lease is lost.
     holder: Mutex<CancellationToken>,
 }
 
-/// Whoever has this drives the run in this process.
+/// The driver lock, held. Its owner drives the run in this process.
 #[derive(Debug)]
-pub(crate) struct Seated {
+pub(crate) struct DriverLock {
     active: Arc<Active>,
     run: RunId,
-    seat: Arc<Seat>,
-    _taken: OwnedMutexGuard<()>,
+    slot: Arc<RunSlot>,
+    _driving: OwnedMutexGuard<()>,
 }
 
 impl Active {
-    /// Takes the place of whoever drove the run before, as soon as it has let go.
-    pub(crate) async fn sit(self: &Arc<Self>, run: &RunId, task: &LeasedTask) -> Seated {
-        let seat = lock(&self.seats).entry(run.clone()).or_default().clone();
-        lock(&seat.holder).cancel();
-        let taken = seat.taken.clone().lock_owned().await;
-        lock(&seat.holder).clone_from(task.lost());
-        Seated { active: self.clone(), run: run.clone(), seat, _taken: taken }
+    /// Cancels the previous driver of the run and waits until it has stopped.
+    pub(crate) async fn lock(self: &Arc<Self>, run: &RunId, task: &LeasedTask) -> DriverLock {
+        let slot = lock(&self.slots).entry(run.clone()).or_default().clone();
+        lock(&slot.holder).cancel();
+        let driving = slot.driving.clone().lock_owned().await;
+        lock(&slot.holder).clone_from(task.lost());
+        DriverLock { active: self.clone(), run: run.clone(), slot, _driving: driving }
     }
 }
 
-impl Drop for Seated {
+impl Drop for DriverLock {
     fn drop(&mut self) {
-        let mut seats = lock(&self.active.seats);
-        // The map's and this one's: nobody waits for the place.
-        if Arc::strong_count(&self.seat) == 2 {
-            seats.remove(&self.run);
+        let mut slots = lock(&self.active.slots);
+        // The map's reference and this one: no other driver waits.
+        if Arc::strong_count(&self.slot) == 2 {
+            slots.remove(&self.run);
         }
     }
 }

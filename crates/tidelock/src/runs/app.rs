@@ -1,4 +1,4 @@
-//! Registering workflows with an application.
+//! Registration of workflows with an application.
 
 use std::error::Error;
 
@@ -9,7 +9,9 @@ use super::workflow::{Workflow, WorkflowFn};
 use crate::reactions::AppBuilder;
 
 impl AppBuilder {
-    /// And this workflow: a plain async function, under a name that is in the store.
+    /// Registers a workflow: a plain async function with a name, which identifies it in the store.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use tidelock::prelude::*;
@@ -34,7 +36,7 @@ impl AppBuilder {
         self.register(Workflow::new(name, function))
     }
 
-    /// And this workflow, with what was said about it.
+    /// Registers a workflow with its options.
     #[must_use]
     pub fn register(mut self, workflow: Workflow) -> Self {
         self.workflows.push(workflow);

@@ -1,14 +1,14 @@
-//! The runs of a store, for whoever starts them, waits for them, or looks after them.
+//! Run client: starts, awaits, signals, lists and operates runs.
 //!
-//! Nothing here drives a run: a worker does, in whichever process has registered its workflow. What
-//! is done here is a commit that a worker then finds; so two callers, or a caller and a worker, can
-//! never drive a run twice.
+//! The client never drives a run; a worker of a process that registered its workflow does. Every
+//! client call is a commit that a worker then finds, so no two callers, or a caller and a worker,
+//! can drive a run twice.
 
 pub(crate) mod commit_target;
 mod error;
 mod handle;
+mod info;
 pub(crate) mod listing;
-mod look;
 pub(crate) mod proposal;
 mod resolve;
 mod result;
@@ -29,15 +29,15 @@ use start::StartRequest;
 
 pub use error::RunError;
 pub use handle::RunHandle;
+pub use info::RunInfo;
 pub use listing::{RunCursor, RunFilter, RunPage};
-pub use look::RunInfo;
 pub use result::RunResult;
 pub use signal::SendSignal;
 pub use start::{StartOutcome, StartRun};
 pub use status::{PendingWait, RunStatus};
 pub use timeline::{HistoryEntry, Timeline};
 
-/// The runs of a store, whoever drives them.
+/// The runs of a store, whichever process drives them.
 #[derive(Debug, Clone)]
 pub struct Runs {
     tidelock: Tidelock,
@@ -48,7 +48,37 @@ impl Runs {
         Self { tidelock }
     }
 
-    /// Starts a run of a workflow under an id of your choice: see [`StartRun`].
+    /// Starts a run of a workflow under an id of the caller's choice. See [`StartRun`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn greet(ctx: &mut RunCtx, name: String) -> Result<String, StepError> {
+    ///     ctx.step("greet", |_key| async { Ok::<_, HandlerError>(format!("hello, {name}")) }).await
+    /// }
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let app = tidelock.app().workflow("greet", greet).build()?;
+    /// let greeting = async {
+    ///     let run = tidelock.runs().start("greet", "greet-1", "Ada").await?;
+    ///     run.result::<String>().await
+    /// };
+    /// let (stop, stopped) = tokio::sync::oneshot::channel();
+    /// let caller = async {
+    ///     let greeting = greeting.await;
+    ///     let _ = stop.send(());
+    ///     greeting
+    /// };
+    /// let (ended, greeting) = tokio::join!(app.run_until(async { let _ = stopped.await; }), caller);
+    /// ended?;
+    /// assert_eq!(greeting?, "hello, Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> StartRun {
         StartRun::new(
             CommitTarget::Store(self.tidelock.clone()),
@@ -56,20 +86,57 @@ impl Runs {
         )
     }
 
-    /// The run with this id, whether it exists or not.
+    /// Returns a handle of the run with this id, whether it exists or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    /// use tidelock::runs::RunError;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let missing = tidelock.runs().run("checkout-7").get().await;
+    /// assert!(matches!(missing, Err(RunError::NoRun { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(&self, id: &str) -> RunHandle {
         RunHandle::new(self.tidelock.clone(), RunId::new(id))
     }
 
-    /// A page of the runs that pass, newest first.
+    /// Lists one page of the runs that match, newest first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    /// use tidelock::runs::{RunFilter, RunState};
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let mut filter = RunFilter::all().workflow("checkout").state(RunState::Failed);
+    /// loop {
+    ///     let page = tidelock.runs().list(&filter).await?;
+    ///     for run in &page.runs {
+    ///         println!("{} failed at {:?}", run.run, run.ended_at);
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     filter = filter.after(next);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn list(&self, filter: &RunFilter) -> Result<RunPage, RunError> {
         Ok(listing::list(&**self.tidelock.store(), filter).await?)
     }
 
-    /// The schedules by which runs are started.
+    /// Returns the schedules that start runs.
     pub fn schedules(&self) -> Schedules {
         Schedules::new(self.tidelock.clone())
     }

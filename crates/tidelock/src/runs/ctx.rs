@@ -1,11 +1,11 @@
-//! What a workflow's function does its work with.
+//! The context of a workflow function.
 //!
-//! Everything that it does through this is recorded under a name, and found again by it in a
-//! replay: names are unique in a run; in a loop, put the number of the round in. Everything between
-//! must come out the same each time: time, chance and the outside world are asked through this.
+//! Every operation of the context is recorded under a name, and replay finds it by that name. Names
+//! are unique in a run; in a loop, include the iteration's number. The code between operations must
+//! be deterministic: use the context for time, randomness and the outside world.
 //!
-//! Operations can be awaited together, with `tokio::join!`, `try_join!` or `futures`' combinators:
-//! a replay hands results over in the order in which they were first known.
+//! Operations can be awaited together, with `tokio::join!`, `try_join!` or the combinators of
+//! `futures`: replay delivers results in the order in which they were first known.
 
 mod child;
 mod effect;
@@ -39,11 +39,11 @@ pub use wait::WaitForSignal;
 
 pub(crate) use undo::Undo;
 
-/// A run's way to everything that is recorded.
+/// The context of a run: its durable operations.
 #[derive(Debug)]
 pub struct RunCtx {
     activation: Arc<Activation>,
-    /// Whether this goes on though the run is to cancel.
+    /// Whether its operations continue during cancellation.
     cleanup: bool,
 }
 
@@ -52,37 +52,38 @@ impl RunCtx {
         Self { activation: activation.clone(), cleanup: false }
     }
 
-    /// The run.
+    /// Returns the run's id.
     pub fn run(&self) -> &RunId {
         self.activation.run()
     }
 
-    /// How often the run has begun: 1, and one more each time that it continued as new.
+    /// Returns the generation: 1, plus 1 for each time the run continued as new.
     pub fn generation(&self) -> u32 {
         self.activation.generation()
     }
 
-    /// Everything else that Tidelock can do. It is not recorded: use it inside steps.
+    /// Returns the Tidelock handle. Its calls are not recorded: use it inside steps.
     pub fn tidelock(&self) -> &Tidelock {
         &self.activation.tidelock
     }
 
-    /// The same, for cleaning up: its operations go on when the run is to cancel, or its time is
-    /// up.
+    /// Returns a context for clean-up: its operations continue during cancellation, or after the
+    /// deadline.
     #[must_use]
     pub fn cleanup(&self) -> Self {
         Self { activation: self.activation.clone(), cleanup: true }
     }
 
-    /// Begins the run again with this input and an empty history, in one commit; what runs beside
-    /// this is dropped. Signals that nobody received are kept. For runs without an end, whose
-    /// history would grow and grow.
+    /// Restarts the run with this input and an empty history, in one commit.
     ///
-    /// Never ready, so that it can stand wherever a result is expected: `return
+    /// Concurrent operations are dropped. Signals that were not received are kept. Use it in runs
+    /// without an end, whose history would otherwise grow without bound.
+    ///
+    /// The future never completes, so it fits where a result is expected: `return
     /// ctx.continue_as_new(&next).await`.
     ///
     /// # Errors
-    /// If the input cannot be stored.
+    /// Returns an error if the input cannot be stored.
     pub async fn continue_as_new<T, E: From<StepError>>(
         &self,
         input: &(impl Serialize + ?Sized),
@@ -92,18 +93,19 @@ impl RunCtx {
         futures_util::future::pending().await
     }
 
-    /// The error for an operation that was cut short.
+    /// The error of a cancelled operation.
     fn cancelled(&self) -> StepError {
         let mut state = self.activation.state();
-        state.told = true;
+        state.cancel_seen = true;
         let reason = state.cancel().map(|cancel| cancel.reason.clone()).unwrap_or_default();
         StepError::Cancelled { reason }
     }
 
-    /// What is recorded is not what the function takes it for: the code does not fit.
+    /// Parks the run: the recorded data cannot be decoded as the function's type, so the code does
+    /// not fit.
     pub(crate) async fn unfit<T>(&self, name: &StepName, error: &tidelock_store::StoreError) -> T {
         let error = format!(
-            "the code does not fit the history: what is recorded for {:?} cannot be read: {}",
+            "non-determinism: the code does not fit the history: what is recorded for {:?} cannot be read: {}",
             name.as_str(),
             error.context()
         );
@@ -112,7 +114,7 @@ impl RunCtx {
     }
 }
 
-/// Records that an operation was cut short.
+/// Records that an operation was cancelled.
 fn interrupt(op: &Op<'_>, name: &StepName, kind: Interruptible) {
     let entry = Interrupted { name: name.clone(), kind };
     op.end(entry, End::Interrupted, false).expect("a name and a kind can be stored");

@@ -1,10 +1,10 @@
-//! Drives one turn of a run: polls its function in place, writes what it records, and settles the
+//! Driver: runs one turn of a run. It polls the function, writes its entries, and settles the
 //! lease.
 //!
 //! The function is not spawned: steps that it awaits together share this task, and closures may
-//! borrow. At most one commit is under way; the function goes on meanwhile. When it waits and
-//! nothing of it runs, the turn ends: the function is dropped, and what it waits for is left to the
-//! store.
+//! borrow. At most one commit is in flight; the function continues meanwhile. When the function
+//! waits and no effect is in flight, the turn ends: the function is dropped, and a timer, a signal
+//! or a child's end wakes the run's item later.
 
 mod body;
 mod children;
@@ -28,36 +28,36 @@ use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
 use recorder::{Sent, send};
 
-/// What is over so soon is waited for with the run in hand.
-const LINGER: Duration = Duration::from_secs(1);
-/// How often a run in hand looks for signals without being told.
-const GLANCE: Duration = Duration::from_secs(1);
+/// Timers shorter than this are awaited without ending the turn.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+/// How often signals are polled without a hint during a turn.
+const HINT_POLL: Duration = Duration::from_secs(1);
 
-/// A commit that is under way.
+/// A commit in flight.
 type Sending = BoxFuture<'static, Result<(Batch, Sent)>>;
 
 /// One turn of a run.
 pub(crate) struct Driver {
     activation: Arc<Activation>,
-    /// The history is known up to here.
+    /// The known version of the history.
     version: Version,
     hint: Option<ChangeHint>,
-    /// The function waits for something that is soon over, or that only it knows of.
+    /// The function waits for a short timer, or for something outside of the context.
     resting: bool,
     stopping: bool,
-    /// How long the function may wait for what is not the run's, and since when it does.
+    /// How long the function may wait outside of the context, and when it last progressed.
     stall: Duration,
     moved: Instant,
 }
 
-/// What to do when the function waits and nothing of it runs.
+/// What to do when the function waits and no effect is in flight.
 enum IdleAction {
-    /// It has moved after all.
+    /// Poll the function again.
     Again,
     Leave(Exit),
     Release,
     Rest,
-    /// Until then, or until somebody wakes it.
+    /// End the turn until this time, or until the item is woken.
     Suspend(Option<Timestamp>),
 }
 
@@ -67,13 +67,13 @@ impl Driver {
         Self { activation, version, hint: None, resting: false, stopping: false, stall, moved }
     }
 
-    /// Drives it to the end of the turn.
+    /// Runs the turn to its end.
     pub(crate) async fn drive(mut self, code: &dyn Code, input: RawJson) -> Result<TaskOutcome> {
         let mut body = Body::new(code.run(self.activation.clone(), input));
         let _closing = Closing(self.activation.clone());
         let mut sending: Option<Sending> = None;
         let mut returned: Option<Returned> = None;
-        self.mind_the_deadline();
+        self.enforce_deadline();
         loop {
             if sending.is_none() {
                 sending = self.next_batch().map(|batch| self.send(batch));
@@ -90,7 +90,7 @@ impl Driver {
                 Turn::Sent(sent) => {
                     (sending, self.moved) = (None, Instant::now());
                     let (batch, sent) = sent?;
-                    match self.take_in(batch, sent).await? {
+                    match self.on_result(batch, sent).await? {
                         After::Resend(batch) => sending = Some(self.send(batch)),
                         After::Lost => return Ok(TaskOutcome::Lost),
                         After::Done => {}
@@ -98,7 +98,7 @@ impl Driver {
                 }
                 Turn::Late => self.tick(),
                 Turn::Stopping => self.stop(),
-                Turn::Hint => self.look().await?,
+                Turn::Hint => self.on_hint().await?,
                 Turn::Stalled => {
                     if let Some(settled) = self.stalled().await? {
                         return Ok(settled);
@@ -110,7 +110,7 @@ impl Driver {
                     }
                 }
             }
-            if self.is_ended_by_others() {
+            if self.is_ended_elsewhere() {
                 return self.acknowledge().await;
             }
         }
@@ -135,7 +135,7 @@ impl Driver {
             turn = body.turn(&self.activation, &mut resting, is_sending), if !returned => turn,
             () = task.stopping().cancelled(), if !stopping => Turn::Stopping,
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => Turn::Late,
-            () = glance(hint.as_mut()), if listens => Turn::Hint,
+            () = wait_for_hint(hint.as_mut()), if listens => Turn::Hint,
             () = tokio::time::sleep(stalled), if !returned && !is_sending => Turn::Stalled,
         };
         self.resting = resting;
@@ -143,36 +143,36 @@ impl Driver {
         turn
     }
 
-    /// Time enough has passed for the function to move. If a step runs, or something is to be
-    /// written, it does.
+    /// Handles a function without progress. An effect in flight or a pending write counts as
+    /// progress.
     async fn stalled(&mut self) -> Result<Option<TaskOutcome>> {
         if !self.activation.state().is_quiet() {
             self.moved = Instant::now();
             return Ok(None);
         }
         let error = format!(
-            "the workflow {} outside its steps: it waits for something that its ctx did not give it; put that into a step",
+            "the workflow {} outside its steps: it waits for something outside of its ctx; move that into a step",
             timed_out(self.stall)
         );
         self.leave(Exit::Park(error)).await.map(Some)
     }
 
-    /// Signals are of interest while something waits and the run is in hand for something else.
+    /// Whether to listen for signals: something waits, and the turn stays open.
     fn listens(&self) -> bool {
         let state = self.activation.state();
         !state.outstanding.is_empty() && (state.active > 0 || self.resting)
     }
 
-    /// Lent for the length of one wait. It is taken before the first look, and kept, so that
-    /// nothing is missed.
+    /// Takes the subscription for one wait. It is created before the first read and kept, so that
+    /// no hint is missed.
     fn hint(&mut self) -> ChangeHint {
         let (store, item) = (self.activation.store(), &self.activation.task.lease().item);
         self.hint.take().unwrap_or_else(|| store.signal(Topic::Queue(item.queue.clone())))
     }
 
-    /// The function waits, and nothing of it runs.
+    /// The function waits, and no effect is in flight.
     async fn idle(&mut self) -> Result<Option<TaskOutcome>> {
-        match self.stand() {
+        match self.idle_action() {
             IdleAction::Again => Ok(None),
             IdleAction::Rest => {
                 self.resting = true;
@@ -180,53 +180,53 @@ impl Driver {
             }
             IdleAction::Leave(exit) => self.leave(exit).await.map(Some),
             IdleAction::Release => self.release().await,
-            IdleAction::Suspend(until) => match self.look_after_children().await? {
+            IdleAction::Suspend(until) => match self.check_children().await? {
                 true => Ok(None),
                 false => self.suspend(until).await,
             },
         }
     }
 
-    fn stand(&self) -> IdleAction {
+    fn idle_action(&self) -> IdleAction {
         let mut state = self.activation.state();
         if let Some(exit) = state.exit.clone() {
             return IdleAction::Leave(exit);
         }
-        if let super::activation::State { order, past, .. } = &mut *state
-            && order.is_behind(past)
-            && order.pass_over(past)
+        if let super::activation::State { cursor, past, .. } = &mut *state
+            && cursor.is_behind(past)
+            && cursor.skip_end(past)
         {
-            state.nudge();
+            state.advance();
             state.wake_all();
             return IdleAction::Again;
         }
-        if state.order.is_replay() {
-            return IdleAction::Leave(Exit::Park(state.misfit()));
+        if state.cursor.is_replay() {
+            return IdleAction::Leave(Exit::Park(state.non_determinism()));
         }
         if state.stopped {
             return IdleAction::Release;
         }
         if state.outstanding.is_empty() {
-            return match state.waits_in_vain() {
-                Some(misfit) => IdleAction::Leave(Exit::Park(misfit)),
+            return match state.awaited_after_drop() {
+                Some(non_determinism) => IdleAction::Leave(Exit::Park(non_determinism)),
                 None => IdleAction::Rest,
             };
         }
         let until = min(state.next_timer(), self.deadline(state.cancel()));
         drop(state);
-        let soon = self.activation.now().plus(LINGER);
+        let soon = self.activation.now().plus(SHORT_WAIT);
         match until {
             Some(until) if until <= soon && !self.stopping => IdleAction::Rest,
             until => IdleAction::Suspend(until),
         }
     }
 
-    /// A moment has come that something waited for.
+    /// A timer has fired.
     fn tick(&mut self) {
-        self.mind_the_deadline();
+        self.enforce_deadline();
         let now = self.activation.now();
         let mut state = self.activation.state();
-        // Whatever still waits says so again when it is polled.
+        // Operations that still wait register again when they are polled.
         state.outstanding.retain(|_, until| until.is_none_or(|until| until > now));
         state.wake_all();
     }
@@ -241,12 +241,12 @@ impl Driver {
         min(state.next_timer(), self.deadline(state.cancel()))
     }
 
-    /// When the run's time is up, unless it is to cancel anyway.
+    /// The run's deadline, unless it is being cancelled.
     fn deadline(&self, cancel: Option<&Cancel>) -> Option<Timestamp> {
         self.summarized().summary.deadline.filter(|_| cancel.is_none())
     }
 
-    fn mind_the_deadline(&self) {
+    fn enforce_deadline(&self) {
         let now = self.activation.now();
         let mut state = self.activation.state();
         let Some(deadline) = self.deadline(state.cancel()).filter(|deadline| *deadline <= now)
@@ -255,7 +255,7 @@ impl Driver {
         };
         let entry = Entry::from(OutOfTime { deadline });
         state.queue.push(entry.encode().expect("a time can be stored"));
-        state.absorb(entry).expect("a deadline does not clash with anything");
+        state.absorb(entry).expect("a deadline conflicts with nothing");
     }
 
     fn next_batch(&self) -> Option<Batch> {
@@ -277,11 +277,11 @@ impl Driver {
         Box::pin(send(self.activation.clone(), self.version, batch))
     }
 
-    /// Takes in what others wrote meanwhile.
-    async fn look(&mut self) -> Result<()> {
+    /// Reads what other processes wrote meanwhile.
+    async fn on_hint(&mut self) -> Result<()> {
         self.resting = false;
         self.catch_up().await?;
-        self.look_after_children().await?;
+        self.check_children().await?;
         Ok(())
     }
 
@@ -303,19 +303,19 @@ impl Driver {
         self.activation.run()
     }
 
-    fn is_ended_by_others(&self) -> bool {
+    fn is_ended_elsewhere(&self) -> bool {
         self.activation.state().past.outcome.is_some()
     }
 }
 
-/// What follows from an answer of the store.
+/// What follows from a commit's result.
 enum After {
     Done,
     Resend(Batch),
     Lost,
 }
 
-/// From here on, whatever the function lets go of is let go of because the turn is over.
+/// Marks operations dropped after this as dropped by the end of the turn.
 struct Closing(Arc<Activation>);
 
 impl Drop for Closing {
@@ -335,9 +335,9 @@ async fn poll_some(sending: &mut Option<Sending>) -> Result<(Batch, Sent)> {
     }
 }
 
-/// Until there may be something, and no longer than a moment.
-async fn glance(hint: Option<&mut ChangeHint>) {
+/// Waits for a hint, for at most the poll interval.
+async fn wait_for_hint(hint: Option<&mut ChangeHint>) {
     if let Some(hint) = hint {
-        let _hint = tokio::time::timeout(GLANCE, hint.wait()).await;
+        let _hint = tokio::time::timeout(HINT_POLL, hint.wait()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The work on the runs of one workflow: read what is known of them, and drive each.
+//! The queue handler of a workflow: reads the leased runs and drives each of them.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::{RunId, Workflow, keys};
 use crate::handle::Tidelock;
 use crate::worker::{LeasedTask, QueueHandler, QueueOptions, TaskFuture, TaskOutcome, is_loss};
 
-/// The summaries of all runs that were leased together, read in one go.
+/// The summaries of all runs that were leased together, read in one call.
 type Summaries = Shared<BoxFuture<'static, Result<Arc<Vec<Slot>>>>>;
 
-/// A workflow at work. Clones are handles on the same.
+/// The queue handler of one workflow. Clones share the same state.
 #[derive(Debug, Clone)]
 pub(crate) struct Driving {
     tidelock: Tidelock,
@@ -36,8 +36,8 @@ impl QueueHandler for Driving {
 }
 
 impl Driving {
-    /// The queue of a workflow, as a worker serves it. That holders died is the run's affair, not
-    /// the worker's.
+    /// The worker's options for the queue of a workflow. Crashes are counted per run, not by the
+    /// worker.
     pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Workflow>) -> QueueOptions {
         let driving = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
         let queue = keys::queue(workflow.known_name(), workflow.version);
@@ -48,8 +48,7 @@ impl Driving {
         workflow.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
     }
 
-    /// Read after the leases were granted: whatever changes a summary later is refused, or ends the
-    /// run.
+    /// Read after the leases were granted: a later change of a summary is refused, or ends the run.
     fn summaries(&self, tasks: &[LeasedTask]) -> Summaries {
         let keys: Vec<_> = tasks.iter().map(|task| keys::summary(&run_of(task))).collect();
         let store = self.tidelock.store().clone();
@@ -58,11 +57,11 @@ impl Driving {
 
     async fn work(self, task: LeasedTask, nth: usize, summaries: Summaries) -> Result<TaskOutcome> {
         let run = run_of(&task);
-        let _seat = self.tidelock.active().sit(&run, &task).await;
+        let _seat = self.tidelock.active().lock(&run, &task).await;
         let there = Summarized::of(&run, &summaries.await?[nth])?;
         match there.filter(|there| !there.summary.state.is_ended()) {
             Some(there) => self.drive(task, there).await,
-            // It has ended, or was never there: whoever woke it did not know.
+            // It has ended, or never existed: the wake-up was outdated.
             None => task.settle(finished(&task)).await,
         }
     }
@@ -70,14 +69,14 @@ impl Driving {
     async fn drive(&self, task: LeasedTask, there: Summarized) -> Result<TaskOutcome> {
         let loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
         let (Some(mut version), Some(input)) = (loaded.version, loaded.past.input.clone()) else {
-            let error = "its history is not there; somebody other than Tidelock has taken it away";
+            let error = "its history is missing; it was not deleted by Tidelock";
             return task.settle(Settlement::block(task.token(), error)).await;
         };
         if loaded.past.outcome.is_some() {
             return task.settle(finished(&task)).await;
         }
         if task.lease().expiries > 0 {
-            if loaded.past.taken_over >= self.workflow.deaths {
+            if loaded.past.taken_over >= self.workflow.max_crashes {
                 return block(&task, loaded.past.taken_over).await;
             }
             match take_over(&task, &there.run, version).await? {
@@ -92,8 +91,8 @@ impl Driving {
             .await
     }
 
-    /// A signal came while the run was taken over, or the lease is lost, which the next try will
-    /// tell.
+    /// Starts over: a signal came during the takeover, or the lease is lost, which the next attempt
+    /// finds.
     fn again(&self, task: LeasedTask, there: Summarized) -> BoxFuture<'_, Result<TaskOutcome>> {
         async move {
             match task.lost().is_cancelled() {
@@ -105,8 +104,8 @@ impl Driving {
     }
 }
 
-/// Notes that an earlier holder died, before anything else is done: whatever kills this one too
-/// will be known for it.
+/// Records that an earlier holder died, before anything else: if this holder dies, too, the count
+/// is known.
 async fn take_over(task: &LeasedTask, run: &RunId, version: Version) -> Result<Option<Version>> {
     let entry = Entry::from(TakenOver { fence: task.lease().fence }).encode()?;
     let commit = Commit::new()
@@ -123,19 +122,19 @@ async fn take_over(task: &LeasedTask, run: &RunId, version: Version) -> Result<O
     }
 }
 
-async fn block(task: &LeasedTask, deaths: u32) -> Result<TaskOutcome> {
+async fn block(task: &LeasedTask, crashes: u32) -> Result<TaskOutcome> {
     let error = format!(
-        "{deaths} processes in a row died or hung over this run, and nothing was recorded between; find out why, then resume it"
+        "{crashes} processes in a row died or hung over this run without recording anything; find out why, then resume it"
     );
     task.settle(Settlement::block(task.token(), error)).await
 }
 
-/// The item of a run that has ended or is not there.
+/// Settles the item of a run that has ended or does not exist.
 fn finished(task: &LeasedTask) -> Settlement {
     Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
 }
 
-/// The run that an item stands for.
+/// The run of an item.
 fn run_of(task: &LeasedTask) -> RunId {
     RunId::stored(task.lease().item.key.as_str())
 }

@@ -1,36 +1,37 @@
-//! What an operation of a run can give instead of a result.
+//! Errors of a run's operations.
 
 use std::error::Error;
 
 use super::history::RunOutcome;
 use super::names::{InvalidName, RunId, StepName};
 
-/// Why a step, a sleep, a wait or a child gave no result. It is recorded: a replay gives the same.
+/// Why a step, a sleep, a wait or a child has no result. The error is recorded: replay returns the
+/// same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
-    /// The step failed, and is not tried again.
+    /// The step failed and is not retried.
     #[error("step \"{step}\" failed after {attempts} attempts: {error}")]
     Failed {
-        /// Which.
+        /// The step.
         step: StepName,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
-        /// What went wrong the last time.
+        /// The last error.
         error: String,
     },
-    /// The step took too long, each time that it was tried.
+    /// The step timed out in every attempt.
     #[error("step \"{step}\" timed out: {error}")]
     TimedOut {
-        /// Which.
+        /// The step.
         step: StepName,
-        /// How long it had.
+        /// The timeout.
         error: String,
     },
-    /// A step that must not be done twice was begun, and nobody knows what became of it.
+    /// An at-most-once step was started, and its outcome is unknown.
     #[error("step \"{step}\" is ambiguous: {error}")]
     Ambiguous {
-        /// Which.
+        /// The step.
         step: StepName,
         /// What is known.
         error: String,
@@ -38,37 +39,37 @@ pub enum StepError {
     /// The step was done, and its result cannot be stored.
     #[error("step \"{step}\" gave a result that cannot be stored: {error}")]
     Unstorable {
-        /// Which.
+        /// The step.
         step: StepName,
-        /// What is wrong with it.
+        /// Why not.
         error: String,
     },
-    /// The run is to cancel, or its time is up. Steps of
+    /// The run is being cancelled, or its deadline has passed. Steps of
     /// [`RunCtx::cleanup`](super::RunCtx::cleanup) still run.
     #[error("the run is cancelled: {reason}")]
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The child did not complete.
     #[error("child \"{name}\", run {:?}, did not complete: {}", run.as_str(), ended(outcome))]
     Child {
-        /// What the parent calls it.
+        /// The child's name in its parent.
         name: StepName,
         /// The child.
         run: RunId,
         /// How it ended.
         outcome: RunOutcome,
     },
-    /// The name cannot be one.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// What was to be recorded, sent or started cannot be.
+    /// A value cannot be recorded, sent or used as an input.
     #[error("\"{name}\": {error}")]
     Invalid {
-        /// Where.
+        /// The operation.
         name: String,
-        /// What is wrong.
+        /// Why not.
         error: String,
     },
 }
@@ -84,7 +85,7 @@ fn ended(outcome: &RunOutcome) -> String {
 }
 
 impl StepError {
-    /// The step that failed, if one did.
+    /// Returns the step that failed, if one did.
     pub fn step(&self) -> Option<&StepName> {
         match self {
             Self::Failed { step, .. }
@@ -95,12 +96,12 @@ impl StepError {
         }
     }
 
-    /// Whether this says that the run is to cancel.
+    /// Whether the run is being cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled { .. })
     }
 
-    /// The first of these in a chain of errors.
+    /// The first `StepError` in a chain of errors.
     pub(crate) fn find<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
         let mut next = Some(error);
         while let Some(error) = next {

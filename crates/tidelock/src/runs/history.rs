@@ -1,4 +1,4 @@
-//! What happened in a run: entries in its stream, only ever appended.
+//! The history of a run: entries in its stream, append-only.
 
 mod entry;
 mod load;

@@ -1,8 +1,8 @@
-//! The only place where a stream, a record key, a queue, an item key or a reserved signal of runs
-//! is spelled.
+//! Keys of runs: the only place that spells their streams, record keys, queues, item keys and
+//! reserved signals.
 //!
-//! Everything that Tidelock names for itself begins with `~`. Names of workflows have no `/` and no
-//! `@`, and ids of runs come last, so no key is part of another's.
+//! Every reserved name begins with `~`. Names of workflows contain neither `/` nor `@`, and run ids
+//! come last, so no key is a prefix of another by accident.
 
 use tidelock_store::{
     EventId, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp,
@@ -13,11 +13,11 @@ use super::names::ScheduleName;
 use super::summary::RunState;
 use super::{RunId, WorkflowName, WorkflowVersion};
 
-/// The type of the entry that a run's history begins with.
+/// The type of the first entry of a history.
 pub(crate) const STARTED: &str = "~started";
-/// The signal that asks a run to cancel; its payload is the reason.
+/// The signal that requests cancellation; its payload is the reason.
 pub(crate) const CANCEL: &str = "~cancel";
-/// The signal that says what became of an ambiguous step.
+/// The signal with the verdict on a step.
 pub(crate) const RESOLVE: &str = "~resolve";
 
 const RUN: &str = "~run/";
@@ -30,105 +30,102 @@ const SCHEDULES: &str = "~schedules";
 const SCHEDULE: &str = "~schedule/";
 const ROOM: &str = "names of runs and workflows leave room for it";
 
-/// What happened in a run, signals to it included.
+/// The history of a run, including its signals.
 pub(crate) fn stream(run: &RunId) -> StreamName {
     StreamName::new(format!("{RUN}{run}")).expect(ROOM)
 }
 
-/// The run whose history this is.
+/// The run of a history.
 pub(crate) fn run_of_stream(stream: &StreamName) -> Option<RunId> {
     RunId::new(stream.as_str().strip_prefix(RUN)?).ok()
 }
 
-/// What a run is, in short.
+/// The summary of a run.
 pub(crate) fn summary(run: &RunId) -> RecordKey {
     RecordKey::new(format!("{RUN}{run}")).expect(ROOM)
 }
 
-/// The runs of one version of a workflow, for those who can drive them.
+/// The queue of the runs of one version of a workflow.
 pub(crate) fn queue(workflow: &WorkflowName, version: WorkflowVersion) -> QueueName {
     QueueName::new(format!("{QUEUE}{workflow}@{version}")).expect(ROOM)
 }
 
-/// The workflow and the version that a queue of runs is for.
+/// The workflow and version of a queue of runs.
 pub(crate) fn workflow_of(queue: &QueueName) -> Option<(&str, WorkflowVersion)> {
     let (workflow, version) = queue.as_str().strip_prefix(QUEUE)?.rsplit_once('@')?;
     Some((workflow, WorkflowVersion(version.parse().ok()?)))
 }
 
-/// The right to drive a run.
+/// The work item of a run. Its lease is the right to drive the run.
 pub(crate) fn item(workflow: &WorkflowName, version: WorkflowVersion, run: &RunId) -> ItemRef {
     ItemRef { queue: queue(workflow, version), key: ItemKey::new(run.as_str()).expect(ROOM) }
 }
 
-/// Where a run is found by its state, its workflow and the time of its start.
+/// The index key of a run, by state, workflow and start time.
 pub(crate) fn index(
     state: RunState,
     workflow: &WorkflowName,
     started_at: Timestamp,
     run: &RunId,
 ) -> RecordKey {
-    placed(&index_of(state, workflow), started_at, run.as_str()).expect(ROOM)
+    index_key(&index_of(state, workflow), started_at, run.as_str()).expect(ROOM)
 }
 
-/// What the keys of all runs of a workflow in a state begin with.
+/// The index prefix of a workflow's runs in a state.
 pub(crate) fn index_of(state: RunState, workflow: &WorkflowName) -> String {
     format!("{}{workflow}/", index_in(state))
 }
 
-/// What the keys of all runs in a state begin with.
+/// The index prefix of all runs in a state.
 pub(crate) fn index_in(state: RunState) -> String {
     format!("{INDEX}{}/", state.as_str())
 }
 
-/// What a key has in common with those of all runs of its workflow in its state.
+/// The index prefix of a key: its state and workflow.
 pub(crate) fn range_of(key: &RecordKey) -> Option<&str> {
     let (at, _) = key.as_str().match_indices('/').nth(2)?;
     key.as_str().get(..=at)
 }
 
-/// A key behind all those that begin like this, which ends with a slash, and before all others that
-/// come after them.
+/// A key after all keys with this prefix, which ends with a slash, and before all later ones.
 pub(crate) fn behind(prefix: &str) -> Result<RecordKey> {
     // The character after a slash.
     RecordKey::new(format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix)))
 }
 
-/// Where a run is found by an attribute, and the time of its start.
+/// The index key of a run, by attribute and start time.
 pub(crate) fn attribute(
     name: &str,
     value: &str,
     started_at: Timestamp,
     run: &RunId,
 ) -> Result<RecordKey> {
-    placed(&attribute_of(name, value), started_at, run.as_str())
+    index_key(&attribute_of(name, value), started_at, run.as_str())
         .map_err(|e| e.about(format_args!("attribute {name:?} of run {:?}", run.as_str())))
 }
 
-/// What the keys of all runs with this attribute begin with.
+/// The index prefix of all runs with this attribute.
 pub(crate) fn attribute_of(name: &str, value: &str) -> String {
     format!("{ATTRIBUTE}{}={}/", escaped(name), escaped(value))
 }
 
-/// The place of a run among those whose keys begin alike: newest first, and by id among those of
-/// one moment.
-pub(crate) fn placed(prefix: &str, started_at: Timestamp, run: &str) -> Result<RecordKey> {
+/// The index key of a run under a prefix: newest first, then by id.
+pub(crate) fn index_key(prefix: &str, started_at: Timestamp, run: &str) -> Result<RecordKey> {
     RecordKey::new(format!("{prefix}{}/{run}", age(started_at)))
 }
 
-/// A key behind the places of all runs that were started at this moment or later, and before all
-/// others.
+/// A key after all runs that started at this time or later, and before all others.
 pub(crate) fn before(prefix: &str, moment: Timestamp) -> Result<RecordKey> {
     behind(&format!("{prefix}{}/", age(moment)))
 }
 
-/// Less for newer moments, and always as long.
+/// Smaller for newer times, with a fixed width.
 fn age(moment: Timestamp) -> String {
     format!("{:019}", i64::MAX - moment.micros())
 }
 
-/// What such a place says: when the run was started, and which it is.
-pub(crate) fn place(key: &RecordKey, prefix: &str) -> Option<(Timestamp, RunId)> {
+/// The start time and the run of an index key.
+pub(crate) fn index_position(key: &RecordKey, prefix: &str) -> Option<(Timestamp, RunId)> {
     let (age, run) = key.as_str().strip_prefix(prefix)?.split_once('/')?;
     let started_at = Timestamp::from_micros(i64::MAX - age.parse::<i64>().ok()?).ok()?;
     Some((started_at, RunId::new(run).ok()?))
@@ -139,59 +136,58 @@ pub(crate) fn workflow(workflow: &WorkflowName) -> RecordKey {
     RecordKey::new(format!("{WORKFLOW}{workflow}")).expect(ROOM)
 }
 
-/// The runs that are kept for a while after their end, each due when it is kept no longer.
+/// The queue of ended runs, each due at the end of its retention.
 pub(crate) fn removals() -> QueueName {
     QueueName::new(RETENTION).expect(ROOM)
 }
 
-/// The right to clear a run away.
+/// The removal item of a run.
 pub(crate) fn removal(run: &RunId) -> ItemRef {
     ItemRef { queue: removals(), key: ItemKey::new(run.as_str()).expect(ROOM) }
 }
 
-/// All schedules, each due when it next starts a run.
+/// The queue of schedules, each due at its next occurrence.
 pub(crate) fn schedules() -> QueueName {
     QueueName::new(SCHEDULES).expect(ROOM)
 }
 
-/// What a schedule says, and how far it has come.
+/// The record of a schedule.
 pub(crate) fn schedule(schedule: &ScheduleName) -> RecordKey {
     RecordKey::new(format!("{SCHEDULE}{schedule}")).expect(ROOM)
 }
 
-/// What the keys of all schedules begin with.
+/// The prefix of all schedule records.
 pub(crate) fn schedule_records() -> &'static str {
     SCHEDULE
 }
 
-/// The right to start a schedule's runs.
+/// The work item of a schedule.
 pub(crate) fn schedule_item(schedule: &ScheduleName) -> ItemRef {
     ItemRef { queue: schedules(), key: ItemKey::new(schedule.as_str()).expect(ROOM) }
 }
 
-/// The run that a schedule starts for this moment.
+/// The id of the run that a schedule starts for this occurrence.
 pub(crate) fn scheduled_run(schedule: &ScheduleName, moment: Timestamp) -> RunId {
     let moment = moment.to_string();
-    // To the second, which is as fine as a schedule is.
+    // To the second, the resolution of schedules.
     let second = moment.split_once('.').map_or(moment.as_str(), |(second, _)| second);
     RunId::new(format!("{schedule}@{second}Z")).expect(ROOM)
 }
 
-/// The id of the event that a signal becomes: the same for the same signal, so that it is there
-/// once.
+/// The event id of a signal: derived from the signal's id, so that the store keeps it once.
 pub(crate) fn signal_event(run: &RunId, signal_id: &str) -> EventId {
     let name = format!("{run}\0signal\0{signal_id}");
     EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
 }
 
-/// The id of the event that something asked of a run becomes: the same for the same operation, so
-/// that it is there once.
+/// The event id of a request to a run: derived from the operation id, so that the store keeps it
+/// once.
 pub(crate) fn operation_event(run: &RunId, operation: &str) -> EventId {
     let name = format!("{run}\0operation\0{operation}");
     EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
 }
 
-/// Without a slash or a sign of equality, so that no attribute's keys are among another's.
+/// Escapes slashes and equals signs, so that the keys of attributes never overlap.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('/', "%2F").replace('=', "%3D")
 }
@@ -236,9 +232,9 @@ mod tests {
         assert_eq!(key.as_str(), "~run-index/open/checkout/9223372036854775800/a/b");
         let prefix = index_of(RunState::Open, &workflow);
         assert_eq!(range_of(&key), Some(prefix.as_str()));
-        assert_eq!(place(&key, &prefix), Some((began, run("a/b"))));
+        assert_eq!(index_position(&key, &prefix), Some((began, run("a/b"))));
         let key = attribute("shop", "a/b=c", began, &run("x/y")).unwrap();
-        assert_eq!(place(&key, &attribute_of("shop", "a/b=c")), Some((began, run("x/y"))));
+        assert_eq!(index_position(&key, &attribute_of("shop", "a/b=c")), Some((began, run("x/y"))));
         assert!(!key.as_str().starts_with(&attribute_of("shop", "a")));
         let queue = queue(&workflow, WorkflowVersion(2));
         assert_eq!(workflow_of(&queue), Some(("checkout", WorkflowVersion(2))));

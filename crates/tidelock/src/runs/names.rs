@@ -1,48 +1,47 @@
-//! The names of runs, workflows and steps, checked when they are made.
+//! Validated names of runs, workflows, schedules, signals and steps.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Bytes in the id of a run; streams, records and items that are named after it leave this much
-/// room.
+/// The maximum length of a run id, in bytes; leaves room in the names derived from it.
 const RUN_ID_BYTES: usize = 200;
-/// Bytes in a workflow's name.
+/// The maximum length of a workflow's name, in bytes.
 const WORKFLOW_NAME_BYTES: usize = 64;
-/// Bytes in a schedule's name; the ids of its runs are longer by a moment.
+/// The maximum length of a schedule's name, in bytes; the ids of its runs add a time.
 const SCHEDULE_NAME_BYTES: usize = 100;
-/// Bytes in a signal's name.
+/// The maximum length of a signal's name, in bytes.
 const SIGNAL_NAME_BYTES: usize = 100;
-/// Bytes in the name of a step, a sleep, a wait, a child or a value.
+/// The maximum length of the name of a step, a sleep, a wait, a child or a value, in bytes.
 const STEP_NAME_BYTES: usize = 100;
 
-/// A name that cannot be one.
+/// A name that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
-    /// Of a run.
+    /// A run id.
     #[error(
         "run id {0:?}: it has 1 to {RUN_ID_BYTES} bytes, does not begin with ~, and has no control character in it"
     )]
     Run(String),
-    /// Of a workflow.
+    /// A workflow's name.
     #[error(
         "workflow {0:?}: a name has 1 to {WORKFLOW_NAME_BYTES} bytes, does not begin with ~, and has no /, @, *, ? or control \
          character in it"
     )]
     Workflow(String),
-    /// Of a schedule.
+    /// A schedule's name.
     #[error(
         "schedule {0:?}: a name has 1 to {SCHEDULE_NAME_BYTES} bytes, does not begin with ~, and has no control character in it"
     )]
     Schedule(String),
-    /// Of a signal.
+    /// A signal's name.
     #[error(
         "signal {0:?}: a name has 1 to {SIGNAL_NAME_BYTES} bytes, does not begin with ~, and has no control character in it"
     )]
     Signal(String),
-    /// Of a step.
+    /// A step's name.
     #[error(
         "step {0:?}: a name has 1 to {STEP_NAME_BYTES} bytes, and has no :, #, ~ or control character in it, so that the key \
          run:step can belong to no other"
@@ -58,10 +57,10 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks and makes the name.
+            /// Validates the name.
             ///
             /// # Errors
-            /// If it cannot be one; the error says what can.
+            /// Returns an error that states the rules, if it is not valid.
             pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidName> {
                 let name = name.as_ref();
                 let odd: fn(char) -> bool = $odd;
@@ -72,7 +71,7 @@ macro_rules! name {
                 Ok(Self(name.into()))
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -94,11 +93,11 @@ macro_rules! name {
 }
 
 name!(
-    /// The id of a run: whatever its starter calls it. Starting is idempotent by it.
+    /// The id of a run, chosen by the caller. Starting is idempotent by it.
     RunId, Run, RUN_ID_BYTES, |_| false
 );
 name!(
-    /// The name of a workflow. It is in the store: a workflow under another name is another
+    /// The name of a workflow. It identifies the workflow in the store: another name is another
     /// workflow.
     WorkflowName, Workflow, WORKFLOW_NAME_BYTES, |c| matches!(c, '/' | '@' | '*' | '?')
 );
@@ -111,17 +110,17 @@ name!(
     SignalName, Signal, SIGNAL_NAME_BYTES, |_| false
 );
 name!(
-    /// The name of a step, and of everything else that a run records.
+    /// The name of a step, and of every other operation that a run records.
     StepName, Step, STEP_NAME_BYTES, |c| matches!(c, ':' | '#' | '~')
 );
 
-/// Which code of a workflow a run follows: decided when it starts, and for good.
+/// The version of a workflow that a run follows: decided when it starts, and never changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkflowVersion(pub u32);
 
 impl WorkflowVersion {
-    /// The version of a workflow that says nothing about versions.
+    /// The default version of a workflow.
     pub const FIRST: Self = Self(1);
 }
 
@@ -132,13 +131,12 @@ impl fmt::Display for WorkflowVersion {
 }
 
 impl RunId {
-    /// An id that is in the store, and so was checked.
+    /// An id from the store, which is valid.
     pub(crate) fn stored(id: &str) -> Self {
         Self(id.into())
     }
 
-    /// The run that a run starts as its child under this name. In a later generation the name means
-    /// another child.
+    /// The id of the child with this name. In a later generation the name gives another id.
     pub(crate) fn child(&self, name: &StepName, generation: u32) -> Result<Self, InvalidName> {
         match generation {
             1 => Self::new(format!("{self}/{name}")),
@@ -148,7 +146,7 @@ impl RunId {
 }
 
 impl StepName {
-    /// The clean-up of a step; no user can name a step so.
+    /// The name of a step's compensation, which users cannot choose.
     pub(crate) fn compensation(&self) -> Self {
         Self(format!("{self}~compensation").into())
     }

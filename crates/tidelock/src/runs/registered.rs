@@ -1,9 +1,9 @@
-//! Which workflows there are: those of this process, and the newest version of each that any
+//! Workflow registry: the workflows of this process, and the newest version of each that any
 //! process has registered.
 //!
-//! A run follows one version of its workflow for good. Whoever starts it without saying which gets
-//! the newest of its own process, so that what it starts can be driven there; a process that drives
-//! nothing gets the newest that anybody has.
+//! A run follows one version of its workflow. Without an explicit version, a run gets the newest
+//! one of the starting process, so that it can be driven there. A process without the workflow uses
+//! the newest one in the store.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,27 +18,27 @@ use tidelock_store::{
 use super::workflow::Code;
 use super::{Workflow, WorkflowName, WorkflowVersion, keys};
 
-/// What is known of a workflow before any of its runs.
+/// A registered workflow version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Registered {
     pub(crate) version: WorkflowVersion,
-    /// How long its runs are kept after they have ended; for ever, if this is not said.
+    /// How long its runs are kept after their end; `None` keeps them indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Duration>,
 }
 
 impl Registered {
-    /// What the record of a workflow says.
+    /// Decodes the record of a workflow.
     pub(crate) fn of(slot: &Slot) -> Result<Option<Self>> {
         slot.live().map(|record| record.value.to()).transpose()
     }
 
-    /// Whether this is to replace what is there: an older version never does.
+    /// Whether this replaces the stored version: an older version never does.
     fn supersedes(&self, there: Option<Self>) -> bool {
         there.is_none_or(|there| self.version >= there.version && *self != there)
     }
 
-    /// Tells the store, unless it knows of a newer version.
+    /// Stores the version, unless a newer one is stored.
     pub(crate) async fn announce(&self, store: &dyn Store, workflow: &WorkflowName) -> Result<()> {
         let key = keys::workflow(workflow);
         loop {
@@ -50,7 +50,7 @@ impl Registered {
                 .live()
                 .map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
             let commit = Commit::new().write(RecordWrite::put(&key, expected, RawJson::new(self)?));
-            // Whoever was quicker has said something too: look at it.
+            // After a conflict, read the other process's version.
             if let CommitOutcome::Committed(_) = store.commit(commit).await? {
                 return Ok(());
             }
@@ -60,24 +60,24 @@ impl Registered {
 
 /// The workflows of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Workflows(Mutex<Known>);
+pub(crate) struct Workflows(Mutex<Registry>);
 
 #[derive(Default)]
-struct Known {
+struct Registry {
     /// The newest version of each.
     newest: HashMap<WorkflowName, Registered>,
     /// The function of each version.
     code: HashMap<(WorkflowName, WorkflowVersion), Arc<dyn Code>>,
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.newest.fmt(f)
     }
 }
 
 impl Workflows {
-    /// This process can drive this workflow.
+    /// Registers a workflow of this process.
     pub(crate) fn learn(&self, workflow: &Workflow) {
         let name = workflow.known_name();
         self.add(name, workflow.registered());
@@ -91,13 +91,12 @@ impl Workflows {
         }
     }
 
-    /// The newest that this process can drive.
+    /// The newest version in this process.
     pub(crate) fn newest(&self, workflow: &WorkflowName) -> Option<Registered> {
         self.lock().newest.get(workflow).copied()
     }
 
-    /// Whether the function of this version can read this input, as far as this process knows it;
-    /// if not, why.
+    /// Checks whether the function of this version can decode the input, if this process has it.
     pub(crate) fn check(
         &self,
         workflow: &WorkflowName,
@@ -108,7 +107,7 @@ impl Workflows {
         code.map_or(Ok(()), |code| code.check(input))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,7 +130,7 @@ mod tests {
         }
         let slot = store.get_one(&keys::workflow(&name)).await.unwrap();
         assert_eq!(Registered::of(&slot).unwrap(), Some(kept));
-        assert_eq!(slot.revision().unwrap().get(), 2, "what says nothing new writes nothing");
+        assert_eq!(slot.revision().unwrap().get(), 2, "an unchanged version is not written");
         let here = Workflows::default();
         here.add(&name, version(3));
         here.add(&name, version(2));

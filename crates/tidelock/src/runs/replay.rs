@@ -1,7 +1,7 @@
-//! A history, folded: what was recorded under each name, which signals came, and in what order
-//! things were known.
+//! Replay state: a folded history. It holds the record of each name, the signals, and the order in
+//! which results were known.
 //!
-//! Linear in the length of the history, and nothing but memory: no store is asked here.
+//! Folding is linear in the length of the history and never accesses the store.
 
 mod inbox;
 mod record;
@@ -17,47 +17,48 @@ use super::names::StepName;
 pub(crate) use inbox::Inbox;
 pub(crate) use record::{End, Kind, Record};
 
-/// A place in the order of what was known: a name was used, or its end was.
+/// A place in the recorded order: the first use of a name, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Which record.
+    /// The index of the record.
     pub(crate) record: usize,
-    /// Its end, or its beginning.
+    /// Whether this is the end.
     pub(crate) is_end: bool,
 }
 
-/// Why a run is to stop.
+/// A cancellation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cancel {
     pub(crate) reason: String,
     pub(crate) out_of_time: bool,
 }
 
-/// All that a run's history says.
+/// The folded history of a run.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayState {
     pub(crate) input: Option<RawJson>,
-    /// What events say that the run leads to; none if that is in the metadata of the first event.
+    /// Metadata of the events that the run causes; `None` if it is in the metadata of the first
+    /// event.
     pub(crate) metadata: Option<RawJson>,
     pub(crate) records: Vec<Record>,
     pub(crate) names: HashMap<StepName, usize>,
     pub(crate) order: Vec<Mark>,
     pub(crate) inbox: Inbox,
     pub(crate) cancel: Option<Cancel>,
-    /// Which side of a change of code the run is on, where it has been asked.
+    /// Recorded sides of code changes.
     pub(crate) patches: HashMap<StepName, bool>,
-    /// Who won.
+    /// Winners of races.
     pub(crate) races: HashMap<StepName, usize>,
-    /// What operators said about ambiguous steps.
+    /// Verdicts on steps with unknown outcome.
     pub(crate) resolutions: HashMap<StepName, Verdict>,
-    /// How often in a row a holder died without recording anything.
+    /// Consecutive holders that died without recording anything.
     pub(crate) taken_over: u32,
-    /// It has ended, and was not retried.
+    /// How it ended, unless it was retried.
     pub(crate) outcome: Option<RunOutcome>,
 }
 
 impl ReplayState {
-    /// Takes in the next entry.
+    /// Applies the next entry.
     pub(crate) fn take(&mut self, entry: Entry) -> Result<()> {
         self.count_deaths(&entry);
         if let Some(outcome) = entry.outcome() {
@@ -125,7 +126,7 @@ impl ReplayState {
         self.input = Some(started.input);
     }
 
-    /// Nothing that was recorded before counts any more; signals that nobody received do.
+    /// Starts a new generation: forgets everything except unreceived signals.
     fn begin_again(&mut self, continued: Continued) {
         *self = Self {
             input: Some(continued.input),
@@ -136,7 +137,7 @@ impl ReplayState {
         continued.seen.iter().for_each(|id| self.inbox.forget(id));
     }
 
-    /// The failure that ended the run is as if it had never been.
+    /// Forgets the failure that ended the run.
     fn retry(&mut self) {
         let failed = match self.outcome.take() {
             Some(RunOutcome::Failed(failure)) => failure.step,
@@ -148,7 +149,7 @@ impl ReplayState {
         }
     }
 
-    /// A step, and whatever was only asked for after its end, is as if it had never been.
+    /// Forgets a step, and every operation that was only requested after its end.
     fn forget_from(&mut self, at: usize) {
         let end = Mark { record: at, is_end: true };
         let Some(from) = self.order.iter().position(|mark| *mark == end) else { return };

@@ -1,9 +1,8 @@
-//! The removal of runs that have ended and are kept no longer.
+//! Retention: the removal of ended runs.
 //!
-//! The end of a run puts an item into a queue, due when its retention is over; whoever serves that
-//! queue takes the run's history, its summary and everything that it is found by away, in one
-//! commit. The id is then free for another run. The store forgets the emptied stream and the items
-//! a while later.
+//! The end of a run creates a work item that is due when its retention is over. A worker then
+//! deletes the run's history, summary and index entries in one commit. The id is then free for
+//! another run. The store forgets the emptied stream and the items later.
 
 use tidelock_store::{
     AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, Settlement, StoreError,
@@ -14,7 +13,7 @@ use super::summary::Summarized;
 use super::{RunId, keys};
 use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
-/// Removes runs whose retention is over.
+/// The queue handler that removes runs past their retention.
 #[derive(Debug)]
 pub(crate) struct Removing;
 
@@ -24,7 +23,7 @@ impl QueueHandler for Removing {
     }
 }
 
-/// Decides on the run as it is, and again if somebody changed it meanwhile: a retry, say.
+/// Decides on the current state of the run, and again after a conflict, for example with a retry.
 async fn remove(task: LeasedTask) -> Result<TaskOutcome> {
     loop {
         let finished =
@@ -40,7 +39,7 @@ async fn remove(task: LeasedTask) -> Result<TaskOutcome> {
     }
 }
 
-/// Nothing, if the run is gone, goes on, or is kept for ever after all.
+/// Nothing, if the run is gone, was reopened, or is kept indefinitely.
 async fn decide(task: &LeasedTask) -> Result<Commit> {
     let (store, key) = (task.store(), &task.lease().item.key);
     let run = RunId::new(key.as_str()).map_err(|e| StoreError::invalid(e.to_string()))?;

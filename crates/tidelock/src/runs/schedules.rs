@@ -1,8 +1,8 @@
-//! Runs that are started by the calendar.
+//! Schedules: runs started by cron patterns.
 //!
-//! A schedule is a record, and a work item that is due at its next occurrence; whoever serves
-//! schedules takes it then, starts the run and moves the record in one commit. The run's id has the
-//! occurrence in it. So two schedulers, or one that died and its successor, start one run for each
+//! A schedule is a record, and a work item that is due at its next occurrence. A worker leases the
+//! item, starts the run and advances the record in one commit. The run's id contains the
+//! occurrence. So concurrent schedulers, or one that died and its successor, start one run per
 //! occurrence.
 
 mod catch_up;
@@ -39,11 +39,32 @@ impl Schedules {
         Self { tidelock }
     }
 
-    /// Sets up a schedule, or changes it. Said again in the same words it changes nothing, so a
-    /// program can say it whenever it starts: what was missed meanwhile is still made up for.
+    /// Creates or changes a schedule.
+    ///
+    /// An identical schedule changes nothing, so a program can call this at every start: missed
+    /// occurrences are still caught up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    /// use tidelock::runs::{Overlap, Schedule};
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let nightly = Schedule::cron("0 3 * * *")
+    ///     .in_zone("Europe/Berlin")
+    ///     .starts("report", "yesterday")
+    ///     .overlap(Overlap::Skip);
+    /// let schedule = tidelock.runs().schedules().put("nightly-report", nightly).await?;
+    /// println!("next: {:?}", schedule.next);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// What is wrong with the schedule, or what the store says.
+    /// Returns an error if the schedule is not valid, or the store's error.
     pub async fn put(&self, name: &str, schedule: Schedule) -> Result<ScheduleInfo, ScheduleError> {
         let (name, plan) = (ScheduleName::new(name)?, schedule.plan()?);
         let table = plan.timetable()?;
@@ -58,20 +79,19 @@ impl Schedules {
         .await
     }
 
-    /// No occurrence starts a run until the schedule is [unpaused](Self::resume).
+    /// Pauses a schedule: no occurrence starts a run until it is [resumed](Self::resume).
     ///
     /// # Errors
-    /// [`NoSchedule`](ScheduleError::NoSchedule), or what the store says.
+    /// [`NoSchedule`](ScheduleError::NoSchedule), or the store's error.
     pub async fn pause(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
         let name = ScheduleName::new(name)?;
         self.change(&name, |there, _| Ok(Stored { paused: true, ..existing(&name, there)? })).await
     }
 
-    /// The schedule goes on with its next occurrence. Those that came while it was paused are not
-    /// made up for.
+    /// Resumes a schedule at its next occurrence. Occurrences during the pause are not caught up.
     ///
     /// # Errors
-    /// [`NoSchedule`](ScheduleError::NoSchedule), or what the store says.
+    /// [`NoSchedule`](ScheduleError::NoSchedule), or the store's error.
     pub async fn resume(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
         let name = ScheduleName::new(name)?;
         self.change(&name, |there, now| {
@@ -83,10 +103,10 @@ impl Schedules {
         .await
     }
 
-    /// Takes a schedule away; says whether there was one. Runs that it started are left alone.
+    /// Deletes a schedule, and returns whether it existed. Runs that it started are left alone.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn delete(&self, name: &str) -> Result<bool, ScheduleError> {
         let key = keys::schedule(&ScheduleName::new(name)?);
         let was_there = self.tidelock.store().get_one(&key).await?.live().is_some();
@@ -95,20 +115,20 @@ impl Schedules {
         Ok(was_there)
     }
 
-    /// One schedule.
+    /// Returns one schedule, if it exists.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error, or an error if the name is not valid.
     pub async fn get(&self, name: &str) -> Result<Option<ScheduleInfo>, ScheduleError> {
         let name = ScheduleName::new(name)?;
         let kept = Kept::of(&self.tidelock.store().get_one(&keys::schedule(&name)).await?)?;
         Ok(kept.map(|kept| kept.stored.info(&name)))
     }
 
-    /// All schedules, by name.
+    /// Lists all schedules, by name.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns the store's error.
     pub async fn list(&self) -> Result<Vec<ScheduleInfo>, ScheduleError> {
         let mut records = self.tidelock.store().rows(RecordQuery::prefix(keys::schedule_records()));
         let mut listed = Vec::new();
@@ -119,8 +139,7 @@ impl Schedules {
         Ok(listed)
     }
 
-    /// Makes the schedule what `change` says of what is there, provided that nobody else changed it
-    /// meanwhile.
+    /// Applies `change` to the stored schedule with optimistic concurrency.
     async fn change(
         &self,
         name: &ScheduleName,
@@ -143,7 +162,7 @@ impl Schedules {
     }
 }
 
-/// The commit that makes a schedule this: its record, and its item due at the next occurrence.
+/// The commit of a schedule: its record, and its item due at the next occurrence.
 fn parts(
     name: &ScheduleName,
     there: Option<&Kept>,

@@ -1,5 +1,4 @@
-//! The start of a run, as the parts of a commit: for callers, for parents, for reactions and for
-//! schedules.
+//! The commit that starts a run: for callers, parents, reactions and schedules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,26 +12,26 @@ use super::summary::{Parent, RunState, Summary};
 use super::{RunId, WorkflowName, WorkflowVersion, keys};
 use crate::metadata::Metadata;
 
-/// All that a run begins with.
+/// Everything that a run starts with.
 #[derive(Debug, Clone)]
-pub(crate) struct Opening {
+pub(crate) struct RunStart {
     pub(crate) run: RunId,
     pub(crate) workflow: WorkflowName,
     pub(crate) version: WorkflowVersion,
     pub(crate) input: RawJson,
-    /// When it starts, by the store's clock.
+    /// The start time, by the store's clock.
     pub(crate) at: Timestamp,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) parent: Option<Parent>,
     pub(crate) attributes: BTreeMap<String, String>,
-    /// How long it is kept after its end; for ever, if this is not said.
+    /// How long it is kept after its end; `None` keeps it indefinitely.
     pub(crate) retention: Option<Duration>,
-    /// What events say that the run leads to.
+    /// Metadata of the events that the run causes.
     pub(crate) metadata: Metadata,
 }
 
-impl Opening {
-    /// A run of this workflow that nobody waits for, without a deadline.
+impl RunStart {
+    /// A run of this workflow without a parent or a deadline.
     pub(crate) fn new(
         run: RunId,
         workflow: WorkflowName,
@@ -56,9 +55,9 @@ impl Opening {
         }
     }
 
-    /// The commit that starts it: its first entry behind signals that came before, its summary
-    /// where there is none, and its item, due at once. Refused, with the summary in the conflict,
-    /// if there is such a run.
+    /// The commit that starts it: its first entry, after signals that came before; its summary,
+    /// which must not exist; and its item, due at once. If the run exists, the conflict contains
+    /// its summary.
     pub(crate) fn parts(&self) -> Result<Commit> {
         let entry =
             Entry::Started(self.started()).encode()?.with_metadata(self.metadata.to_json()?);
@@ -69,12 +68,12 @@ impl Opening {
         Ok(summary.first_writes(&self.run)?.into_iter().fold(commit, Commit::write))
     }
 
-    /// Whether the run that is there is the one that this would start.
+    /// Whether the existing run is the one that this would start.
     pub(crate) fn is_of(&self, there: &Summary) -> bool {
         there.workflow == self.workflow && there.input_digest == self.input_digest()
     }
 
-    /// By which inputs are told apart.
+    /// The digest that identifies the input.
     pub(crate) fn input_digest(&self) -> String {
         let value = self.input.to::<Value>().unwrap_or_default();
         let mut canonical = String::new();
@@ -110,9 +109,8 @@ impl Opening {
     }
 }
 
-/// Writes a value so that the same value is the same text, whatever order its keys came in; and in
-/// whatever order this build of the JSON library keeps them, which is up to a program's other
-/// dependencies.
+/// Writes canonical JSON with sorted keys, independent of the key order in the input and in this
+/// build's JSON library.
 fn write_sorted(value: &Value, to: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -129,7 +127,7 @@ fn write_sorted(value: &Value, to: &mut String) {
             values.iter().for_each(|value| write_sorted(value, to));
             to.push(']');
         }
-        // Behind each, so that two numbers are not one.
+        // A separator, so that two numbers are not read as one.
         plain => {
             to.push_str(&plain.to_string());
             to.push(',');
@@ -142,8 +140,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn opening(input: &str) -> Opening {
-        Opening::new(
+    fn run_start(input: &str) -> RunStart {
+        RunStart::new(
             RunId::new("order-7").unwrap(),
             WorkflowName::new("checkout").unwrap(),
             WorkflowVersion::FIRST,
@@ -154,19 +152,19 @@ mod tests {
 
     #[test]
     fn the_same_input_is_known_by_what_it_says() {
-        let there = opening(r#"{"a":1,"b":2}"#).summary();
-        assert!(opening(r#"{ "b": 2, "a": 1 }"#).is_of(&there));
-        assert!(!opening(r#"{"a":1,"b":3}"#).is_of(&there));
+        let there = run_start(r#"{"a":1,"b":2}"#).summary();
+        assert!(run_start(r#"{ "b": 2, "a": 1 }"#).is_of(&there));
+        assert!(!run_start(r#"{"a":1,"b":3}"#).is_of(&there));
         let digests: BTreeSet<_> =
             ["[1,2]", "[12]", "[[1],2]", "[[1,2]]", "{}", "[]", r#"{"a":{}}"#, r#""{}""#, "null"]
-                .map(|input| opening(input).input_digest())
+                .map(|input| run_start(input).input_digest())
                 .into();
         assert_eq!(digests.len(), 9, "each is another");
     }
 
     #[test]
     fn a_start_is_one_commit() {
-        let commit = opening("{}").parts().unwrap();
+        let commit = run_start("{}").parts().unwrap();
         commit.check().unwrap();
         assert_eq!((commit.appends.len(), commit.writes.len(), commit.wakes.len()), (1, 2, 1));
     }

@@ -1,8 +1,7 @@
-//! What a run is, in short: a record beside its history, for whoever asks without reading all of
-//! that.
+//! The summary of a run: a record beside its history, for reads that do not need the history.
 //!
-//! It changes when the run starts, ends, continues as new or is retried, and never for a step.
-//! Where the run is found in listings changes in the same commits.
+//! It changes when the run starts, ends, continues as new or is retried, and never for a step. The
+//! index entries for listings change in the same commits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,28 +15,28 @@ use tidelock_store::{
 use super::names::{StepName, WorkflowName};
 use super::{RunId, WorkflowVersion, keys};
 
-/// What state a run is in.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// It goes on: it runs, sleeps, waits, or is parked.
+    /// It has not ended: it runs, sleeps, waits, or is parked.
     Open,
     /// Its function returned a result.
     Completed,
-    /// Its function returned an error, or it ran out of time.
+    /// Its function returned an error, or its deadline passed.
     Failed,
-    /// It was asked to cancel, and did.
+    /// It was cancelled.
     Cancelled,
-    /// It was ended from outside, without being asked.
+    /// It was terminated from outside.
     Terminated,
 }
 
 impl RunState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 5] =
         [Self::Open, Self::Completed, Self::Failed, Self::Cancelled, Self::Terminated];
 
-    /// The state's name, as it is stored.
+    /// Returns the stored name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -54,16 +53,16 @@ impl RunState {
     }
 }
 
-/// The run that started a run, and waits for it.
+/// The run that started a child and waits for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// Its id.
     pub run: RunId,
-    /// What it calls its child.
+    /// The child's name in the parent.
     pub name: StepName,
     /// Its workflow.
     pub workflow: WorkflowName,
-    /// And the version of that.
+    /// Its version.
     pub version: WorkflowVersion,
 }
 
@@ -74,7 +73,7 @@ impl Parent {
     }
 }
 
-/// What the record of a run holds.
+/// The content of a run's record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) workflow: WorkflowName,
@@ -83,27 +82,26 @@ pub(crate) struct Summary {
     pub(crate) started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended_at: Option<Timestamp>,
-    /// When the run is out of time.
+    /// The run's deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) attributes: BTreeMap<String, String>,
-    /// How long it is kept after its end; for ever, if this is not said.
+    /// How long it is kept after its end; `None` keeps it indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Duration>,
-    /// By which another start under the same id is told from a repeated one.
+    /// The digest of the input, which distinguishes a repeated start from another run.
     pub(crate) input_digest: String,
-    /// How often it has begun: 1, and one more each time that it continued as new.
+    /// The generation: 1, plus 1 for each time it continued as new.
     pub(crate) generation: u32,
-    /// Where in the stream this generation begins; at the first event that is there, if this is not
-    /// said.
+    /// The first version of this generation; `None` means the first event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begins: Option<Version>,
 }
 
-/// A summary as it was read, with the revision that it must still have when it is changed.
+/// A summary with the revision for optimistic concurrency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summarized {
     pub(crate) run: RunId,
@@ -112,30 +110,30 @@ pub(crate) struct Summarized {
 }
 
 impl Summary {
-    /// The item by which the run is driven.
+    /// The work item of the run.
     pub(crate) fn item(&self, run: &RunId) -> ItemRef {
         keys::item(&self.workflow, self.version, run)
     }
 
-    /// When a run that has ended is no longer kept; never, if it is open or kept for ever.
+    /// When the retention of an ended run is over; `None` if it is open or kept indefinitely.
     pub(crate) fn removed_at(&self) -> Option<Timestamp> {
         Some(self.ended_at?.plus(self.retention?))
     }
 
-    /// The first record of a run, and where it is found.
+    /// The writes of a new run: its record and index entries.
     pub(crate) fn first_writes(&self, run: &RunId) -> Result<Vec<RecordWrite>> {
         let mut writes = vec![
             RecordWrite::put(&keys::summary(run), ExpectedRevision::Absent, RawJson::new(self)?),
             self.indexed(run)?,
         ];
         for (name, value) in &self.attributes {
-            writes.push(found_under(&keys::attribute(name, value, self.started_at, run)?)?);
+            writes.push(index_entry(&keys::attribute(name, value, self.started_at, run)?)?);
         }
         Ok(writes)
     }
 
     fn indexed(&self, run: &RunId) -> Result<RecordWrite> {
-        found_under(&keys::index(self.state, &self.workflow, self.started_at, run))
+        index_entry(&keys::index(self.state, &self.workflow, self.started_at, run))
     }
 
     fn unindexed(&self, run: &RunId) -> RecordWrite {
@@ -144,13 +142,13 @@ impl Summary {
     }
 }
 
-/// An entry of an index says nothing; that it is there is enough.
-fn found_under(key: &tidelock_store::RecordKey) -> Result<RecordWrite> {
+/// An index entry has no content.
+fn index_entry(key: &tidelock_store::RecordKey) -> Result<RecordWrite> {
     Ok(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&())?))
 }
 
 impl Summarized {
-    /// What is under a run's key; nothing if no run is there.
+    /// Decodes the record; `None` if the run does not exist.
     pub(crate) fn of(run: &RunId, slot: &Slot) -> Result<Option<Self>> {
         slot.live().map(|record| Self::from_record(run, record)).transpose()
     }
@@ -161,9 +159,8 @@ impl Summarized {
         Ok(Self { run: run.clone(), summary, revision: record.revision })
     }
 
-    /// The writes that make it this, provided that nobody changed it meanwhile. What it is found by
-    /// moves along.
-    pub(crate) fn become_writes(&self, next: &Summary) -> Result<Vec<RecordWrite>> {
+    /// The writes that change the summary and its index entries, with the expected revision.
+    pub(crate) fn update_writes(&self, next: &Summary) -> Result<Vec<RecordWrite>> {
         let expected = ExpectedRevision::Revision(self.revision);
         let mut writes =
             vec![RecordWrite::put(&keys::summary(&self.run), expected, RawJson::new(next)?)];
@@ -178,22 +175,21 @@ impl Summarized {
         }
         for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(value)) {
             let key = keys::attribute(name, value, next.started_at, &self.run)?;
-            writes.push(found_under(&key)?);
+            writes.push(index_entry(&key)?);
         }
         Ok(writes)
     }
 
-    /// The same commit, which also ends it like this: its parent is woken, and whoever clears away
-    /// what is kept no longer.
+    /// Adds the end of the run to a commit: its parent and the retention item are woken.
     pub(crate) fn end(&self, commit: Commit, state: RunState, at: Timestamp) -> Result<Commit> {
         let ended = Summary { state, ended_at: Some(at), ..self.summary.clone() };
         let parent = ended.parent.as_ref().map(|parent| Wake::at(parent.item(), When::NOW));
         let removal = ended.removed_at().map(|at| Wake::at(keys::removal(&self.run), When::At(at)));
-        let commit = self.become_writes(&ended)?.into_iter().fold(commit, Commit::write);
+        let commit = self.update_writes(&ended)?.into_iter().fold(commit, Commit::write);
         Ok(parent.into_iter().chain(removal).fold(commit, Commit::wake))
     }
 
-    /// The writes that take it away, with everything that it is found by.
+    /// The writes that delete the summary and its index entries.
     pub(crate) fn removal_writes(&self) -> Result<Vec<RecordWrite>> {
         let expected = ExpectedRevision::Revision(self.revision);
         let mut writes = vec![
@@ -207,7 +203,7 @@ impl Summarized {
         Ok(writes)
     }
 
-    /// The item by which the run is driven.
+    /// The work item of the run.
     pub(crate) fn item(&self) -> ItemRef {
         self.summary.item(&self.run)
     }
@@ -248,7 +244,7 @@ mod tests {
         let mut next = before.summary.clone();
         next.state = RunState::Completed;
         next.attributes.insert("shop".into(), "8".into());
-        let writes = before.become_writes(&next).unwrap();
+        let writes = before.update_writes(&next).unwrap();
         let keys: Vec<_> = writes.iter().map(|write| write.key.as_str()).collect();
         assert_eq!(
             keys,

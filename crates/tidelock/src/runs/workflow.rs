@@ -1,5 +1,4 @@
-//! A workflow, as it is registered: a function under a name and a version, and how its runs are
-//! driven.
+//! A workflow definition: a function with a name, a version, and options.
 
 use std::error::Error;
 use std::fmt;
@@ -22,17 +21,17 @@ use crate::worker::TIMEOUT;
 /// An error of a workflow's function.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// The function of a workflow: `async fn(&mut RunCtx, I) -> Result<O, E>`. Every such function is
-/// one.
+/// A workflow function: `async fn(&mut RunCtx, I) -> Result<O, E>`. Implemented for every such
+/// function.
 pub trait WorkflowFn<'c, I>: Send + Sync + 'static {
-    /// What it returns.
+    /// The result.
     type Output;
-    /// What it fails with.
+    /// The error.
     type Error;
-    /// What it is while it runs.
+    /// The returned future.
     type Future: Future<Output = Result<Self::Output, Self::Error>> + Send + 'c;
 
-    /// Calls it.
+    /// Calls the function.
     fn call(&self, ctx: &'c mut RunCtx, input: I) -> Self::Future;
 }
 
@@ -50,8 +49,7 @@ where
     }
 }
 
-/// How long runs are kept after they have ended, unless their workflow or their start says
-/// otherwise.
+/// The default retention of ended runs.
 pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A workflow, to be registered with an application.
@@ -61,16 +59,16 @@ pub struct Workflow {
     pub(crate) version: WorkflowVersion,
     pub(crate) code: Arc<dyn Code>,
     pub(crate) lease: Duration,
-    /// How long its function may wait for what is not the run's.
+    /// How long its function may wait outside of the context.
     pub(crate) stall: Duration,
     pub(crate) limit: Option<usize>,
-    pub(crate) deaths: u32,
+    pub(crate) max_crashes: u32,
     retention: Option<Duration>,
 }
 
 impl Workflow {
-    /// This function under this name, as version 1. Its runs are leased for 30 seconds at a time,
-    /// which are renewed.
+    /// Creates version 1 of a workflow from an async function. The lease lasts 30 seconds and is
+    /// renewed.
     pub fn new<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
     where
         F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
@@ -85,13 +83,14 @@ impl Workflow {
             lease: Duration::from_secs(30),
             stall: TIMEOUT,
             limit: None,
-            deaths: 5,
+            max_crashes: 5,
             retention: Some(RETENTION),
         }
     }
 
-    /// A closure under this name, as version 1: for a function that has something of its
-    /// surroundings in it.
+    /// Creates version 1 of a workflow from a closure that captures state.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use tidelock::prelude::*;
@@ -116,63 +115,65 @@ impl Workflow {
         Self::new(name, function)
     }
 
-    /// The same, as this version. Runs follow the version that was the newest when they started:
-    /// keep the old one registered until they have ended.
+    /// Sets the version. A run follows the newest version at its start: keep old versions
+    /// registered until their runs have ended.
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = WorkflowVersion(version);
         self
     }
 
-    /// The same, leased for this long at a time: how long a run waits after its process died.
+    /// Sets the lease duration: how long a run waits after its process died.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// The same; a run is parked whose function waits for so long for something that its [`RunCtx`]
-    /// did not give it: no step runs, and nothing is recorded. Steps have
-    /// [timeouts](super::Step::timeout) of their own. A function that blocks its thread for so long
-    /// cannot be parked: its lease is renewed no more and runs out, which
-    /// [`deaths`](Self::max_crashes) counts. The default is [five minutes](TIMEOUT).
+    /// Sets how long the function may wait for something outside of its [`RunCtx`]. The default is
+    /// [five minutes](TIMEOUT).
+    ///
+    /// If no step runs and nothing is recorded for this long, the run is parked. Steps have their
+    /// own [timeouts](super::Step::timeout). A function that blocks its thread cannot be parked:
+    /// its lease is no longer renewed and expires, which counts towards
+    /// [`max_crashes`](Self::max_crashes).
     #[must_use]
     pub fn stalled_after(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
     }
 
-    /// The same, with so many runs at once in this process.
+    /// Sets the maximum number of runs driven concurrently in this process.
     #[must_use]
     pub fn max_concurrency(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// The same; a run over which so many processes died in a row, without anything being recorded
-    /// between, is blocked. The default is 5.
+    /// Sets after how many consecutive crashes without a recorded entry a run is blocked. The
+    /// default is 5.
     #[must_use]
-    pub fn max_crashes(mut self, deaths: u32) -> Self {
-        self.deaths = deaths;
+    pub fn max_crashes(mut self, crashes: u32) -> Self {
+        self.max_crashes = crashes;
         self
     }
 
-    /// Sets how long runs are kept after they have ended, unless their start says otherwise. The
-    /// default is 30 days.
+    /// Sets how long runs are kept after their end, unless their start sets it. The default is 30
+    /// days.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
         self
     }
 
-    /// Keeps runs after they have ended until they are removed in some other way.
+    /// Keeps ended runs indefinitely.
     #[must_use]
     pub fn without_retention(mut self) -> Self {
         self.retention = None;
         self
     }
 
-    /// What is wrong with what was said about it, if anything is.
+    /// Why an option is not valid, if one is not.
     pub(crate) fn problem(&self) -> Option<String> {
         let retention = self.retention.map_or(Ok(()), |long| bounds::keeps("a retention", long));
         match retention {
@@ -191,12 +192,12 @@ impl Workflow {
         self.name.clone()
     }
 
-    /// The name, once it was checked.
+    /// The validated name.
     pub(crate) fn known_name(&self) -> &WorkflowName {
-        self.name.as_ref().expect("an application is only built of workflows whose names are sound")
+        self.name.as_ref().expect("an application is only built of workflows with valid names")
     }
 
-    /// What is told of it.
+    /// Its registry entry.
     pub(crate) fn registered(&self) -> Registered {
         Registered { version: self.version, retention: self.retention }
     }
@@ -211,12 +212,12 @@ impl fmt::Debug for Workflow {
     }
 }
 
-/// A workflow's function, whatever its types are.
+/// A workflow's function, independent of its types.
 pub(crate) trait Code: Send + Sync + 'static {
-    /// Whether the function can read this input; if not, why. Nothing of the input is in that.
+    /// Checks whether the function can decode the input. The error contains nothing of the input.
     fn check(&self, input: &RawJson) -> tidelock_store::Result<()>;
 
-    /// Runs it against its past, and undoes what is to be undone if it fails.
+    /// Runs the function against its history, and compensates if it fails.
     fn run(
         &self,
         activation: Arc<Activation>,
@@ -272,7 +273,7 @@ fn result_of(output: &impl Serialize) -> Result<RawJson, BodyError> {
     let unstorable =
         |error: String| BodyError::from(format!("the result cannot be stored: {error}"));
     let result = RawJson::new(output).map_err(|e| unstorable(e.context().into()))?;
-    // The entry around it needs a few bytes too.
+    // The surrounding entry needs a few bytes, too.
     let most = limits::PAYLOAD_BYTES - 64;
     match result.as_str().len() {
         bytes if bytes > most => {

@@ -1,4 +1,4 @@
-//! Keeps the leases of a worker alive, all of them in one call, and tells whoever lost one.
+//! Heartbeat: renews all leases of a worker, in batches, and notifies tasks whose lease is lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use tokio::sync::Notify;
 
 use super::LeasedTask;
 
-/// The leases that are held, and the beat that renews them.
+/// The leases held by a worker, and the loop that renews them.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     store: Arc<dyn Store>,
     held: Mutex<HashMap<LeaseToken, LeasedTask>>,
-    /// Told when there is something to renew after there was nothing.
-    begun: Notify,
+    /// Notified when a lease is added.
+    added: Notify,
 }
 
-/// Holds a place in the heartbeat; the lease is renewed no more when this goes away.
+/// Keeps a lease in the heartbeat. Dropping it ends the renewals.
 #[derive(Debug)]
 pub(super) struct RenewalGuard {
     heartbeat: Arc<Heartbeat>,
@@ -27,25 +27,25 @@ pub(super) struct RenewalGuard {
 
 impl Heartbeat {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, held: Mutex::default(), begun: Notify::new() }
+        Self { store, held: Mutex::default(), added: Notify::new() }
     }
 
-    /// Renews this task's lease from now on.
-    pub(super) fn keep(self: &Arc<Self>, task: &LeasedTask) -> RenewalGuard {
+    /// Renews this task's lease until the guard is dropped.
+    pub(super) fn register(self: &Arc<Self>, task: &LeasedTask) -> RenewalGuard {
         let token = task.token();
         self.lock().insert(token.clone(), task.clone());
-        self.begun.notify_one();
+        self.added.notify_one();
         RenewalGuard { heartbeat: self.clone(), token }
     }
 
-    /// Beats at a third of the shortest lease that is held, and not at all while there is none.
-    pub(super) async fn beat(self: Arc<Self>) {
+    /// Renews at a third of the shortest lease, and sleeps while there is none.
+    pub(super) async fn run(self: Arc<Self>) {
         loop {
             let Some(shortest) = self.shortest() else {
-                self.begun.notified().await;
+                self.added.notified().await;
                 continue;
             };
-            // A shorter lease that comes meanwhile must not wait for a longer one's beat.
+            // A shorter lease that is added meanwhile must not wait for the longer interval.
             tokio::select! {
                 () = tokio::time::sleep(shortest / 3) => {}
                 () = self.shorter_than(shortest) => continue,
@@ -54,8 +54,8 @@ impl Heartbeat {
         }
     }
 
-    /// Tells every holder to come to an end: nobody will renew for them any more.
-    pub(super) fn tell_all(&self) {
+    /// Notifies every task that its lease is no longer renewed.
+    pub(super) fn cancel_all(&self) {
         for task in self.lock().values() {
             task.lost().cancel();
         }
@@ -63,7 +63,7 @@ impl Heartbeat {
 
     async fn shorter_than(&self, duration: Duration) {
         while self.shortest().is_none_or(|shortest| shortest >= duration) {
-            self.begun.notified().await;
+            self.added.notified().await;
         }
     }
 
@@ -71,14 +71,14 @@ impl Heartbeat {
         self.lock().values().map(LeasedTask::duration).min()
     }
 
-    /// One call for all leases of the same length; there is hardly ever more than one length.
+    /// One call per lease duration and batch; workers rarely use more than one duration.
     async fn renew_all(&self) {
         let mut by_length: HashMap<Duration, Vec<LeaseToken>> = HashMap::new();
         for (token, task) in self.lock().iter() {
             match task.stuck_for() {
                 None => by_length.entry(task.duration()).or_default().push(token.clone()),
-                // A blocked thread cannot be dropped; but what it runs can look at whether its
-                // lease is lost.
+                // A blocked thread cannot be dropped, but its code can check whether the lease is
+                // lost.
                 Some(over) if over > task.duration() => task.lost().cancel(),
                 Some(_) => {}
             }
@@ -102,7 +102,7 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Whoever settled meanwhile has left already, or learns from the reply to its own commit.
+    /// A task that was settled meanwhile is already gone, or learns of it from its own commit.
     fn lose(&self, token: &LeaseToken) {
         if let Some(task) = self.lock().remove(token) {
             task.lost().cancel();

@@ -1,26 +1,27 @@
-//! How often a worker looks without being told.
+//! Poll interval: how often a worker polls without a change hint.
 
 use std::time::Duration;
 
-/// The time between two polls of one queue: at least `least`, and more with every queue, so that
-/// the sum stays small.
+/// The time between two polls of one queue.
+///
+/// It is at least `least` and grows with the number of queues, so that the total rate stays low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollInterval {
-    /// Never more often than this, however few queues there are.
+    /// The minimum interval, however few queues there are.
     pub least: Duration,
-    /// This much for each queue.
+    /// The interval added by each queue.
     pub per_queue: Duration,
 }
 
 impl Default for PollInterval {
-    /// At most four polls a second over all queues, and at most one for each.
+    /// At most four polls per second over all queues, and at most one per queue.
     fn default() -> Self {
         Self { least: Duration::from_secs(1), per_queue: Duration::from_millis(250) }
     }
 }
 
 impl PollInterval {
-    /// The time between two polls of each of this many queues.
+    /// Returns the interval of each queue when this many are options.
     pub fn over(self, queues: usize) -> Duration {
         let queues = u32::try_from(queues).unwrap_or(u32::MAX);
         self.least.max(self.per_queue.saturating_mul(queues))

@@ -1,8 +1,7 @@
-//! Tells work that blocks its thread from work that waits.
+//! Poll tracking: distinguishes work that blocks its thread from work that waits.
 //!
-//! A future that waits can be dropped when its time is over. One whose poll never returns cannot;
-//! all that can be done is to let its lease run out. So the beginning of the poll that is under way
-//! is noted.
+//! A future that waits can be dropped at its timeout. A future whose poll does not return cannot;
+//! its lease can only be left to expire. So the start of the current poll is recorded.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,16 +10,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When the poll that is under way began.
+/// The start of the current poll.
 #[derive(Debug, Default)]
 pub(super) struct Polls(Mutex<Option<Instant>>);
 
-/// A poll that is under way.
+/// A poll in progress.
 struct Polling<'a>(&'a Polls);
 
 impl Polls {
-    /// Drives this, and notes each poll.
-    pub(super) async fn note<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Runs a future and records each poll.
+    pub(super) async fn track<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
             let _polling = self.begin();
@@ -29,10 +28,10 @@ impl Polls {
         .await
     }
 
-    /// How much longer than this the poll that is under way takes already; nothing if it does not.
+    /// Returns by how much the current poll exceeds `limit`, if it does.
     pub(super) fn overdue(&self, limit: Duration) -> Option<Duration> {
-        let begun = *self.lock();
-        begun?.elapsed().checked_sub(limit)
+        let started = *self.lock();
+        started?.elapsed().checked_sub(limit)
     }
 
     fn begin(&self) -> Polling<'_> {

@@ -1,4 +1,4 @@
-//! A queue that a worker serves, and how.
+//! Queue options: a queue that a worker serves, its handler, and its limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,87 +10,91 @@ use tokio::sync::Semaphore;
 
 use super::{QueueHandler, TIMEOUT};
 
-/// A queue, or one lane of it, with the work that its items stand for.
+/// A queue, or one lane of it, with its handler and limits.
 #[derive(Clone)]
 pub struct QueueOptions {
     pub(super) queue: QueueName,
     pub(super) work: Arc<dyn QueueHandler>,
     pub(super) lease: Duration,
     pub(super) timeout: Duration,
-    /// Whether the worker ends work that takes longer; if not, the work sees to that itself.
-    pub(super) cuts: bool,
-    expiries: u32,
+    /// Whether the worker enforces the timeout; otherwise the handler does.
+    pub(super) enforce_timeout: bool,
+    max_crashes: u32,
     lane: Option<LaneName>,
     pub(super) limit: Arc<Semaphore>,
     pub(super) pooled: bool,
 }
 
 impl QueueOptions {
-    /// All lanes of this queue, leased for 30 seconds at a time, with [five minutes](TIMEOUT) for
-    /// each item and as many of them at once as the worker has slots for; an item whose lease ran
-    /// out three times is blocked.
+    /// Serves all lanes of `queue` with the default limits.
+    ///
+    /// The lease lasts 30 seconds, the timeout of an item is [five minutes](TIMEOUT), and the
+    /// concurrency is only limited by the worker's slots. An item whose lease expired three times
+    /// is blocked.
     pub fn new(queue: &QueueName, work: Arc<dyn QueueHandler>) -> Self {
         Self {
             queue: queue.clone(),
             work,
             lease: Duration::from_secs(30),
             timeout: TIMEOUT,
-            cuts: true,
-            expiries: 3,
+            enforce_timeout: true,
+            max_crashes: 3,
             lane: None,
             limit: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             pooled: true,
         }
     }
 
-    /// The same, from this lane only.
+    /// Serves only this lane.
     #[must_use]
     pub fn in_lane(mut self, lane: LaneName) -> Self {
         self.lane = Some(lane);
         self
     }
 
-    /// The same, leased for this long at a time. The worker renews at a third of it.
+    /// Sets the lease duration. The worker renews at a third of it.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// The same, with this much time for an item. Work that takes longer is dropped where it waits,
-    /// and counts as failed: it is retried a second later, and its slot is free. Work that blocks
-    /// its thread cannot be dropped: its lease is renewed no more, and runs out, which
-    /// [`expiries`](Self::max_crashes) counts. The default is [five minutes](TIMEOUT).
+    /// Sets the timeout of an item. The default is [five minutes](TIMEOUT).
+    ///
+    /// Work that takes longer is dropped at its next await and counts as failed: it is retried one
+    /// second later, and its slot is free. Work that blocks its thread cannot be dropped: its lease
+    /// is no longer renewed and expires, which counts towards [`max_crashes`](Self::max_crashes).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same; the work ends in time by itself, and only a thread that it blocks for longer is
-    /// the worker's affair.
+    /// Leaves the timeout to the handler. The worker only acts on a thread that is blocked for
+    /// longer.
     #[must_use]
     pub(crate) fn minding_its_time(mut self) -> Self {
-        self.cuts = false;
+        self.enforce_timeout = false;
         self
     }
 
-    /// The same, with this many items at once at most. Lanes of one queue that are served with
-    /// clones share the limit.
+    /// Sets the maximum number of items processed concurrently.
+    ///
+    /// Clones share the limit, so that several lanes of one queue can be limited together.
     #[must_use]
     pub fn max_concurrency(mut self, limit: usize) -> Self {
         self.limit = Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)));
         self
     }
 
-    /// The same, blocked after this many leases ran out without progress.
+    /// Sets after how many expired leases without progress an item is blocked. The default is 3.
     #[must_use]
-    pub fn max_crashes(mut self, budget: u32) -> Self {
-        self.expiries = budget;
+    pub fn max_crashes(mut self, crashes: u32) -> Self {
+        self.max_crashes = crashes;
         self
     }
 
-    /// The same, outside the worker's pool of slots: for an item that is held for as long as the
+    /// Serves the queue outside of the worker's slots, for an item that is held as long as the
     /// worker lives.
     #[must_use]
     pub(crate) fn outside_the_pool(mut self) -> Self {
@@ -98,15 +102,15 @@ impl QueueOptions {
         self
     }
 
-    /// Refuses a lease that no store grants.
+    /// Rejects a lease duration that no store grants.
     pub(super) fn check(&self) -> Result<()> {
         check_renewal(&[], self.lease)
             .map_err(|e| e.about(format_args!("queue {:?}", self.queue.as_str())))
     }
 
-    /// Whether too many holders of this item died over it.
-    pub(super) fn is_spent(&self, lease: &Lease) -> bool {
-        lease.expiries >= self.expiries.max(1)
+    /// Whether the leases of this item expired too often.
+    pub(super) fn is_exhausted(&self, lease: &Lease) -> bool {
+        lease.expiries >= self.max_crashes.max(1)
     }
 
     pub(super) fn request(&self, worker: &WorkerName, limit: usize) -> LeaseRequest {
@@ -120,7 +124,7 @@ impl QueueOptions {
 
 impl fmt::Debug for QueueOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served")
+        f.debug_struct("QueueOptions")
             .field("queue", &self.queue)
             .field("lane", &self.lane)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Who may work at the same time: a pool for the whole worker, and a limit for each queue.
+//! Slots: a semaphore for the whole worker, and one per queue.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::QueueOptions;
 
-/// The worker's pool.
+/// The worker's slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     pool: Arc<Semaphore>,
 }
 
-/// The right to work on one item.
+/// A permit to process one item.
 #[derive(Debug)]
 pub(super) struct Slot {
     _limit: OwnedSemaphorePermit,
@@ -25,31 +25,31 @@ impl Slots {
         Self { pool: Arc::new(Semaphore::new(slots.clamp(1, Semaphore::MAX_PERMITS))) }
     }
 
-    /// Waits for one slot and takes all others that are free with it: what ends together is
-    /// refilled by one call.
-    pub(super) async fn take(&self, served: &QueueOptions) -> Vec<Slot> {
-        let mut slots = vec![self.wait(served).await];
+    /// Waits for one slot and takes all others that are free, so that one call refills the slots of
+    /// tasks that end together.
+    pub(super) async fn take(&self, options: &QueueOptions) -> Vec<Slot> {
+        let mut slots = vec![self.wait(options).await];
         tokio::task::yield_now().await;
         while slots.len() < limits::LEASES_PER_CALL {
-            let Some(slot) = self.free(served) else { break };
+            let Some(slot) = self.free(options) else { break };
             slots.push(slot);
         }
         slots
     }
 
-    async fn wait(&self, served: &QueueOptions) -> Slot {
-        const NEVER: &str = "nobody closes the semaphores of a worker";
-        let limit = served.limit.clone().acquire_owned().await.expect(NEVER);
-        let pool = match served.pooled {
+    async fn wait(&self, options: &QueueOptions) -> Slot {
+        const NEVER: &str = "a worker never closes its semaphores";
+        let limit = options.limit.clone().acquire_owned().await.expect(NEVER);
+        let pool = match options.pooled {
             true => Some(self.pool.clone().acquire_owned().await.expect(NEVER)),
             false => None,
         };
         Slot { _limit: limit, _pool: pool }
     }
 
-    fn free(&self, served: &QueueOptions) -> Option<Slot> {
-        let limit = served.limit.clone().try_acquire_owned().ok()?;
-        let pool = match served.pooled {
+    fn free(&self, options: &QueueOptions) -> Option<Slot> {
+        let limit = options.limit.clone().try_acquire_owned().ok()?;
+        let pool = match options.pooled {
             true => Some(self.pool.clone().try_acquire_owned().ok()?),
             false => None,
         };

@@ -1,4 +1,4 @@
-//! A leased item in the hands of its work.
+//! A leased task: a lease in the hands of its handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,17 @@ use tokio_util::sync::CancellationToken;
 use super::polls::Polls;
 use super::{QueueOptions, TaskOutcome};
 
-/// The pauses between two tries of a commit that the store could not take.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Initial and maximum backoff of a commit that the store could not take.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A leased item: the lease, and what its work needs to know of the worker. Clones are handles on
-/// the same.
+/// A leased item with access to its lease and the worker's state. Clones share the same task.
 #[derive(Debug, Clone)]
 pub struct LeasedTask {
-    shared: Arc<Shared>,
+    shared: Arc<TaskState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct TaskState {
     store: Arc<dyn Store>,
     lease: Lease,
     duration: Duration,
@@ -37,36 +36,40 @@ impl LeasedTask {
     pub(super) fn new(
         store: &Arc<dyn Store>,
         lease: Lease,
-        served: &QueueOptions,
+        options: &QueueOptions,
         stopping: &CancellationToken,
     ) -> Self {
         let (store, polls) = (store.clone(), Polls::default());
-        let (duration, timeout) = (served.lease, served.timeout);
+        let (duration, timeout) = (options.lease, options.timeout);
         let (lost, stopping) = (CancellationToken::new(), stopping.clone());
-        Self { shared: Arc::new(Shared { store, lease, duration, timeout, polls, lost, stopping }) }
+        Self {
+            shared: Arc::new(TaskState { store, lease, duration, timeout, polls, lost, stopping }),
+        }
     }
 
-    /// The lease, as it was granted.
+    /// Returns the lease as it was granted.
     pub fn lease(&self) -> &Lease {
         &self.shared.lease
     }
 
-    /// The proof to put into commits.
+    /// Returns the lease token (fence) for commits.
     pub fn token(&self) -> LeaseToken {
         self.shared.lease.token()
     }
 
-    /// The store that the item is in.
+    /// Returns the store of the item.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
     }
 
-    /// Cancelled when the lease was lost: whatever the work goes on to commit is refused.
+    /// Returns a token that is cancelled when the lease is lost. Later commits under the lease are
+    /// refused.
     pub fn lost(&self) -> &CancellationToken {
         &self.shared.lost
     }
 
-    /// Cancelled when the worker is being shut down: a good moment to stop early, and no need to.
+    /// Returns a token that is cancelled when the worker shuts down. A handler may stop early then,
+    /// but need not.
     pub fn stopping(&self) -> &CancellationToken {
         &self.shared.stopping
     }
@@ -78,23 +81,23 @@ impl LeasedTask {
         Timestamp::from_micros(granted).unwrap_or(self.shared.lease.deadline)
     }
 
-    /// How long each renewal makes the lease last.
+    /// The lease duration of each renewal.
     pub(super) fn duration(&self) -> Duration {
         self.shared.duration
     }
 
-    /// Drives the work of this task, and notes when it is polled.
-    pub(super) async fn noting_polls<T>(&self, work: impl Future<Output = T>) -> T {
-        self.shared.polls.note(work).await
+    /// Runs the task's work and records its polls.
+    pub(super) async fn tracking_polls<T>(&self, work: impl Future<Output = T>) -> T {
+        self.shared.polls.track(work).await
     }
 
-    /// How much longer than it may the work has blocked its thread; nothing if it does not. Its
-    /// lease is not renewed then.
+    /// By how much the work has blocked its thread beyond the timeout, if it has. Its lease is not
+    /// renewed then.
     pub(super) fn stuck_for(&self) -> Option<Duration> {
         self.shared.polls.overdue(self.shared.timeout)
     }
 
-    /// Settles the lease and nothing else.
+    /// Settles the lease in a commit of its own.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -104,31 +107,32 @@ impl LeasedTask {
         Ok(outcome.committed().map_or(TaskOutcome::Lost, |_| settled))
     }
 
-    /// Makes a commit, again and again while the store cannot take it, and stops trying only when
-    /// the lease is lost. The commit must carry this task's fence or settlement.
+    /// Commits, with retries while the store is unavailable and the lease is held.
+    ///
+    /// The commit must carry this task's fence or settlement.
     ///
     /// # Errors
-    /// What trying again cannot help; and the last failure, once the lease is lost.
+    /// Returns errors that a retry cannot resolve, and the last error once the lease is lost.
     pub async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        let commit = repeatable(commit);
-        let mut pause = PAUSES.0;
+        let commit = with_retry_id(commit);
+        let mut backoff = BACKOFF.0;
         loop {
             let error = match self.shared.store.commit(commit.clone()).await {
                 Err(error) if error.advice() != RetryAdvice::Never => error,
                 outcome => return outcome,
             };
-            tracing::warn!(item = %self.shared.lease.item, %error, "a commit could not be made; trying again");
+            tracing::warn!(item = %self.shared.lease.item, %error, "a commit failed; retrying");
             tokio::select! {
                 () = self.shared.lost.cancelled() => return Err(error),
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSES.1),
+                () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(BACKOFF.1),
             }
         }
     }
 }
 
-/// Appends and settlements can be sent twice as they are; other parts need an id to be told from a
-/// second wish.
-fn repeatable(commit: Commit) -> Commit {
+/// Appends and settlements can be repeated as they are. Other parts need a commit id, so that a
+/// retry is recognized.
+fn with_retry_id(commit: Commit) -> Commit {
     let safe = commit.writes.is_empty()
         && commit.wakes.is_empty()
         && commit.trims.is_empty()
@@ -136,7 +140,7 @@ fn repeatable(commit: Commit) -> Commit {
     if safe || commit.id.is_some() { commit } else { commit.with_retry_id() }
 }
 
-/// Whether the conflict means that the lease is somebody else's now.
+/// Whether the conflict means that the lease was lost.
 pub(crate) fn is_loss(conflict: &Conflict) -> bool {
     conflict.has(ViolationKind::LeaseLost)
 }

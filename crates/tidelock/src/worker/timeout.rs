@@ -1,22 +1,21 @@
-//! How long one call of a user's code may take before it counts as hung.
+//! Timeouts of user code.
 
 use std::time::Duration;
 
 use crate::doctor::display::length;
 
-/// The time that a handler, a batch, an attempt at a step or the work on an item has, unless its
-/// options say otherwise.
+/// The default timeout of a handler, a batch, an attempt at a step, or the work on an item.
 ///
-/// Five minutes are longer than a call takes that will still end, and short enough that a slot
-/// which is lost to one that will not is soon free again.
+/// Five minutes is longer than almost any call that will complete, and short enough to free the
+/// slot of one that will not.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Drives this for so long at most, then drops it and gives nothing.
+/// Runs a future with a timeout. Returns `None` if it was dropped.
 pub(crate) async fn within<T>(timeout: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(timeout, work).await.ok()
 }
 
-/// Says that something was dropped after so long.
+/// The error message of a timeout.
 pub(crate) fn timed_out(timeout: Duration) -> String {
     format!("timed out after {}", length(timeout))
 }

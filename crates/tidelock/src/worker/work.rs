@@ -1,4 +1,4 @@
-//! What a queue's items mean, to a worker that does not know.
+//! Queue handlers: the meaning of a queue's items, which the worker does not know.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,51 +10,51 @@ use tidelock_store::{Result, Settle};
 use super::LeasedTask;
 use super::poller::{fail_as_panicked, panic_message};
 
-/// The work on one leased item, to be driven by the worker.
+/// The work on one leased item. The worker polls it.
 pub type TaskFuture = BoxFuture<'static, Result<TaskOutcome>>;
 
-/// The work that the items of a queue stand for.
+/// Processes the items of a queue.
 pub trait QueueHandler: Send + Sync + 'static {
-    /// Begins the work on items that were leased together; gives a future for each, in their order,
-    /// which does the work and settles the lease.
+    /// Starts the work on items that were leased together.
     ///
-    /// An error means that the item could not be settled: the worker puts it off, or blocks it if
-    /// trying again cannot help. So does a panic, which the worker catches and counts as a failure
-    /// of that item alone.
+    /// Returns one future per task, in order. Each does the work and settles the lease.
+    ///
+    /// An error means that the item could not be settled: the worker defers it, or blocks it if a
+    /// retry cannot help. The worker catches a panic and counts it as a failure of that item alone.
     fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture>;
 }
 
-/// Begins each task by itself, for work that gains nothing from seeing them together.
+/// Starts each task separately, for handlers that do not process tasks together.
 pub fn each<F>(tasks: Vec<LeasedTask>, work: impl Fn(LeasedTask) -> F) -> Vec<TaskFuture>
 where
     F: Future<Output = Result<TaskOutcome>> + Send + 'static,
 {
     let begin = |task: LeasedTask| match catch_unwind(AssertUnwindSafe(|| work(task.clone()))) {
-        Ok(handling) => handling.boxed(),
+        Ok(work) => work.boxed(),
         Err(panic) => fail_as_panicked(task, panic_message(&*panic)).boxed(),
     };
     tasks.into_iter().map(begin).collect()
 }
 
-/// What became of a lease.
+/// How a lease was settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskOutcome {
     /// The work is done.
     Acked,
-    /// It failed and will be tried again.
+    /// It failed and will be retried.
     Retried(String),
-    /// It failed and will not be tried until somebody unblocks it.
+    /// It failed and is blocked until an operator unblocks it.
     Blocked(String),
-    /// It was put off.
+    /// It was deferred.
     Deferred,
-    /// It was given back.
+    /// It was released.
     Released,
-    /// Somebody else has the item, or the lease was revoked: nothing was written.
+    /// The lease expired or was revoked: nothing was written.
     Lost,
 }
 
 impl TaskOutcome {
-    /// What this exit means, once it is written.
+    /// Returns the outcome of a committed settlement.
     pub fn by(exit: &Settle) -> Self {
         match exit {
             Settle::Ack { .. } => Self::Acked,
@@ -65,7 +65,7 @@ impl TaskOutcome {
         }
     }
 
-    /// The breadcrumb for it.
+    /// Returns the name used in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Acked => "acked",
@@ -77,7 +77,7 @@ impl TaskOutcome {
         }
     }
 
-    /// What went wrong, if something did.
+    /// Returns the error, if it failed.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Retried(error) | Self::Blocked(error) => Some(error),

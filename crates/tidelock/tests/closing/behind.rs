@@ -57,7 +57,7 @@ fn a_close_that_a_slow_reaction_holds_up_says_how_far_behind_it_is_and_that_it_c
             assert!(
                 refused
                     .to_string()
-                    .contains(&format!("{lag} events behind; is anybody running it?")),
+                    .contains(&format!("{lag} events behind; is a process running it?")),
                 "{refused}"
             );
         }

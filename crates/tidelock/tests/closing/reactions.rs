@@ -136,7 +136,7 @@ async fn a_reaction_that_nobody_runs_is_named(stage: TestStore) {
     running.stop().await;
     account.execute(pay(1)).await.unwrap();
     let refused = account.archive_to(discard).within(Duration::ZERO).close().await.unwrap_err();
-    assert!(refused.to_string().contains("is anybody running it?"), "{refused}");
+    assert!(refused.to_string().contains("is a process running it?"), "{refused}");
     assert!(is_open(&tidelock).await);
 }
 

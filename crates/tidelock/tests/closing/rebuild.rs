@@ -173,7 +173,7 @@ async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: TestS
     let running = counting(&tidelock);
     let error = until_blocked(&tidelock, "counts", "account-cut").await.error.unwrap();
     assert!(
-        error.contains("up to version 3 were cleared away") && error.contains("partial reset"),
+        error.contains("up to version 3 were deleted") && error.contains("partial reset"),
         "{error}"
     );
     assert_eq!(row(&tidelock, "counts", "account-cut").await, 5);
@@ -307,7 +307,7 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: TestS
         assert!(error.contains("stuck at the fifth"), "{error}");
     }
     stuck.store(false, Ordering::SeqCst);
-    for (left, error) in [(5, None), (3, Some("up to version 6 were cleared away"))] {
+    for (left, error) in [(5, None), (3, Some("up to version 6 were deleted"))] {
         account
             .archive_to(discard)
             .ignore_reaction("counts")

@@ -318,7 +318,7 @@ async fn a_lease_that_ran_out_is_no_failure_and_has_its_own_budget(stage: TestSt
         (2, 0, 0),
         "the handler was not run again"
     );
-    assert!(blocked.error.unwrap().contains("ran out 2 times"));
+    assert!(blocked.error.unwrap().contains("expired 2 times"));
 }
 
 /// REACT-6.

@@ -135,7 +135,7 @@ async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: TestSt
         run.retry("why").await.unwrap_err(),
         run.result::<()>().await.unwrap_err(),
     ] {
-        assert_eq!(refused.to_string(), r#"run "nobody": there is none; start it first"#);
+        assert_eq!(refused.to_string(), r#"run "nobody": it does not exist; start it first"#);
     }
 }
 

@@ -146,7 +146,7 @@ async fn an_ambiguous_step_is_what_its_policy_says(stage: TestStore) {
     let second = Running::start(process(&stage, "two").await.register(once));
     let failed = result::<String>(&runs[0]).await;
     assert!(
-        failed.starts_with(r#"step "pay" is ambiguous: it was begun by a process that died"#),
+        failed.starts_with(r#"step "pay" is ambiguous: it was started by a process that died"#),
         "{failed}"
     );
     assert_eq!(

@@ -185,5 +185,5 @@ async fn a_schedule_that_cannot_be_is_refused(stage: TestStore) {
     let nowhere = put(Schedule::cron("0 0 * * *").in_zone("Mars/Olympus").starts("w", &())).await;
     assert!(nowhere.to_string().contains("Mars/Olympus"), "{nowhere}");
     let none = schedules.pause("s").await.unwrap_err();
-    assert_eq!(none.to_string(), r#"schedule "s": there is none; set it up first"#);
+    assert_eq!(none.to_string(), r#"schedule "s": it does not exist; create it first"#);
 }

@@ -24,7 +24,7 @@ fn a_claim_that_its_claimant_left_is_found_and_freed(shop: &Shop) {
     let (pay, till) = (&found[0], &found[1]);
     assert_eq!((&pay["kind"], &pay["severity"]), (&json!("abandoned"), &json!("error")));
     assert_eq!(pay["subject"], json!("claim \"idempotency/pay:42\""));
-    assert!(pay["what"].as_str().unwrap().starts_with("\"alice\" was at it"), "{pay}");
+    assert!(pay["what"].as_str().unwrap().starts_with("the lease of \"alice\" expired"), "{pay}");
     assert!(pay["since"].is_string(), "{pay}");
     assert!(mend(pay).contains("tidelock release idempotency/pay:42 --store "), "{pay}");
     assert_eq!(till["severity"], json!("warning"), "whoever wants the lock takes it");
@@ -62,6 +62,6 @@ fn a_lock_that_others_wait_for_is_found_with_its_holder(shop: &Shop) {
         hot.into_inner()
     });
     assert_eq!(hot[0].subject.to_string(), "claim \"lock/till\"");
-    assert_eq!(hot[0].what, "1 in line for it; \"alice\" has it");
+    assert_eq!(hot[0].what, "1 waiting for it; held by \"alice\"");
     assert!(hot[0].since.is_some(), "{hot:?}");
 }

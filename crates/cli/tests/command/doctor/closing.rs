@@ -22,8 +22,8 @@ fn a_closing_that_nobody_finished_is_found_and_finished(shop: &Shop) {
     let (what, mend) = only(shop, "half_closed");
     assert_eq!(
         what,
-        "stream \"order-1\": close() was begun and not finished: of its events up to 2, those up to 0 are in the archive; \
-         it has them all, and takes no more events"
+        "stream \"order-1\": close() was started and not finished: of its events up to 2, those up to 0 are in the archive; \
+         the stream still has all of them, and accepts no more events"
     );
     assert!(mend.contains("tidelock close order-1 --archive FILE --store "), "{mend}");
     let (_, found) = findings(shop, &[]);

@@ -32,7 +32,7 @@ fn runs_that_nobody_drives_are_found(shop: &Shop) {
     let (what, mend) = only(shop, "unserved");
     assert!(
         what.starts_with(
-            "workflow \"checkout\", version 1: nobody takes what is due: 1 run, the first for"
+            "workflow \"checkout\", version 1: no worker takes its due work: 1 run, the first for"
         ),
         "{what}"
     );
@@ -141,7 +141,7 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
         tries(shop, false);
     }
     let (what, cure) = only(shop, "parked");
-    assert!(what.starts_with("run \"ship-1\": parked 3 times, is tried again in"), "{what}");
+    assert!(what.starts_with("run \"ship-1\": parked 3 times, is retried in"), "{what}");
     assert!(what.ends_with("the workflow panicked: no such port"), "{what}");
     let cure = cure.lines().last().unwrap().to_owned();
     assert!(cure.starts_with("tidelock resume ship-1 --store "), "{cure}");
@@ -217,16 +217,14 @@ fn what_every_driver_does_beside_is_missed_when_there_is_none(shop: &Shop) {
     let (what, mend) = only(shop, "unserved");
     assert!(
         what.starts_with(
-            "schedules: nobody starts the runs that are due: 1 schedule, the first for"
+            "schedules: no worker starts the runs that are due: 1 schedule, the first for"
         ),
         "{what}"
     );
     assert!(mend.contains("registers a workflow"), "{mend}");
     let (what, _) = only(shop, "orphaned");
     assert!(
-        what.starts_with(
-            "runs: nobody removes those that have ended and are kept longer than they were to be: 1 run"
-        ),
+        what.starts_with("runs: no worker removes the ended ones whose retention is over: 1 run"),
         "{what}"
     );
 }

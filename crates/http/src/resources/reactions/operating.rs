@@ -276,12 +276,12 @@ pub(crate) async fn reroute(
         None => reactions.reroute(&asked.reaction, from).await?,
     };
     match rerouted {
-        Rerouted::Anew => Ok(StatusCode::NO_CONTENT),
+        Rerouted::Done => Ok(StatusCode::NO_CONTENT),
         Rerouted::Unregistered => {
             let unknown = Missing::Reaction { name: asked.reaction.clone(), near: None };
             Err(reactions.missing_reaction(&asked.reaction).await?.unwrap_or(unknown).into())
         }
-        Rerouted::Overtaken => Err(Problem::conflict(
+        Rerouted::Contended => Err(Problem::conflict(
             "overtaken",
             format!(
                 "reaction {:?}: its events were being routed all the while; send the same again",

@@ -1,10 +1,10 @@
-//! Moments and lengths of time, for people.
+//! Times and durations, for people.
 
 use std::time::Duration;
 
 use tidelock_store::Timestamp;
 
-/// A length of time in the two largest units that it has.
+/// Formats a duration in its two largest units: `1h 20m`.
 pub fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -16,7 +16,7 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
-/// A length of time as it is typed: in the largest unit that says all of it.
+/// Formats a duration as an option's value: in the largest unit that is exact, such as `90s`.
 pub fn length(duration: Duration) -> String {
     let millis = duration.as_millis();
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -25,12 +25,12 @@ pub fn length(duration: Duration) -> String {
     format!("{}{name}", millis / unit)
 }
 
-/// How long before now.
+/// Formats how long before `now` a time was: `5m ago`.
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     format!("{} ago", span(now.since(then)))
 }
 
-/// How long from now on; or how long ago it was.
+/// Formats when a time is relative to `now`: `in 5m`, or `5m ago`.
 pub fn ahead(then: Timestamp, now: Timestamp) -> String {
     if then > now { format!("in {}", span(then.since(now))) } else { ago(then, now) }
 }
@@ -47,16 +47,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_as_exact_as_people_want_it() {
-        let told =
+    fn span_shows_the_two_largest_units() {
+        let shown =
             [0, 59, 60, 61, 3_599, 3_600, 7_260, 90_000].map(|s| span(Duration::from_secs(s)));
-        assert_eq!(told, ["0ms", "59s", "1m", "1m 1s", "59m 59s", "1h", "2h 1m", "1d 1h"]);
+        assert_eq!(shown, ["0ms", "59s", "1m", "1m 1s", "59m 59s", "1h", "2h 1m", "1d 1h"]);
     }
 
     #[test]
-    fn a_length_is_typed_in_one_unit() {
-        let told =
+    fn length_uses_one_unit() {
+        let shown =
             [0, 1_500, 90_000, 7_200_000, 86_400_000].map(|ms| length(Duration::from_millis(ms)));
-        assert_eq!(told, ["0ms", "1500ms", "90s", "2h", "1d"]);
+        assert_eq!(shown, ["0ms", "1500ms", "90s", "2h", "1d"]);
     }
 }

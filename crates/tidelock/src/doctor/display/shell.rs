@@ -1,8 +1,8 @@
-//! Words as a shell reads them, so that a command which is shown can be copied.
+//! Shell quoting, so that a printed command can be copied.
 
 use std::fmt::Write;
 
-/// The word, quoted if it must be.
+/// Quotes a word for a shell, if needed.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| {
         c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | ',' | '=')
@@ -10,13 +10,13 @@ pub fn quoted(word: &str) -> String {
     match word {
         "" => "''".to_owned(),
         word if word.chars().all(is_plain) => word.to_owned(),
-        word if word.chars().any(is_tricky) => spelled(word),
+        word if word.chars().any(is_tricky) => escaped(word),
         word => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
-/// Whether a character does something instead of being seen: controls of the terminal, of the
-/// direction of writing and of lines, and what has no width at all.
+/// Whether a character acts instead of being visible: terminal controls, line and direction
+/// controls, and zero-width characters.
 pub fn is_tricky(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -24,8 +24,8 @@ pub fn is_tricky(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// With what cannot be shown spelled out, in the one kind of quotes in which shells read that.
-fn spelled(word: &str) -> String {
+/// Escapes invisible characters in `$'...'`, the only quotes in which a shell reads escapes.
+fn escaped(word: &str) -> String {
     let mut quoted = String::from("$'");
     for c in word.chars() {
         match c {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_what_was_meant() {
+    fn a_shell_reads_back_the_original_word() {
         for word in [
             "order-7",
             "",

@@ -1,17 +1,20 @@
-//! Actions as commands that can be copied into a shell.
+//! Remedy actions as shell commands that can be copied.
 
 use super::{RemedyAction, RemedyTask};
 use crate::doctor::display::{length, quoted};
 
 impl RemedyAction {
-    /// The command that does this, to the store that is meant when none is named. A word in
-    /// capitals stands for what has to be filled in.
+    /// Returns the command for the default store.
+    ///
+    /// A word in capitals is a placeholder.
     pub fn command(&self) -> String {
         self.command_on(None)
     }
 
-    /// The same, to the store at this URL. What is secret in a URL is not shown, and so is left to
-    /// be said elsewhere (`PGPASSWORD`, a password file).
+    /// Returns the command for the store at this URL.
+    ///
+    /// Secrets in the URL are left out and have to be given in another way (`PGPASSWORD`, a
+    /// password file).
     pub fn command_on(&self, store: Option<&str>) -> String {
         let mut words = self.words();
         if let Some(store) = store.filter(|_| !matches!(self, Self::EndSession { .. })) {
@@ -62,7 +65,7 @@ impl RemedyTask {
     }
 }
 
-/// A URL that can be used: without the options of which only the name may be shown.
+/// Removes the options whose values were redacted, so that the URL can be used.
 fn without_secrets(url: &str) -> String {
     let Some((front, options)) = url.split_once('?') else { return url.to_owned() };
     let kept: Vec<_> = options.split('&').filter(|option| !option.ends_with("=…")).collect();
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_names_what_it_is_done_to_and_can_be_copied() {
+    fn a_command_names_its_work_and_can_be_copied() {
         let item = RemedyTask::Item { queue: "mail".to_owned(), key: "$(reboot)".to_owned() };
         assert_eq!(
             RemedyAction::Unblock(item.clone()).command(),
@@ -98,10 +101,9 @@ mod tests {
         );
     }
 
-    /// CMD-2. As it is shown, a URL has no password in it; and no command may bring what is shown
-    /// in the place of one.
+    /// CMD-2. A displayed URL has no password in it, and no command may contain its placeholder.
     #[test]
-    fn a_command_names_its_store_without_what_is_secret() {
+    fn a_command_names_its_store_without_secrets() {
         let further = |url: &str| {
             RemedyAction::LookFurther { scan: 9 }.command_on(Some(&crate::redacted_url(url)))
         };

@@ -1,8 +1,7 @@
-//! A projection: the events of a target folded into one record, its row.
+//! Projections: the events of a target folded into one record, its row.
 //!
-//! The row is written in the commit of the ack, under the lease's fence, so nobody else writes it
-//! and it needs no revision of its own. A target that begins anew (it was reset) begins with an
-//! empty row.
+//! The row is written in the commit of the ack, under the lease's fence. No other writer exists, so
+//! it needs no expected revision. After a reset, a target starts with an empty row.
 
 use std::marker::PhantomData;
 
@@ -15,7 +14,7 @@ use tidelock_store::{ItemKey, Mark, RecordKey, Result, StoreExt, StoredEvent};
 use super::Handler;
 use crate::reactions::{HandlerError, Input, ReactionCtx, ReactionName, keys};
 
-/// Events folded in one go.
+/// Events folded per call.
 const BATCH: usize = 1_000;
 
 /// Folds events into a row.

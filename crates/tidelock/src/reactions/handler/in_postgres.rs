@@ -1,5 +1,4 @@
-//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of
-//! PostgreSQL.
+//! Handlers that write to the user's own tables in the PostgreSQL transaction of their ack.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -14,7 +13,7 @@ use super::Handler;
 use crate::reactions::{HandlerError, Input, ReactionCtx};
 use crate::staging::CommitVia;
 
-/// One event at a time, each in a transaction that ends with the ack.
+/// One event per call, each in a transaction that ends with the ack.
 pub(crate) struct InPostgres<I, F> {
     store: PostgresStore,
     handler: F,
@@ -51,7 +50,7 @@ where
             }
             let own = Arc::try_unwrap(own).map_err(|_| {
                 HandlerError::fatal(
-                    "the handler kept its transaction: let go of it before the handler ends",
+                    "the handler kept its transaction: drop it before the handler ends",
                 )
             })?;
             context.staged().via = CommitVia::Postgres(own);

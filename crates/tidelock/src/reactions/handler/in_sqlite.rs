@@ -1,5 +1,4 @@
-//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of
-//! SQLite.
+//! Handlers that write to the user's own tables in the SQLite transaction of their ack.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -13,7 +12,7 @@ use super::Handler;
 use crate::reactions::{HandlerError, Input, ReactionCtx};
 use crate::staging::CommitVia;
 
-/// One event at a time, each with statements that run in the transaction of the ack.
+/// One event per call, each with statements that run in the transaction of the ack.
 pub(crate) struct InSqlite<I, F> {
     store: SqliteStore,
     handler: F,

@@ -1,4 +1,4 @@
-//! Which targets of which reactions are meant.
+//! Filters of reactions and their targets.
 
 use tidelock_store::{ItemFilter, LaneName, NamePattern};
 
@@ -6,7 +6,7 @@ use crate::missing::only;
 use crate::reactions::keys;
 use crate::reactions::router::Cursor;
 
-/// Which targets are meant: those that pass every part of it. By default all.
+/// Selects targets that match all of its criteria. The default matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReactionFilter {
     reactions: NamePattern,
@@ -17,69 +17,71 @@ pub struct ReactionFilter {
 }
 
 impl ReactionFilter {
-    /// Every target of every reaction.
+    /// Matches every target of every reaction.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Every target of this reaction.
+    /// Matches every target of this reaction.
     pub fn named(reaction: &str) -> Self {
         Self::all().reactions(NamePattern::is(reaction))
     }
 
-    /// The same, of reactions whose names are like this.
+    /// Restricts to reactions whose names match.
     #[must_use]
     pub fn reactions(mut self, names: NamePattern) -> Self {
         self.reactions = names;
         self
     }
 
-    /// The same, this target only.
+    /// Restricts to this target.
     #[must_use]
     pub fn target(self, target: &str) -> Self {
         self.targets(NamePattern::is(target))
     }
 
-    /// The same, targets whose names are like this.
+    /// Restricts to targets whose names match.
     #[must_use]
     pub fn targets(mut self, names: NamePattern) -> Self {
         self.targets = names;
         self
     }
 
-    /// The same, fed by streams whose names begin with this: targets that are such streams, and
-    /// computed targets of reactions that follow such streams only.
+    /// Restricts to targets fed by streams with this prefix.
+    ///
+    /// These are targets that are such streams, and computed targets of reactions that only follow
+    /// such streams.
     #[must_use]
     pub fn sources(mut self, prefix: impl Into<String>) -> Self {
         self.sources = Some(prefix.into());
         self
     }
 
-    /// The same, blocked or not.
+    /// Restricts to blocked, or to unblocked, targets.
     #[must_use]
     pub fn blocked(mut self, blocked: bool) -> Self {
         self.blocked = Some(blocked);
         self
     }
 
-    /// The same, in this lane.
+    /// Restricts to this lane.
     #[must_use]
     pub fn lane(mut self, lane: LaneName) -> Self {
         self.lane = Some(lane);
         self
     }
 
-    /// The reaction, if it is one that is meant.
+    /// The reaction, if the filter names exactly one.
     pub(super) fn reaction(&self) -> Option<&str> {
         only(&self.reactions)
     }
 
-    /// The target, if it is one that is meant.
+    /// The target, if the filter names exactly one.
     pub(super) fn only_target(&self) -> Option<&str> {
         only(&self.targets)
     }
 
-    /// The same, in whatever state and lane.
+    /// The same names, in any state and lane.
     pub(super) fn in_any_state(&self) -> Self {
         Self { blocked: None, lane: None, ..self.clone() }
     }
@@ -88,7 +90,7 @@ impl ReactionFilter {
         self.sources.is_some()
     }
 
-    /// The items that are meant, whatever feeds them.
+    /// The item filter, without the source streams.
     pub(super) fn items(&self) -> ItemFilter {
         let queue = match &self.reactions {
             NamePattern::Any => NamePattern::Like(keys::queues()),
@@ -101,12 +103,11 @@ impl ReactionFilter {
         ItemFilter { queue, key: self.targets.clone(), lane, blocked: self.blocked, held: None }
     }
 
-    /// The items that are meant and fed by the streams that are meant, one filter for each
-    /// reaction.
+    /// One item filter per reaction, with the source streams.
     pub(super) fn fed_by_sources(&self, cursors: &[(String, Cursor)]) -> Vec<ItemFilter> {
         let prefix = self.sources.as_deref().unwrap_or_default();
-        let meant = cursors.iter().filter(|(name, _)| self.reactions.matches(name));
-        meant.filter_map(|(name, cursor)| self.fed_by(name, cursor, prefix)).collect()
+        let matching = cursors.iter().filter(|(name, _)| self.reactions.matches(name));
+        matching.filter_map(|(name, cursor)| self.fed_by(name, cursor, prefix)).collect()
     }
 
     fn fed_by(&self, name: &str, cursor: &Cursor, prefix: &str) -> Option<ItemFilter> {
@@ -116,8 +117,7 @@ impl ReactionFilter {
         }
         let key = match self.targets {
             NamePattern::Any => NamePattern::Like(format!("{prefix}*")),
-            // Both must hold, and a pattern is only one: the store is asked for what the caller
-            // named.
+            // Both must match, but an item filter has one pattern: the store gets the caller's.
             ref named if named.prefix().starts_with(prefix) => named.clone(),
             _ => return None,
         };

@@ -1,5 +1,4 @@
-//! As much of a page as goes into one commit: whom to wake, what to link, and how far the routes
-//! have come with it.
+//! Routing batches: as much of a page as fits into one commit, with its wakes, links and cursors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,18 +17,18 @@ use crate::reactions::work::store_failure;
 use crate::reactions::{keys, unrouted};
 use crate::telemetry;
 
-/// The portions of a page, in order.
+/// The batches of a page, in order.
 #[derive(Debug, Default)]
 pub(super) struct RoutingBatches(Vec<RoutingBatch>);
 
-/// What one commit routes.
+/// The content of one routing commit.
 #[derive(Debug)]
 pub(super) struct RoutingBatch {
-    /// Up to here.
+    /// The last position in the batch.
     pub(super) through: Position,
     wakes: BTreeMap<ItemRef, Wake>,
     pub(super) links: BTreeMap<StreamName, Linked>,
-    /// Which of the group's routes it moves, and how many events of each.
+    /// The group's routes that it moves, each with the number of routed and unrouted events.
     moved: BTreeMap<usize, (u64, u64)>,
 }
 
@@ -48,32 +47,32 @@ impl RoutingBatches {
         group: &[HeldRoute],
         page: &FeedPage,
     ) -> Result<Self> {
-        let mut portions = Self::default();
+        let mut batches = Self::default();
         for event in &page.events {
-            let portion = portions.room_for(group.len());
-            portion.through = event.position;
+            let batch = batches.room_for(group.len());
+            batch.through = event.position;
             for (at, held) in
                 group.iter().enumerate().filter(|(_, held)| held.reaction.wants(event))
             {
-                portion.route(store, at, &held.reaction, event).await?;
+                batch.route(store, at, &held.reaction, event).await?;
             }
         }
-        portions.0.retain(|portion| !portion.moved.is_empty());
-        Ok(portions)
+        batches.0.retain(|batch| !batch.moved.is_empty());
+        Ok(batches)
     }
 
-    /// The last portion, or a new one if the next event might not fit: a fence, a cursor and at
-    /// most two more parts for each reaction.
+    /// The last batch, or a new one if the next event might not fit: a fence, a cursor and at most
+    /// two more parts for each reaction.
     fn room_for(&mut self, reactions: usize) -> &mut RoutingBatch {
-        let full = |portion: &RoutingBatch| {
-            let parts = portion.wakes.len() + 2 * portion.links.len() + 4 * reactions;
-            let events: usize = portion.links.values().map(|linked| linked.events.len()).sum();
+        let full = |batch: &RoutingBatch| {
+            let parts = batch.wakes.len() + 2 * batch.links.len() + 4 * reactions;
+            let events: usize = batch.links.values().map(|linked| linked.events.len()).sum();
             parts > limits::PARTS_PER_COMMIT || events + reactions > limits::EVENTS_PER_COMMIT
         };
         if self.0.last().is_none_or(full) {
             self.0.push(RoutingBatch::new());
         }
-        self.0.last_mut().expect("there is a portion by now")
+        self.0.last_mut().expect("a batch was just added")
     }
 }
 
@@ -145,7 +144,7 @@ impl RoutingBatch {
         Ok(())
     }
 
-    /// The event becomes an item of its own; everything else goes on.
+    /// Turns the event into a work item of its own; routing continues.
     fn fail(
         &mut self,
         at: usize,
@@ -159,16 +158,16 @@ impl RoutingBatch {
         self.moved.entry(at).or_default().1 += 1;
     }
 
-    /// The routes that it moves, by their place in the group, in the order of the commit's writes.
+    /// The routes that it moves, as indexes into the group, in the order of the commit's writes.
     pub(super) fn touched(&self) -> impl Iterator<Item = usize> + '_ {
         self.moved.keys().copied()
     }
 
-    /// All of it, provided that the routes are still held and where they were.
+    /// The commit, conditional on the leases and the cursors of its routes.
     pub(super) fn commit(
         &self,
         group: &[HeldRoute],
-        tips: &Versions,
+        link_heads: &Versions,
         routes: &Routes,
     ) -> Result<Commit> {
         let mut commit = Commit::new();
@@ -179,10 +178,10 @@ impl RoutingBatch {
             commit = next.save(commit)?;
         }
         for (stream, linked) in &self.links {
-            let tip = tips.get(stream).copied().flatten();
-            let expected = tip.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+            let head = link_heads.get(stream).copied().flatten();
+            let expected = head.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
             commit = commit.append(stream, expected, linked.events.iter().cloned());
-            let mark = Mark::new(tip.map_or(0, Version::get) + linked.events.len() as u64)?;
+            let mark = Mark::new(head.map_or(0, Version::get) + linked.events.len() as u64)?;
             let reaction = &group[linked.route].reaction;
             let wake = Wake::to_mark(reaction.item(&linked.target), mark);
             commit = commit.wake(unrouted::with_options(reaction, wake));
@@ -191,7 +190,7 @@ impl RoutingBatch {
         Ok(commit)
     }
 
-    /// Counts what was routed, once it is.
+    /// Updates the metrics after the commit.
     pub(super) fn count(&self, group: &[HeldRoute]) {
         for (at, (routed, unrouted)) in &self.moved {
             let reaction = group[*at].reaction.name.to_string();
@@ -200,7 +199,7 @@ impl RoutingBatch {
         }
     }
 
-    /// The streams that it links in.
+    /// The link streams that it appends to.
     pub(super) fn linked_streams(&self) -> BTreeSet<&StreamName> {
         self.links.keys().collect()
     }

@@ -1,4 +1,4 @@
-//! How far a reaction's events were routed, and where it began.
+//! Routing cursors: how far a reaction's events are routed, and where it began.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::reactions::options::StartFrom;
 use crate::reactions::reaction::Reaction;
 use crate::reactions::route::Route;
 
-/// What is in a route record.
+/// The content of a route record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cursor {
-    /// Routed up to here.
+    /// Events up to this position are routed.
     pub(crate) position: Position,
-    /// Events up to here are not the reaction's.
+    /// Events up to this position are not the reaction's.
     pub(crate) start: Position,
     /// Whether targets are computed.
     pub(crate) computed: bool,
-    /// What the names of the streams begin with that the reaction follows.
+    /// The prefix of the streams that the reaction follows.
     pub(crate) streams: String,
     /// The record's revision.
     #[serde(skip)]
@@ -32,7 +32,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Puts it into its record.
+    /// The write of this cursor to its record.
     pub(crate) fn write(
         &self,
         reaction: &ReactionName,
@@ -41,22 +41,22 @@ impl Cursor {
         Ok(RecordWrite::put(&keys::route_record(reaction), expected, RawJson::new(self)?))
     }
 
-    /// What the record must be like for this to be the next cursor.
+    /// The record's expected revision when this cursor is written.
     pub(crate) fn expected(&self) -> ExpectedRevision {
         self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision)
     }
 }
 
-/// The cursor in the store.
+/// Reads the cursor.
 pub(crate) async fn cursor_of(store: &dyn Store, reaction: &ReactionName) -> Result<Cursor> {
     find(store, reaction).await?.ok_or_else(|| {
         StoreError::corrupt(format!(
-            "reaction {reaction}: its route record was deleted; register it anew"
+            "reaction {reaction}: its route record was deleted; register it again"
         ))
     })
 }
 
-/// The cursor in the store; nothing, if the reaction was never registered.
+/// Reads the cursor; `None` if the reaction was never registered.
 async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Cursor>> {
     let Some(record) = store.get_one(&keys::route_record(reaction)).await?.into_live() else {
         return Ok(None);
@@ -64,11 +64,10 @@ async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Curso
     Ok(Some(Cursor { revision: Some(record.revision), ..record.value.to()? }))
 }
 
-/// Makes sure that the reaction has a route. Where it begins is decided when that is made, once and
-/// for all.
+/// Creates the reaction's route, if it has none. Where the reaction starts is decided here, once.
 pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Result<()> {
     let item = keys::route_item(&reaction.name);
-    // Never acked, so it is always due for whoever may take it.
+    // Never acknowledged, so it is always due.
     let wake = Wake::to_mark(item, Mark::new(1)?);
     let slot = store.get_one(&keys::route_record(&reaction.name)).await?;
     if slot.live().is_some() {
@@ -85,42 +84,42 @@ pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Res
         revision: None,
     };
     let write = cursor.write(&reaction.name, ExpectedRevision::Absent)?;
-    // A conflict is as good: somebody else has just registered it.
+    // A conflict means that another process has just registered it.
     let _registered = store.commit(Commit::new().write(write).wake(wake)).await?;
     Ok(())
 }
 
-/// What came of having a reaction's events routed anew.
+/// The outcome of rerouting a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "nothing is routed anew unless it says so"]
+#[must_use = "the events may not have been rerouted"]
 pub enum Rerouted {
-    /// They are, from there on.
-    Anew,
-    /// Nobody ever registered such a reaction. Nothing was written.
+    /// Its events are routed again.
+    Done,
+    /// No such reaction was ever registered. Nothing was written.
     Unregistered,
-    /// Its route went on each time that this was tried. The same again may do it.
-    Overtaken,
+    /// The route moved during every attempt. A retry may succeed.
+    Contended,
 }
 
-/// How often it is tried while the route goes on.
+/// Attempts while the route moves.
 const ATTEMPTS: usize = 16;
 
-/// Has the reaction routed anew from there, and its route go on.
+/// Moves the cursor and unblocks the route.
 pub(crate) async fn reroute(
     store: &Arc<dyn Store>,
     reaction: &ReactionName,
     from: StartFrom,
     operation: Option<&str>,
 ) -> Result<Rerouted> {
-    // Looked for first: where "now" is, is found by an event that nobody should find of a reaction
-    // that there is not.
+    // Checked first, because finding "now" appends an event, which must not exist for an unknown
+    // reaction.
     if find(&**store, reaction).await?.is_none() {
         return Ok(Rerouted::Unregistered);
     }
     let note = operation.map(|operation| keys::rerouted(reaction, operation)).transpose()?;
     let position = match done(store, note.as_ref()).await? {
-        // Whoever did it may have died before the route was given on.
-        true => return given_on(store, reaction).await,
+        // An earlier attempt may have died before it handed the route over.
+        true => return hand_over(store, reaction).await,
         false => position(store, reaction, from).await?,
     };
     for _ in 0..ATTEMPTS {
@@ -128,15 +127,16 @@ pub(crate) async fn reroute(
         let cursor = Cursor { position, start: before.start.min(position), ..before.clone() };
         let write = cursor.write(reaction, before.expected())?;
         let commit = Commit::new().write(write);
-        let commit = note.iter().try_fold(commit, |commit, note| Ok(commit.write(noted(note)?)))?;
+        let commit =
+            note.iter().try_fold(commit, |commit, note| Ok(commit.write(done_marker(note)?)))?;
         if store.commit(commit).await?.committed().is_ok() || done(store, note.as_ref()).await? {
-            return given_on(store, reaction).await;
+            return hand_over(store, reaction).await;
         }
     }
-    Ok(Rerouted::Overtaken)
+    Ok(Rerouted::Contended)
 }
 
-/// Whether it was done before.
+/// Whether the operation was done before.
 async fn done(store: &Arc<dyn Store>, note: Option<&RecordKey>) -> Result<bool> {
     Ok(match note {
         Some(note) => store.get_one(note).await?.live().is_some(),
@@ -144,18 +144,18 @@ async fn done(store: &Arc<dyn Store>, note: Option<&RecordKey>) -> Result<bool> 
     })
 }
 
-/// Says that it is done, in the commit that does it.
-fn noted(note: &RecordKey) -> Result<RecordWrite> {
+/// Records that the operation is done, in the same commit.
+fn done_marker(note: &RecordKey) -> Result<RecordWrite> {
     let write = RecordWrite::put(note, ExpectedRevision::Absent, RawJson::new(&())?);
     Ok(write.expiring(When::In(limits::COMMIT_MEMORY)))
 }
 
-/// Whoever routes loses the lease, so that the next holder reads the cursor.
-async fn given_on(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Rerouted> {
+/// Revokes the route's lease, so that the next holder reads the new cursor.
+async fn hand_over(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Rerouted> {
     let item = keys::route_item(reaction);
     let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str()));
     store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
-    Ok(Rerouted::Anew)
+    Ok(Rerouted::Done)
 }
 
 async fn position(
@@ -169,7 +169,7 @@ async fn position(
     }
 }
 
-/// The end of the feed, found by being it.
+/// Finds the end of the feed by appending to it.
 async fn now(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Position> {
     let event = NewEvent::of(keys::REGISTERED, &serde_json::json!({}))?;
     let outcome =

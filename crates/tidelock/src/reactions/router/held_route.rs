@@ -9,23 +9,23 @@ use tokio_util::sync::CancellationToken;
 use super::Cursor;
 use crate::reactions::reaction::Reaction;
 
-/// The routes that are held now.
+/// The currently held routes.
 pub(super) type Routes = HashMap<LeaseToken, HeldRoute>;
 
-/// One reaction's route: the lease on it, and how far it has come.
+/// One reaction's route: its lease and its cursor.
 #[derive(Debug, Clone)]
 pub(super) struct HeldRoute {
     pub(super) reaction: Arc<Reaction>,
     pub(super) token: LeaseToken,
     pub(super) cursor: Cursor,
-    /// What the record says; the cursor may be further on, past nothing of interest.
+    /// The stored position; the cursor may be ahead if it passed no relevant event.
     pub(super) saved: Position,
-    pub(super) failed: Failed,
+    pub(super) failed: RouteFailure,
 }
 
 impl HeldRoute {
     pub(super) fn new(reaction: Arc<Reaction>, token: LeaseToken, cursor: Cursor) -> Self {
-        Self { reaction, token, saved: cursor.position, cursor, failed: Failed::default() }
+        Self { reaction, token, saved: cursor.position, cursor, failed: RouteFailure::default() }
     }
 
     pub(super) fn is_unsaved(&self) -> bool {
@@ -38,32 +38,32 @@ impl HeldRoute {
         self.saved = position;
     }
 
-    /// Saves the cursor, provided that the route is still held.
+    /// Saves the cursor under the lease's fence.
     pub(super) fn save(&self, commit: Commit) -> Result<Commit> {
         Ok(self.save_unfenced(commit)?.fenced_by(self.token.clone()))
     }
 
-    /// Saves the cursor, in a commit that settles the lease itself.
+    /// Saves the cursor in a commit that settles the lease.
     pub(super) fn save_unfenced(&self, commit: Commit) -> Result<Commit> {
         Ok(commit.write(self.cursor.write(&self.reaction.name, self.cursor.expected())?))
     }
 }
 
-/// Tells the holder of a route that it cannot go on.
+/// Signals to the route's holder that routing failed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Failed {
+pub(super) struct RouteFailure {
     error: Arc<OnceLock<String>>,
-    told: CancellationToken,
+    signal: CancellationToken,
 }
 
-impl Failed {
-    pub(super) fn tell(&self, error: String) {
+impl RouteFailure {
+    pub(super) fn set(&self, error: String) {
         let _first = self.error.set(error);
-        self.told.cancel();
+        self.signal.cancel();
     }
 
-    pub(super) async fn told(&self) {
-        self.told.cancelled().await;
+    pub(super) async fn signalled(&self) {
+        self.signal.cancelled().await;
     }
 
     pub(super) fn error(&self) -> Option<String> {

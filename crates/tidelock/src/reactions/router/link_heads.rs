@@ -1,5 +1,5 @@
-//! The versions of link streams, remembered: only the holder of a route appends to them, but for a
-//! late route now and then.
+//! Cache of link stream versions. Apart from late routes, only the holder of a route appends to
+//! them.
 
 use std::collections::HashMap;
 
@@ -7,52 +7,52 @@ use tidelock_store::{HeadQuery, Result, Store, StreamName, Version};
 
 use super::batch::RoutingBatch;
 
-/// Streams remembered at most.
+/// The maximum number of cached streams.
 const STREAMS: usize = 100_000;
 
-/// The version of each stream; none if it does not exist.
+/// The version of each stream; `None` if it does not exist.
 pub(super) type Versions = HashMap<StreamName, Option<Version>>;
 
-/// What is known of link streams.
+/// Cached versions of link streams.
 #[derive(Debug, Default)]
 pub(super) struct LinkHeads {
     known: Versions,
 }
 
 impl LinkHeads {
-    /// What is known of a portion's streams.
-    pub(super) fn known(&self, portion: &RoutingBatch) -> Versions {
+    /// The cached versions of a batch's streams.
+    pub(super) fn known(&self, batch: &RoutingBatch) -> Versions {
         let known = |stream: &StreamName| Some((stream.clone(), *self.known.get(stream)?));
-        portion.linked_streams().into_iter().filter_map(known).collect()
+        batch.linked_streams().into_iter().filter_map(known).collect()
     }
 
-    /// Its links are there now.
-    pub(super) fn moved(&mut self, portion: &RoutingBatch, before: &Versions) {
+    /// Advances the versions after a commit.
+    pub(super) fn moved(&mut self, batch: &RoutingBatch, before: &Versions) {
         if self.known.len() > STREAMS {
             self.known.clear();
         }
-        for (stream, linked) in &portion.links {
-            let tip = before.get(stream).copied().flatten().map_or(0, Version::get);
-            let tip = Version::new(tip + linked.events.len() as u64).ok();
-            self.known.insert(stream.clone(), tip);
+        for (stream, linked) in &batch.links {
+            let head = before.get(stream).copied().flatten().map_or(0, Version::get);
+            let head = Version::new(head + linked.events.len() as u64).ok();
+            self.known.insert(stream.clone(), head);
         }
     }
 
-    /// What was known of its streams may be wrong.
-    pub(super) fn forget(&mut self, portion: &RoutingBatch) {
-        for stream in portion.links.keys() {
+    /// Drops the versions of a batch's streams after a conflict.
+    pub(super) fn forget(&mut self, batch: &RoutingBatch) {
+        for stream in batch.links.keys() {
             self.known.remove(stream);
         }
     }
 }
 
-/// Asks the store for what is not known.
+/// Reads the versions that are not cached.
 pub(super) async fn complete(
     store: &dyn Store,
     mut known: Versions,
-    portion: &RoutingBatch,
+    batch: &RoutingBatch,
 ) -> Result<Versions> {
-    let unknown: Vec<StreamName> = portion
+    let unknown: Vec<StreamName> = batch
         .linked_streams()
         .into_iter()
         .filter(|stream| !known.contains_key(*stream))

@@ -1,4 +1,4 @@
-//! What a target has to handle next: events of its own stream, or those that links lead to.
+//! The next page of a target: events of its own stream, or those that its links point to.
 
 use std::collections::VecDeque;
 
@@ -15,38 +15,38 @@ use crate::reactions::rebuild::Rebuild;
 use crate::reactions::recent::Recent;
 use crate::reactions::route::Route;
 
-/// Events in their order, and the mark that is reached with each.
+/// Events in order, each with the mark that it reaches.
 #[derive(Debug)]
 pub(super) struct Page {
     entries: VecDeque<(Mark, StoredEvent)>,
-    /// Done up to here once all of them are handled: what follows the last of them is not wanted.
+    /// The mark reached when all of them are handled: later events up to it are not relevant.
     pub(super) through: Mark,
-    /// An event of the page that was cleared away, of those that a rebuild has to handle again.
+    /// A deleted event of the page that a rebuild has to handle again.
     pub(super) gone: Option<(StreamName, Version)>,
 }
 
 impl Page {
-    /// The next events of this lease's target. A rebuild reads all of them from the store: what
-    /// this process remembers may be gone from there.
+    /// Reads the next events of this lease's target. A rebuild bypasses the cache, which may hold
+    /// deleted events.
     pub(super) async fn read(
-        reacting: &ReactionWork,
+        work: &ReactionWork,
         lease: &Lease,
         rebuild: Option<&Rebuild>,
     ) -> Result<Self> {
-        match reacting.reaction.route {
-            Route::Own => own(reacting, lease, rebuild).await,
-            Route::Computed(_) => linked(reacting, lease, rebuild).await,
+        match work.reaction.route {
+            Route::Own => own(work, lease, rebuild).await,
+            Route::Computed(_) => linked(work, lease, rebuild).await,
         }
     }
 
-    /// The next events, at most this many, and the mark of the last of them.
+    /// Takes the next events, at most this many, and the mark of the last of them.
     pub(super) fn next_batch(&mut self, most: usize) -> Option<(Vec<StoredEvent>, Mark)> {
         let count = most.clamp(1, self.entries.len().max(1)).min(self.entries.len());
         let (marks, events): (Vec<Mark>, Vec<StoredEvent>) = self.entries.drain(..count).unzip();
         Some((events, marks.last().copied()?))
     }
 
-    /// What is done once the event at this mark is: after the last event, all.
+    /// The mark reached with the event at `mark`: after the last event, the whole page.
     pub(super) fn reached(&self, mark: Mark) -> Mark {
         if self.entries.is_empty() { mark.max(self.through) } else { mark }
     }
@@ -65,79 +65,69 @@ impl Page {
     }
 }
 
-async fn own(reacting: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
+async fn own(work: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
     let stream = StreamName::new(lease.item.key.as_str())?;
-    let from = first_wanted(reacting, lease, &stream).await?;
-    let Stretch { events, more, gone } = match rebuild {
-        None => stretch(reacting, &stream, from, lease.mark).await?,
-        Some(_) => stored(reacting, &stream, from).await?,
+    let from = first_wanted(work, lease, &stream).await?;
+    let Segment { events, more, gone } = match rebuild {
+        None => segment(work, &stream, from, lease.mark).await?,
+        Some(_) => stored(work, &stream, from).await?,
     };
     let last = events.last().map(|event| Mark::from(event.version));
-    let wanted = events.into_iter().filter(|event| reacting.reaction.wants(event));
+    let wanted = events.into_iter().filter(|event| work.reaction.wants(event));
     let entries = wanted.map(|event| (Mark::from(event.version), event)).collect();
     let gone = gone.map(|through| (stream, through));
     Ok(Page { gone, ..Page::new(lease, last, more, entries) })
 }
 
-/// Events of a stream in a row.
-struct Stretch {
+/// Consecutive events of a stream.
+struct Segment {
     events: Vec<StoredEvent>,
     more: bool,
-    /// Up to here there are none any more, though they were asked for.
+    /// Requested events up to this version are deleted.
     gone: Option<Version>,
 }
 
-/// Events of the stream, from what this process has just routed if that is enough.
-async fn stretch(
-    reacting: &ReactionWork,
+/// Events of the stream, from the cache if it has enough.
+async fn segment(
+    work: &ReactionWork,
     stream: &StreamName,
     from: Version,
     mark: Mark,
-) -> Result<Stretch> {
-    let limit = reacting.reaction.options.page;
-    let recent = reacting.recent.run(stream, from, limit);
+) -> Result<Segment> {
+    let limit = work.reaction.options.page;
+    let recent = work.recent.run(stream, from, limit);
     if recent.last().is_some_and(|last| recent.len() == limit || Mark::from(last.version) >= mark) {
-        return Ok(Stretch { events: recent, more: true, gone: None });
+        return Ok(Segment { events: recent, more: true, gone: None });
     }
-    stored(reacting, stream, from).await
+    stored(work, stream, from).await
 }
 
 /// Events of the stream, from the store.
-async fn stored(reacting: &ReactionWork, stream: &StreamName, from: Version) -> Result<Stretch> {
-    let limit = reacting.reaction.options.page;
-    let page =
-        reacting.store.full_page(StreamQuery::forward(stream).from(from).limit(limit)).await?;
+async fn stored(work: &ReactionWork, stream: &StreamName, from: Version) -> Result<Segment> {
+    let limit = work.reaction.options.page;
+    let page = work.store.full_page(StreamQuery::forward(stream).from(from).limit(limit)).await?;
     let gone = before(page.first, page.state.version()).filter(|through| *through >= from);
-    Ok(Stretch { more: page.next.is_some(), events: page.events, gone })
+    Ok(Segment { more: page.next.is_some(), events: page.events, gone })
 }
 
-async fn first_wanted(
-    reacting: &ReactionWork,
-    lease: &Lease,
-    stream: &StreamName,
-) -> Result<Version> {
+async fn first_wanted(work: &ReactionWork, lease: &Lease, stream: &StreamName) -> Result<Version> {
     let next = Version::new(lease.at.get() + 1)?;
     if lease.at > Mark::ZERO {
         return Ok(next);
     }
-    match reacting.start().await? {
+    match work.start().await? {
         Position::START => Ok(next),
-        start => first_after(reacting, stream, start).await,
+        start => first_after(work, stream, start).await,
     }
 }
 
-/// The first version after a position. Looked for from the end, so that it costs as much as there
-/// is to handle, and not as much as there was before.
-async fn first_after(
-    reacting: &ReactionWork,
-    stream: &StreamName,
-    start: Position,
-) -> Result<Version> {
+/// The first version after a position. Searched from the end, so that the cost depends on the
+/// pending events and not on the history.
+async fn first_after(work: &ReactionWork, stream: &StreamName, start: Position) -> Result<Version> {
     let mut first = None;
-    let mut query = StreamQuery::backward(stream).limit(reacting.reaction.options.page);
+    let mut query = StreamQuery::backward(stream).limit(work.reaction.options.page);
     loop {
-        let StreamPage { events, next, state, .. } =
-            reacting.store.read_stream(query.clone()).await?;
+        let StreamPage { events, next, state, .. } = work.store.read_stream(query.clone()).await?;
         let newer = events.iter().take_while(|event| event.position > start);
         first = newer.last().map(|event| event.version).or(first);
         match next {
@@ -153,16 +143,15 @@ async fn first_after(
     }
 }
 
-async fn linked(reacting: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
-    let stream = keys::links(&reacting.reaction.name, &lease.item.key)?;
+async fn linked(work: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
+    let stream = keys::links(&work.reaction.name, &lease.item.key)?;
     let from = Version::new(lease.at.get() + 1)?;
-    let limit = reacting.reaction.options.page;
-    let page =
-        reacting.store.full_page(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
+    let limit = work.reaction.options.page;
+    let page = work.store.full_page(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
     let last = page.events.last().map(|link| Mark::from(link.version));
     let nothing = Recent::default();
-    let recent = if rebuild.is_some() { &nothing } else { &*reacting.recent };
-    let events = Link::follow(&*reacting.store, recent, &page.events).await?;
+    let recent = if rebuild.is_some() { &nothing } else { &*work.recent };
+    let events = Link::follow(&*work.store, recent, &page.events).await?;
     let gone = match rebuild {
         Some(rebuild) => missing(rebuild, &page.events, &events)?,
         None => None,
@@ -172,7 +161,7 @@ async fn linked(reacting: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild
     Ok(Page { gone, ..Page::new(lease, last, page.next.is_some(), entries) })
 }
 
-/// Where the last of these links leads that a rebuild has to follow and cannot.
+/// The last event that a rebuild has to handle and that is deleted, by its link.
 fn missing(
     rebuild: &Rebuild,
     links: &[StoredEvent],
@@ -181,7 +170,7 @@ fn missing(
     let mut followed = links
         .iter()
         .zip(events)
-        .filter(|(link, _)| Mark::from(link.version) <= rebuild.told.through);
+        .filter(|(link, _)| Mark::from(link.version) <= rebuild.stored.through);
     let dead = followed.rfind(|(_, event)| event.is_none());
     dead.map(|(link, _)| Ok(link.payload.to::<Link>()?.into_parts())).transpose()
 }

@@ -1,4 +1,4 @@
-//! One operation of a run, from being asked for to its end.
+//! One operation of a run, from its request to its end.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,27 +14,27 @@ use crate::runs::history::Entry;
 use crate::runs::replay::{End, Kind, Record};
 use crate::staging::Staged;
 
-/// An operation that the function asked for. If it goes away before its end was handed over, the
-/// function has let go of it.
+/// A requested operation. Dropping it before its end is delivered abandons it.
 #[derive(Debug)]
 pub(crate) struct Op<'a> {
     activation: &'a Activation,
     at: usize,
 }
 
-/// What came first.
+/// What completed a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// What was waited for.
+    /// The awaited condition.
     Ready,
-    /// The moment up to which it was to be waited for.
+    /// The timeout.
     Late,
-    /// The run is to cancel.
+    /// The run is being cancelled.
     Cancelled,
 }
 
 impl Activation {
-    /// Asks for the operation of this name. Never ready if it cannot be what is asked for.
+    /// Requests the operation of this name. Never completes if the name is used twice or recorded
+    /// as another kind.
     pub(crate) async fn ask(&self, name: &StepName, kind: Kind) -> Op<'_> {
         let asked = self.state().ask(name, kind);
         match asked {
@@ -45,25 +45,25 @@ impl Activation {
 }
 
 impl Op<'_> {
-    /// What is recorded of it.
+    /// Its recorded state.
     pub(crate) fn record(&self) -> Record {
         self.activation.state().past.records[self.at].clone()
     }
 
-    /// Whether something of it is recorded, or will be.
+    /// Whether it is recorded, or will be.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.activation.state().order.live[self.at].recorded
+        self.activation.state().cursor.live[self.at].recorded
     }
 
     pub(crate) fn is_ended(&self) -> bool {
         self.activation.state().past.records[self.at].end.is_some()
     }
 
-    /// Until the function has come as far as it had before; only then does anything new begin.
+    /// Waits until replay has consumed the recorded history.
     pub(crate) async fn new_ground(&self) {
         poll_fn(|cx| {
             let mut state = self.activation.state();
-            if !state.order.is_replay() {
+            if !state.cursor.is_replay() {
                 return Poll::Ready(());
             }
             let record = &state.past.records[self.at];
@@ -75,7 +75,7 @@ impl Op<'_> {
         .await;
     }
 
-    /// Until something may begin: not while the worker is being shut down.
+    /// Waits until an effect may start: not while the worker shuts down.
     pub(crate) async fn may_begin(&self) {
         poll_fn(|cx| {
             if !self.activation.task.stopping().is_cancelled() {
@@ -89,8 +89,8 @@ impl Op<'_> {
         .await;
     }
 
-    /// Until everything that was decided on the way is in the store: a replay must not decide
-    /// otherwise after an effect.
+    /// Waits until all earlier entries are durable: a replay must not decide differently after an
+    /// effect.
     pub(crate) async fn written(&self) {
         let newest = self.activation.state().queue.newest();
         poll_fn(|cx| {
@@ -105,17 +105,17 @@ impl Op<'_> {
         .await;
     }
 
-    /// Records something of it that is not its end; it is written with whatever is written next.
+    /// Queues an entry other than its end; it is written with the next batch.
     pub(crate) fn note(&self, entry: impl Into<Entry>) -> tidelock_store::Result<()> {
         let entry = entry.into().encode()?;
         self.activation.state().record(self.at, entry, None);
         Ok(())
     }
 
-    /// Records its end. If others must not see it before it is in the store, it is written at once.
+    /// Records its end. If the end must be durable before it is visible, it is written at once.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// Returns an error if it cannot be stored.
     pub(crate) fn end(
         &self,
         entry: impl Into<Entry>,
@@ -128,7 +128,7 @@ impl Op<'_> {
         Ok(())
     }
 
-    /// Records something of it together with other parts of a commit.
+    /// Commits an entry together with staged writes.
     pub(crate) async fn land(
         &self,
         entry: impl Into<Entry>,
@@ -140,26 +140,26 @@ impl Op<'_> {
         let (reply, landed) = oneshot::channel();
         let landing = Landing { at: self.at, entry, end, staged, reply };
         self.activation.state().queue.landings.push_back(Box::new(landing));
-        // Nobody answers only when the whole turn goes away.
+        // The reply is only missing when the whole turn is dropped.
         match landed.await {
             Ok(landed) => Ok(landed),
             Err(_) => pending().await,
         }
     }
 
-    /// Its end, once everything that was known before it has been handed over.
+    /// Waits for its end, which is delivered after everything known before it.
     pub(crate) async fn ended(&self) -> End {
         poll_fn(|cx| {
             let mut state = self.activation.state();
             let durable = state.queue.durable;
             let is_there =
-                state.order.live[self.at].end.is_some_and(|(_, number)| durable >= number);
+                state.cursor.live[self.at].end.is_some_and(|(_, number)| durable >= number);
             let dropped = state.past.records[self.at].dropped;
-            if is_there && !dropped && state.order.is_next(self.at) {
-                state.order.live[self.at].delivered = true;
-                state.nudge();
+            if is_there && !dropped && state.cursor.is_next(self.at) {
+                state.cursor.live[self.at].delivered = true;
+                state.advance();
                 let end = state.past.records[self.at].end.clone();
-                return Poll::Ready(end.expect("what has a place in the order has ended"));
+                return Poll::Ready(end.expect("an operation with an end in the order has ended"));
             }
             state.wait_at(self.at, cx.waker());
             Poll::Pending
@@ -167,9 +167,9 @@ impl Op<'_> {
         .await
     }
 
-    /// Until this is so, or it is late, or the run is to cancel (unless this is clean-up). What
-    /// comes together is decided here, in this order.
-    pub(crate) async fn until(
+    /// Waits for a condition, a timeout, or the cancellation of the run (except in clean-up). If
+    /// several hold, the first in this order wins.
+    pub(crate) async fn wait(
         &self,
         late: Option<Timestamp>,
         cleanup: bool,
@@ -196,7 +196,7 @@ impl Op<'_> {
         .await
     }
 
-    /// Does something outside; the driver waits for it.
+    /// Runs an external effect, during which the driver keeps the turn open.
     pub(crate) async fn effect<F: Future>(&self, effect: F) -> F::Output {
         let _active = Active::begin(self.activation);
         pin!(effect).await
@@ -213,12 +213,12 @@ impl Op<'_> {
 
 impl Drop for Op<'_> {
     fn drop(&mut self) {
-        self.activation.state().let_go(self.at);
+        self.activation.state().abandon(self.at);
     }
 }
 
-/// What a store would refuse is found out before it is queued: an entry that cannot be written
-/// would stop all behind it.
+/// Validates an entry before it is queued: an entry that the store refuses would block all later
+/// ones.
 fn fits(entry: &tidelock_store::NewEvent) -> tidelock_store::Result<()> {
     let bytes = entry.payload.as_str().len();
     if bytes > limits::PAYLOAD_BYTES {
@@ -228,7 +228,7 @@ fn fits(entry: &tidelock_store::NewEvent) -> tidelock_store::Result<()> {
     Ok(())
 }
 
-/// An effect that runs.
+/// An effect in flight.
 struct Active<'a>(&'a Activation);
 
 impl<'a> Active<'a> {

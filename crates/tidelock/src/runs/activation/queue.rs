@@ -1,7 +1,7 @@
-//! Entries on their way to the store.
+//! Write queue: group commit of history entries.
 //!
-//! One commit at a time is under way; whatever comes meanwhile shares the next one. Entries that
-//! nothing waits for stay until something else is written, or until the turn ends.
+//! One commit is in flight at a time; later entries share the next one. Entries without a waiter
+//! stay until something else is written, or until the turn ends.
 
 use std::collections::VecDeque;
 
@@ -12,71 +12,72 @@ use crate::reactions::HandlerError;
 use crate::runs::replay::End;
 use crate::staging::Staged;
 
-/// Entries in one commit; a commit takes more, but a long one holds back those that wait for it.
+/// The maximum number of entries per commit; below the store's limit, because a long commit delays
+/// its waiters.
 const ENTRIES: usize = 500;
-/// Bytes of entries in one commit.
+/// The maximum size of the entries of one commit, in bytes.
 const BYTES: usize = 4 << 20;
 
-/// What is to be written.
+/// Pending entries.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     entries: VecDeque<NewEvent>,
     /// The number of the newest entry.
     newest: u64,
-    /// Entries up to this number are in the store.
+    /// Entries up to this number are durable.
     pub(crate) durable: u64,
-    /// Somebody waits for entries up to this number.
+    /// Entries up to this number have a waiter.
     wanted: u64,
     pub(crate) landings: VecDeque<Box<Landing>>,
 }
 
-/// An entry that lands with other parts of a commit, or not at all.
+/// An entry that is committed together with staged writes, or not at all.
 #[derive(Debug)]
 pub(crate) struct Landing {
-    /// Whose.
+    /// Its operation.
     pub(crate) at: usize,
     pub(crate) entry: NewEvent,
-    /// The end that the entry is, if it is one.
+    /// The end that the entry records, if any.
     pub(crate) end: Option<End>,
     pub(crate) staged: Staged,
     pub(crate) reply: oneshot::Sender<LandingEnd>,
 }
 
-/// What became of it.
+/// The outcome of such a commit.
 #[derive(Debug)]
 pub(crate) enum LandingEnd {
-    /// It is there.
+    /// It is committed.
     Landed,
-    /// It has to be made anew: its transaction is over, and nothing of it was written.
+    /// The step has to run again: its transaction is over, and nothing was written.
     Anew,
-    /// A part of it did not hold.
+    /// A staged write was refused.
     Refused(HandlerError),
 }
 
-/// What is written in one commit.
+/// The content of one commit.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<NewEvent>,
-    /// The number of the last of them.
+    /// The number of the last entry.
     pub(crate) newest: u64,
     pub(crate) landing: Option<Box<Landing>>,
 }
 
 impl Queue {
-    /// At the end of what is to be written; gives its number.
+    /// Appends an entry and returns its number.
     pub(crate) fn push(&mut self, entry: NewEvent) -> u64 {
         self.entries.push_back(entry);
         self.newest += 1;
         self.newest
     }
 
-    /// A number for an entry that is written with a batch and was never in the queue.
+    /// A number for an entry that is written with a batch and was never queued.
     fn skip(&mut self) -> u64 {
         self.newest += 1;
         self.newest
     }
 
-    /// Everything up to this number is waited for.
+    /// Requests that entries up to this number become durable.
     pub(crate) fn want(&mut self, number: u64) {
         self.wanted = self.wanted.max(number);
     }
@@ -89,7 +90,7 @@ impl Queue {
         self.wanted > self.durable || !self.landings.is_empty()
     }
 
-    /// Whether a commit that ends a turn has room for all of it.
+    /// Whether all entries fit into a commit that ends the turn.
     pub(crate) fn is_short(&self) -> bool {
         self.entries.len() <= ENTRIES && self.bytes() <= BYTES
     }
@@ -98,13 +99,13 @@ impl Queue {
         self.entries.iter().map(|entry| entry.payload.as_str().len()).sum()
     }
 
-    /// These were taken, and not written.
+    /// Puts entries back that were taken and not written.
     pub(crate) fn put_back(&mut self, entries: &[NewEvent]) {
         entries.iter().rev().for_each(|entry| self.entries.push_front(entry.clone()));
     }
 
-    /// As much as one commit takes, oldest first. A landing goes with the last of what came before
-    /// it.
+    /// Takes as many entries as one commit holds, oldest first. A commit with staged writes follows
+    /// the last entry before it.
     pub(crate) fn take(&mut self) -> Batch {
         let (mut entries, mut bytes) = (Vec::new(), 0);
         while let Some(entry) = self.entries.pop_front() {

@@ -1,98 +1,102 @@
-//! The order in which things were known, and how far the function has come along it.
+//! Replay cursor: the recorded order, and how far the function has come.
 
 use crate::runs::replay::{Mark, Record, ReplayState};
 
-/// What has become of an operation in this turn.
+/// The state of an operation in this turn.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Live {
-    /// The function asked for it.
-    pub(crate) asked: bool,
-    /// The function let go of it.
-    pub(crate) gone: bool,
-    /// Its end was handed over.
+pub(crate) struct OpState {
+    /// The function requested it.
+    pub(crate) requested: bool,
+    /// The function dropped it.
+    pub(crate) abandoned: bool,
+    /// Its end was delivered.
     pub(crate) delivered: bool,
-    /// Something of it is recorded, or will be.
+    /// It is recorded, or will be.
     pub(crate) recorded: bool,
-    /// Where in the order its end is, and what must be durable before it is handed over.
+    /// The place of its end in the order, and the entry number that must be durable before
+    /// delivery.
     pub(crate) end: Option<(usize, u64)>,
-    /// Its end was passed over: the function had put it aside.
-    pub(crate) late: bool,
+    /// Its end was skipped: the function had set it aside.
+    pub(crate) skipped: bool,
 }
 
-/// The order, and the place in it.
+/// The order and the current place in it.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayCursor {
-    pub(crate) live: Vec<Live>,
-    /// Everything before this has been asked for and handed over.
-    cursor: usize,
-    /// What was known when the turn began ends here.
+    pub(crate) live: Vec<OpState>,
+    /// Everything before this was requested and delivered.
+    position: usize,
+    /// The end of the order as it was loaded.
     loaded: usize,
 }
 
 impl ReplayCursor {
     pub(crate) fn of(past: &ReplayState) -> Self {
-        let recorded = Live { recorded: true, ..Live::default() };
-        let mut order =
-            Self { live: vec![recorded; past.records.len()], cursor: 0, loaded: past.order.len() };
+        let recorded = OpState { recorded: true, ..OpState::default() };
+        let mut cursor = Self {
+            live: vec![recorded; past.records.len()],
+            position: 0,
+            loaded: past.order.len(),
+        };
         for (at, mark) in past.order.iter().enumerate().filter(|(_, mark)| mark.is_end) {
-            order.live[mark.record].end = Some((at, 0));
+            cursor.live[mark.record].end = Some((at, 0));
         }
-        order.advance(past);
-        order
+        cursor.advance(past);
+        cursor
     }
 
-    /// Whether the function has not yet come as far as it had before.
+    /// Whether replay has not consumed the loaded history.
     pub(crate) fn is_replay(&self) -> bool {
-        self.cursor < self.loaded
+        self.position < self.loaded
     }
 
-    /// Whether the end of some operation has not been handed over.
+    /// Whether an operation's end is not delivered.
     pub(crate) fn is_behind(&self, past: &ReplayState) -> bool {
-        self.cursor < past.order.len()
+        self.position < past.order.len()
     }
 
-    /// Moves on; gives the operation whose end is next.
+    /// Advances, and returns the operation whose end is next.
     pub(crate) fn advance(&mut self, past: &ReplayState) -> Option<usize> {
-        while let Some(mark) = past.order.get(self.cursor) {
+        while let Some(mark) = past.order.get(self.position) {
             if !self.is_past(past, *mark) {
                 return mark.is_end.then_some(mark.record);
             }
-            self.cursor += 1;
+            self.position += 1;
         }
         None
     }
 
     fn is_past(&self, past: &ReplayState, mark: Mark) -> bool {
         let live = &self.live[mark.record];
-        let excused = live.gone || past.records[mark.record].dropped;
-        excused || if mark.is_end { live.delivered || live.late } else { live.asked }
+        let is_dropped = live.abandoned || past.records[mark.record].dropped;
+        is_dropped || if mark.is_end { live.delivered || live.skipped } else { live.requested }
     }
 
-    /// Whether the end of this operation is what is next.
+    /// Whether the end of this operation is next.
     pub(crate) fn is_next(&self, at: usize) -> bool {
         let live = &self.live[at];
-        live.end.is_some_and(|(mark, _)| live.late || mark == self.cursor)
+        live.end.is_some_and(|(mark, _)| live.skipped || mark == self.position)
     }
 
-    /// What the history has next.
+    /// The next recorded operation.
     pub(crate) fn next<'p>(&self, past: &'p ReplayState) -> Option<&'p Record> {
-        past.order.get(self.cursor).map(|mark| &past.records[mark.record])
+        past.order.get(self.position).map(|mark| &past.records[mark.record])
     }
 
-    /// Passes over an end that the function could have been handed and did not come for: it has put
-    /// the operation aside. Says whether there was one.
-    pub(crate) fn pass_over(&mut self, past: &ReplayState) -> bool {
-        let Some(mark) = past.order.get(self.cursor).filter(|mark| mark.is_end) else {
+    /// Skips an end that could be delivered and that the function does not poll: it has set the
+    /// operation aside. Returns whether there was one.
+    pub(crate) fn skip_end(&mut self, past: &ReplayState) -> bool {
+        let Some(mark) = past.order.get(self.position).filter(|mark| mark.is_end) else {
             return false;
         };
         let live = &mut self.live[mark.record];
-        let put_aside = live.asked && !live.late;
-        live.late |= put_aside;
-        put_aside
+        let is_set_aside = live.requested && !live.skipped;
+        live.skipped |= is_set_aside;
+        is_set_aside
     }
 
-    /// An operation that was not there before.
+    /// Adds a new operation.
     pub(crate) fn begin(&mut self) {
-        self.live.push(Live { asked: true, ..Live::default() });
+        self.live.push(OpState { requested: true, ..OpState::default() });
     }
 }

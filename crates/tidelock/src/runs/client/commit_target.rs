@@ -1,5 +1,4 @@
-//! Where something that is asked of a run goes: to the store, or into a commit that somebody else
-//! is about to make.
+//! The target of a run request: the store, or a commit that a reaction or a step is about to make.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,29 +7,29 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::RunError;
-use super::proposal::{News, Proposal, carry_out};
+use super::proposal::{Proposal, RequestOutcome, carry_out};
 use crate::handle::Tidelock;
 use crate::reactions::HandlerError;
 use crate::runs::RunId;
 use crate::staging::Decision;
 
-/// Something that can be asked of a run, decided anew whenever somebody was quicker.
+/// A request to a run, decided again after a conflict.
 pub(crate) trait Request: Send + Sync + 'static {
-    /// Of which run.
+    /// The run.
     fn run(&self) -> &RunId;
 
-    /// Decides on the run as it is.
+    /// Decides on the current state of the run.
     fn propose<'a>(
         &'a self,
         tidelock: &'a Tidelock,
-    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>>;
+    ) -> BoxFuture<'a, Result<Proposal<RequestOutcome>, RunError>>;
 }
 
 /// Where a request goes.
 pub(crate) enum CommitTarget {
     /// To the store, at once.
     Store(Tidelock),
-    /// Into a commit to come, through this.
+    /// Into a later commit, through this callback.
     Commit(Tidelock, Box<dyn FnOnce(Decision) + Send>),
 }
 
@@ -41,8 +40,8 @@ impl CommitTarget {
         }
     }
 
-    /// Carries the request out, or stages it; what is only staged counts as new.
-    pub(crate) async fn take(self, request: impl Request) -> Result<News, RunError> {
+    /// Executes the request, or stages it. A staged request counts as new.
+    pub(crate) async fn take(self, request: impl Request) -> Result<RequestOutcome, RunError> {
         match self {
             Self::Store(tidelock) => {
                 let contended = RunError::contended(request.run());
@@ -50,13 +49,13 @@ impl CommitTarget {
             }
             Self::Commit(tidelock, stage) => {
                 stage(decision(tidelock, Arc::new(request)).await?);
-                Ok(News::New)
+                Ok(RequestOutcome::New)
             }
         }
     }
 }
 
-/// A decision that is taken now, and again if somebody is quicker than the commit.
+/// A decision that is taken now, and again if the commit conflicts.
 async fn decision(tidelock: Tidelock, request: Arc<impl Request>) -> Result<Decision, RunError> {
     let first = request.propose(&tidelock).await?.into_parts();
     let again = move || {

@@ -1,4 +1,4 @@
-//! Why something that was asked of a run did not happen.
+//! Errors of run requests.
 
 use std::time::Duration;
 
@@ -8,179 +8,178 @@ use crate::runs::{
     InvalidName, RunFailure, RunId, RunState, RunStatus, WorkflowName, WorkflowVersion,
 };
 
-/// Something that was asked of a run and did not happen, or a run that did not come to a result.
+/// Why a request to a run failed, or a run has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A name cannot be one.
+    /// A name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// There is no such run.
-    #[error("run {:?}: there is none; start it first", run.as_str())]
+    /// The run does not exist.
+    #[error("run {:?}: it does not exist; start it first", run.as_str())]
     NoRun {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// There was such a run, and its retention is over.
+    /// The run existed, and its retention is over.
     #[error("run {:?}: it has ended, and was removed when its retention was over", run.as_str())]
     Removed {
-        /// Which.
+        /// The run.
         run: RunId,
     },
     /// The run has ended.
     #[error("run {:?}: it is {}, so it {why}", run.as_str(), state.as_str())]
     Ended {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// What it is.
+        /// Its state.
         state: RunState,
-        /// What it does not do any more.
+        /// The refused operation.
         why: &'static str,
     },
-    /// There is another run under this id.
+    /// Another run exists under this id.
     #[error(
         "run {:?}: it is there, of workflow {:?} with input {there_input}; asked for was workflow {:?} with input \
          {asked_input}; use another id for another run",
         run.as_str(), there.as_str(), asked.as_str()
     )]
     OtherRun {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// The workflow of the run that is there.
+        /// The workflow of the existing run.
         there: WorkflowName,
         /// The digest of its input.
         there_input: String,
-        /// The workflow that was asked for.
+        /// The requested workflow.
         asked: WorkflowName,
-        /// The digest of the input that came with it.
+        /// The digest of the requested input.
         asked_input: String,
     },
-    /// Nobody has registered the workflow.
+    /// No process has registered the workflow.
     #[error(
         "workflow {:?}: no process has registered it with this store yet; register it with AppBuilder::workflow, or say \
          which version is meant",
         workflow.as_str()
     )]
     UnknownWorkflow {
-        /// Which.
+        /// The workflow.
         workflow: WorkflowName,
     },
-    /// The workflow's function cannot read the input.
+    /// The workflow's function cannot decode the input.
     #[error(
         "input of run {:?}: workflow {:?}, version {}, cannot read it: {error}", run.as_str(), workflow.as_str(), version.0
     )]
     Input {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Of which workflow.
+        /// The workflow.
         workflow: WorkflowName,
-        /// In which version.
+        /// Its version.
         version: WorkflowVersion,
-        /// What is wrong with it.
+        /// The decoding error.
         error: String,
     },
-    /// A signal with this id is there, and says something else.
+    /// A signal with this id exists, with another name or payload.
     #[error("run {:?}: signal {id:?} is there with another name or payload; use another id for another signal", run.as_str())]
     OtherSignal {
-        /// To which run.
+        /// The run.
         run: RunId,
-        /// The id that both have.
+        /// The signal's id.
         id: String,
     },
     /// Only a failed run can be retried.
     #[error("run {:?}: it is {}, and only a failed run can be retried", run.as_str(), state.as_str())]
     NotFailed {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// What it is.
+        /// Its state.
         state: RunState,
     },
-    /// A run whose steps were undone cannot go on from them.
-    #[error("run {:?}: its steps were undone when it failed, so there is nothing to go on from; start another run", run.as_str())]
+    /// A run whose steps were compensated cannot be retried.
+    #[error("run {:?}: its steps were compensated when it failed, so it cannot continue; start another run", run.as_str())]
     Compensated {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// A run whose time is up cannot go on.
+    /// A run whose deadline has passed cannot be retried.
     #[error("run {:?}: its deadline has passed; start another run", run.as_str())]
     OutOfTime {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// Nobody has to be told what became of this step.
+    /// This step does not wait for a verdict.
     #[error("run {:?}: step {step:?} does not wait for a verdict", run.as_str())]
     NotAmbiguous {
-        /// Of which run.
+        /// The run.
         run: RunId,
-        /// Which step.
+        /// The step.
         step: String,
     },
     /// The run failed.
     #[error("run {:?}: it failed: {}", run.as_str(), failure.error)]
     Failed {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The failure.
         failure: RunFailure,
     },
     /// The run was cancelled.
     #[error("run {:?}: it was cancelled: {reason}", run.as_str())]
     Cancelled {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The run was terminated.
     #[error("run {:?}: it was terminated: {reason}", run.as_str())]
     Terminated {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The run has not ended in time. It goes on.
+    /// The run has not ended in time. It continues.
     #[error("run {:?}: it is still open after {waited:?}: {}", run.as_str(), stands(standing.as_deref()))]
     StillOpen {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
-        /// Where it stood then; nothing if the store did not say.
+        /// Its status at that time, if the store answered.
         standing: Option<Box<RunStatus>>,
     },
-    /// The run could not be driven for so often that it will not go on by itself. It is neither
+    /// The run could not be driven too many times in a row, and needs an operator. It is neither
     /// failed nor lost.
     #[error(
-        "run {:?}: it is parked: {error}; deploy code that can go on with it, then resume it, or wait for it even if it is parked",
+        "run {:?}: it is parked: {error}; deploy code that fits its history, then resume it, or wait for it with even_if_parked",
         run.as_str()
     )]
     Parked {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// What was wrong.
+        /// The error.
         error: String,
     },
-    /// Others changed the run every time.
-    #[error("run {:?}: others changed it {attempts} times meanwhile; try again", run.as_str())]
+    /// Every attempt conflicted with other changes of the run.
+    #[error("run {:?}: it was changed concurrently {attempts} times; try again", run.as_str())]
     Contended {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The store failed, or was given something that it cannot store.
+    /// The store failed, or was given a value that it cannot store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 fn stands(standing: Option<&RunStatus>) -> String {
-    standing
-        .map_or_else(|| "the store does not say where it stands".to_owned(), RunStatus::to_string)
+    standing.map_or_else(|| "its status is unknown".to_owned(), RunStatus::to_string)
 }
 
 impl RunError {
-    /// Others changed this run every time.
+    /// The error after this many conflicts.
     pub(crate) fn contended(run: &RunId) -> impl Fn(u32) -> Self {
         move |attempts| Self::Contended { run: run.clone(), attempts }
     }

@@ -1,11 +1,11 @@
-//! One run, for whoever knows its id: in this process or another, started or not.
+//! Run handle: one run, known by its id, in this process or another, started or not.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{RawJson, StoreError, Version};
 
 use super::commit_target::CommitTarget;
-use super::look::look;
+use super::info::load_summary;
 use super::proposal::carry_out;
 use super::signal::SignalRequest;
 use super::{resolve, resume, retry, status, terminate, timeline};
@@ -16,7 +16,7 @@ use crate::runs::{
     keys,
 };
 
-/// One run. Clones are handles on the same.
+/// A handle of one run. Clones refer to the same run.
 #[derive(Debug, Clone)]
 pub struct RunHandle {
     tidelock: Tidelock,
@@ -29,62 +29,63 @@ impl RunHandle {
         Self { tidelock, id, operation: None }
     }
 
-    /// The same, for one thing that is asked of it once: whoever asks for it again under this id,
-    /// having heard no answer, is answered like the first time, and it is not signalled, cancelled,
-    /// terminated, retried or told a verdict a second time. Like the id of a signal, it is of one
-    /// request to one run; it is known for as long as the run's history.
+    /// Sets an idempotency key for one request.
+    ///
+    /// A request that is repeated under this id, because the reply was lost, gets the reply of the
+    /// first one: the run is not signalled, cancelled, terminated, retried or resolved a second
+    /// time. Like the id of a signal, it belongs to one request to one run, and is known as long as
+    /// the run's history.
     #[must_use]
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
         self
     }
 
-    /// Its id.
+    /// Returns the run's id.
     ///
     /// # Errors
-    /// If it cannot be one.
+    /// Returns an error if the id is not valid.
     pub fn id(&self) -> Result<&RunId, RunError> {
         self.id.as_ref().map_err(|e| e.clone().into())
     }
 
-    /// What it is: workflow, state, times, attributes.
+    /// Returns the run's workflow, state, times and attributes.
     ///
     /// # Errors
-    /// [`NoRun`](RunError::NoRun) or [`Removed`](RunError::Removed), or what the store says.
+    /// [`NoRun`](RunError::NoRun) or [`Removed`](RunError::Removed), or the store's error.
     pub async fn get(&self) -> Result<RunInfo, RunError> {
-        Ok(RunInfo::of(look(&self.tidelock, self.id()?).await?))
+        Ok(RunInfo::of(load_summary(&self.tidelock, self.id()?).await?))
     }
 
-    /// Where it stands: who drives it and until when, what it waits for, why it is parked, how it
-    /// ended.
+    /// Returns the run's status: its driver, what it waits for, why it is parked, or how it ended.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     pub async fn standing(&self) -> Result<RunStatus, RunError> {
-        let there = look(&self.tidelock, self.id()?).await?;
+        let there = load_summary(&self.tidelock, self.id()?).await?;
         Ok(status::of(&**self.tidelock.store(), &there).await?)
     }
 
-    /// A page of what happened in it, after this version of its history, in order: steps, waits,
-    /// attempts, signals, its end.
+    /// Returns a page of the run's history after this version: steps, waits, attempts, signals, its
+    /// end.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and `LimitExceeded` if more is asked for than a page has.
+    /// As [`get`](Self::get), and `LimitExceeded` if `limit` exceeds a page.
     pub async fn timeline(
         &self,
         after: Option<Version>,
         limit: usize,
     ) -> Result<Timeline, RunError> {
-        let there = look(&self.tidelock, self.id()?).await?;
+        let there = load_summary(&self.tidelock, self.id()?).await?;
         Ok(timeline::page(&**self.tidelock.store(), &there.run, after, limit).await?)
     }
 
-    /// The newest that it has [published](crate::runs::RunCtx::publish); nothing if it has not.
+    /// Returns the newest value that the run has [published](crate::runs::RunCtx::publish), if any.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and if it is not one of these.
+    /// As [`get`](Self::get), and an error if the value is not a `T`.
     pub async fn published<T: DeserializeOwned>(&self) -> Result<Option<T>, RunError> {
-        let there = look(&self.tidelock, self.id()?).await?;
+        let there = load_summary(&self.tidelock, self.id()?).await?;
         let status = |entry| match entry {
             Entry::Published(published) => Some(published.status),
             _ => None,
@@ -94,21 +95,57 @@ impl RunHandle {
         Ok(status.map(|status| status.to()).transpose().map_err(about)?)
     }
 
-    /// Its result, once it has ended: see [`RunResult`].
+    /// Waits for the run's result. See [`RunResult`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::prelude::*;
+    /// use tidelock::runs::RunError;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.runs().start("checkout", "checkout-7", &3).version(1).await?;
+    /// // No worker drives it in this example, so the wait times out. The run stays as it is.
+    /// let result = run.result::<String>().within(Duration::from_millis(1)).await;
+    /// assert!(matches!(result, Err(RunError::StillOpen { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn result<T: DeserializeOwned>(&self) -> RunResult<T> {
         RunResult::new(self.tidelock.clone(), self.id.clone())
     }
 
-    /// Sends it a signal: see [`SendSignal`]. A run that is not started yet finds it when it is.
+    /// Sends a signal to the run. See [`SendSignal`].
+    ///
+    /// A run that is not started yet receives it after its start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// // Under an id: sent again after a lost reply, it is received once.
+    /// tidelock.runs().run("checkout-7").signal("approved", "by Ada").id("approval-1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn signal(&self, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
-        let letter = self.id().and_then(|run| SignalRequest::new(run.clone(), name, payload));
-        let letter = letter.map(|letter| letter.once(self.asked_as()));
-        SendSignal::new(CommitTarget::Store(self.tidelock.clone()), letter)
+        let request = self.id().and_then(|run| SignalRequest::new(run.clone(), name, payload));
+        let request = request.map(|request| request.once(self.asked_as()));
+        SendSignal::new(CommitTarget::Store(self.tidelock.clone()), request)
     }
 
-    /// Lets a parked or blocked run go on at once, and answers with where it stands. A run that
-    /// somebody drives, that sleeps or waits, or that has ended is left as it is. Nothing is driven
-    /// here: a worker takes it, as it takes every run, so this can never drive a run twice.
+    /// Resumes a parked or blocked run at once, and returns its status.
+    ///
+    /// A run that is driven, sleeps, waits or has ended is left as it is. A worker drives the
+    /// resumed run like every other, so this never drives a run twice.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -116,20 +153,23 @@ impl RunHandle {
         resume::resume(&self.tidelock, self.id()?).await
     }
 
-    /// Asks it to cancel. Its sleeps and waits end, steps that have not begun are not begun, its
-    /// children are asked too, and its clean-up runs; [`result`](Self::result) tells when all that
-    /// is done. It may also complete, if it was quicker.
+    /// Requests cancellation.
+    ///
+    /// Sleeps and waits of the run end, steps that have not started are not started, its children
+    /// are cancelled too, and its clean-up runs; [`result`](Self::result) returns when that is
+    /// done. The run may still complete, if it was faster.
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
     pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
         let (run, reason) = (self.id()?.clone(), RawJson::new(reason)?);
-        let letter = SignalRequest::reserved(run, keys::CANCEL, reason, "cannot be cancelled");
-        letter.once(self.asked_as()).send(&self.tidelock).await
+        let request = SignalRequest::reserved(run, keys::CANCEL, reason, "cannot be cancelled");
+        request.once(self.asked_as()).send(&self.tidelock).await
     }
 
-    /// Ends it from outside, at once and without clean-up. Whoever drives it writes nothing more.
-    /// Its children are left alone.
+    /// Terminates the run at once, without clean-up.
+    ///
+    /// Later writes of its driver are refused. Its children are left alone.
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
@@ -141,12 +181,11 @@ impl RunHandle {
         .await
     }
 
-    /// Lets a failed run go on from the step that failed: what is recorded is not done again, what
-    /// failed is.
+    /// Retries a failed run from the step that failed: completed steps are not executed again.
     ///
     /// # Errors
     /// [`NotFailed`](RunError::NotFailed) if it has not failed,
-    /// [`Compensated`](RunError::Compensated) if its steps were undone,
+    /// [`Compensated`](RunError::Compensated) if its steps were compensated,
     /// [`OutOfTime`](RunError::OutOfTime) if its deadline has passed, and as [`get`](Self::get).
     pub async fn retry(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
@@ -156,11 +195,10 @@ impl RunHandle {
         .await
     }
 
-    /// Says what became of a step that must not be done twice, and of which nobody knows whether it
-    /// was done.
+    /// Records the verdict on an at-most-once step whose outcome is unknown.
     ///
     /// # Errors
-    /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for this,
+    /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for a verdict,
     /// [`Ended`](RunError::Ended) if the run has ended, and as [`get`](Self::get).
     pub async fn resolve(&self, step: &str, verdict: Verdict) -> Result<(), RunError> {
         resolve::resolve(&self.tidelock, self.id()?, step, verdict, self.asked_as()).await

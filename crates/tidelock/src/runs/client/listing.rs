@@ -1,9 +1,9 @@
-//! Runs by state, workflow, time of start and attributes, newest first, page by page.
+//! Listing of runs by state, workflow, start time and attributes, newest first, with pages.
 //!
-//! Everything goes through the index that moves with each run's summary: one range of it for each
-//! state and workflow that is meant, or the range of one attribute. All ranges are in the same
-//! order, so one place in it is where a page ends in every one of them. What it costs depends on
-//! the page and on how many workflows there are, never on how many runs.
+//! Every query uses the index that moves with each run's summary: one range for each state and
+//! workflow, or the range of one attribute. All ranges have the same order, so one cursor marks the
+//! end of a page in all of them. The cost depends on the page and on the number of workflows, never
+//! on the number of runs.
 
 mod filter;
 mod range;
@@ -17,20 +17,19 @@ use range::Range;
 
 pub use filter::RunFilter;
 
-/// Runs, newest first, and where to go on.
+/// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunPage {
-    /// The runs. May be fewer than asked for though more follow, when some of those looked at did
-    /// not pass.
+    /// The runs. May be fewer than the limit though more follow, if some did not match.
     pub runs: Vec<RunInfo>,
-    /// List on after this, if there may be more.
+    /// The cursor of the next page, if there may be more.
     pub next: Option<RunCursor>,
 }
 
-/// A place in a listing.
+/// A position in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunCursor {
-    /// Newest first, so that the order of places is that of the listing.
+    /// Reversed, so that the order of cursors is that of the listing.
     pub(super) age: std::cmp::Reverse<Timestamp>,
     pub(super) run: RunId,
 }
@@ -41,7 +40,7 @@ impl RunCursor {
     }
 }
 
-/// The page of runs that pass this filter.
+/// Lists one page.
 pub(crate) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPage> {
     if filter.limit == 0 {
         return Err(StoreError::invalid("a page of 0 runs; it has at least 1"));
@@ -57,8 +56,8 @@ pub(crate) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPag
     Ok(RunPage { runs: summaries(store, filter, found).await?, next })
 }
 
-/// What the runs at these places are. One that has moved on since the index was read is shown if it
-/// still passes.
+/// Reads the summaries at these cursors. A run that changed since the index was read is included if
+/// it still matches.
 async fn summaries(
     store: &dyn Store,
     filter: &RunFilter,
@@ -67,10 +66,10 @@ async fn summaries(
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<RecordKey> = found.iter().map(|place| keys::summary(&place.run)).collect();
+    let keys: Vec<RecordKey> = found.iter().map(|cursor| keys::summary(&cursor.run)).collect();
     let mut runs = Vec::new();
-    for (place, slot) in found.iter().zip(store.get(&keys).await?) {
-        let there = Summarized::of(&place.run, &slot)?;
+    for (cursor, slot) in found.iter().zip(store.get(&keys).await?) {
+        let there = Summarized::of(&cursor.run, &slot)?;
         runs.extend(there.map(RunInfo::of).filter(|run| filter.passes(run)));
     }
     Ok(runs)

@@ -1,8 +1,8 @@
-//! What is asked of a run, decided on the run as it is: an answer, or a commit that makes the
-//! answer true.
+//! Proposals: a request to a run, decided on its current state. The result is an answer, or a
+//! commit that makes the answer true.
 //!
-//! Every verb of the client is one such decision. A caller carries it out, and decides again if
-//! somebody was quicker; a reaction and a transactional step put the same commit into theirs.
+//! Every client request is such a decision. A caller commits it, and decides again after a
+//! conflict; a reaction or a transactional step adds the same commit to its own.
 
 use std::future::Future;
 
@@ -10,24 +10,24 @@ use tidelock_store::{Commit, CommitOutcome, RetryAdvice, StoreError};
 
 use crate::handle::Tidelock;
 
-/// What was decided.
+/// A decided request.
 #[derive(Debug)]
-// One at a time, and moved once or twice.
+// Short-lived and rarely moved, so the size does not matter.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Proposal<T> {
-    /// It is so already.
+    /// The answer holds already.
     Answer(T),
-    /// It is so once this is committed.
+    /// The answer holds once this is committed.
     Commit(Box<Commit>, T),
 }
 
 impl<T> Proposal<T> {
-    /// Decides on this commit, after which this is the answer.
+    /// Proposes this commit with this answer.
     pub(crate) fn commit(commit: Commit, answer: T) -> Self {
         Self::Commit(Box::new(commit), answer)
     }
 
-    /// The parts of a commit that it comes to; none, if it is so already.
+    /// The parts of the commit; empty, if the answer holds already.
     pub(crate) fn into_parts(self) -> Commit {
         match self {
             Self::Answer(_) => Commit::new(),
@@ -36,15 +36,15 @@ impl<T> Proposal<T> {
     }
 }
 
-/// Whether something that was asked for is new, or was so before.
+/// Whether a request changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum RequestOutcome {
     New,
     Known,
 }
 
-/// Decides and commits, again and again while others are quicker or the store does not answer, as
-/// the handle's policy has it. `contended` says that others were quicker every time.
+/// Decides and commits, with retries after conflicts and store errors according to the handle's
+/// policy. `contended` makes the error after too many conflicts.
 pub(crate) async fn carry_out<T, E, F>(
     tidelock: &Tidelock,
     contended: impl Fn(u32) -> E,
@@ -58,7 +58,7 @@ where
     let mut unsure: Option<(Commit, T)> = None;
     loop {
         let (commit, answer) = match unsure.take() {
-            // It may have happened: the same commit tells.
+            // The outcome is unknown: the same commit tells.
             Some(again) => again,
             None => match propose().await? {
                 Proposal::Answer(answer) => return Ok(answer),

@@ -1,8 +1,8 @@
-//! What an operator says became of a step of which nobody knows whether it was done.
+//! An operator's verdict on a step whose outcome is unknown.
 
 use tidelock_store::RawJson;
 
-use super::look::look;
+use super::info::load_summary;
 use super::signal::SignalRequest;
 use super::status;
 use crate::handle::Tidelock;
@@ -17,17 +17,17 @@ pub(super) async fn resolve(
     verdict: Verdict,
     operation: Option<&str>,
 ) -> Result<(), RunError> {
-    let (there, name) = (look(tidelock, run).await?, StepName::new(step)?);
+    let (there, name) = (load_summary(tidelock, run).await?, StepName::new(step)?);
     let asked = PendingWait::Verdict { step: name.clone() };
-    let awaited = status::awaited(&**tidelock.store(), &there).await?;
+    let pending = status::pending_waits(&**tidelock.store(), &there).await?;
     let payload = RawJson::new(&Resolution { step: name, verdict })?;
-    let letter =
+    let request =
         SignalRequest::reserved(there.run.clone(), keys::RESOLVE, payload, "waits for no verdict");
-    let letter = letter.once(operation);
-    if there.summary.state.is_ended() || awaited.contains(&asked) {
-        return letter.send(tidelock).await;
+    let request = request.once(operation);
+    if there.summary.state.is_ended() || pending.contains(&asked) {
+        return request.send(tidelock).await;
     }
-    match operation.is_some() && letter.is_there(tidelock, &there).await? {
+    match operation.is_some() && request.is_there(tidelock, &there).await? {
         true => Ok(()),
         false => Err(RunError::NotAmbiguous { run: there.run, step: step.to_owned() }),
     }

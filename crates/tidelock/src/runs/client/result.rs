@@ -9,22 +9,22 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tidelock_store::{RawJson, RetryAdvice, Topic};
 
-use super::look::look;
+use super::info::load_summary;
 use super::status;
 use crate::handle::Tidelock;
 use crate::runs::history::RunOutcome;
 use crate::runs::{InvalidName, RunError, RunId, history, keys};
 
-/// How often the run is looked at without being told, at first and later: a hint may be lost, and
-/// some never come from another process.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Initial and maximum poll interval. Hints may be lost, and some stores send none to other
+/// processes.
+const POLL_INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The result of a run, once it has one: await it.
+/// A future of a run's result.
 ///
-/// A run that failed, was cancelled or was terminated is an error that says so. So is one that
-/// [will not go on by itself](RunError::Parked): it is blocked, or was parked three times in a row
-/// without progress between; before that a deploy may be under way, and it is waited for. Giving up
-/// leaves the run as it is.
+/// A run that failed, was cancelled or was terminated gives an error. So does a run that [needs an
+/// operator](RunError::Parked): it is blocked, or was parked three times in a row without progress.
+/// Before that a deployment may be in progress, and the wait continues. Dropping this future leaves
+/// the run as it is.
 #[derive(Debug)]
 #[must_use = "nothing is waited for before this is awaited"]
 pub struct RunResult<T> {
@@ -40,16 +40,16 @@ impl<T: DeserializeOwned> RunResult<T> {
         Self { tidelock, run, within: None, even_if_parked: false, result: PhantomData }
     }
 
-    /// The same, for this long: a run that has not ended by then is [still
-    /// open](RunError::StillOpen), and the error says what it waits for. By default it is waited
-    /// for however long it takes.
+    /// Sets a timeout. The default is to wait indefinitely.
+    ///
+    /// A run that has not ended by then gives [`StillOpen`](RunError::StillOpen), which says what
+    /// the run waits for.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// The same, also while the run is parked: for callers that wait until an operator has resumed
-    /// it.
+    /// Continues to wait while the run is parked, until an operator resumes it.
     pub fn even_if_parked(mut self) -> Self {
         self.even_if_parked = true;
         self
@@ -79,35 +79,35 @@ impl<T: DeserializeOwned + 'static> IntoFuture for RunResult<T> {
     }
 }
 
-/// Looks, and waits for a hint or for a while, until the run has ended.
+/// Polls, and waits for hints, until the run has ended.
 async fn ended(
     tidelock: &Tidelock,
     run: &RunId,
     even_if_parked: bool,
 ) -> Result<RunOutcome, RunError> {
-    // Taken before the first look, so that nothing is missed between them.
+    // Subscribed before the first read, so that no hint is missed.
     let mut signal = tidelock.store().signal(Topic::Record(keys::summary(run)));
-    let mut pause = PAUSES.0;
+    let mut interval = POLL_INTERVAL.0;
     loop {
         match outcome(tidelock, run, even_if_parked).await {
             Ok(Some(outcome)) => return Ok(outcome),
             Ok(None) => {}
-            // A store that does not answer is asked again: it says nothing about the run.
+            // An unavailable store is asked again: its error says nothing about the run.
             Err(RunError::Store(error)) if error.advice() != RetryAdvice::Never => {}
             Err(error) => return Err(error),
         }
-        let _hint = tokio::time::timeout(pause, signal.wait()).await;
-        pause = (pause * 2).min(PAUSES.1);
+        let _hint = tokio::time::timeout(interval, signal.wait()).await;
+        interval = (interval * 2).min(POLL_INTERVAL.1);
     }
 }
 
-/// How it ended, if it has. A run that was retried between the two looks goes on.
+/// How it ended, if it has. A run that was retried between the two reads continues.
 async fn outcome(
     tidelock: &Tidelock,
     run: &RunId,
     even_if_parked: bool,
 ) -> Result<Option<RunOutcome>, RunError> {
-    let (there, store) = (look(tidelock, run).await?, &**tidelock.store());
+    let (there, store) = (load_summary(tidelock, run).await?, &**tidelock.store());
     if there.summary.state.is_ended() {
         return Ok(history::outcome(store, &there).await?);
     }
@@ -117,14 +117,13 @@ async fn outcome(
     }
 }
 
-/// The error for a run that was waited for so long, with where it stands, if the store says so
-/// soon.
+/// The timeout error, with the run's status if the store answers soon.
 async fn still_open(tidelock: &Tidelock, run: RunId, waited: Duration) -> RunError {
     let stands = async {
-        let there = look(tidelock, &run).await.ok()?;
+        let there = load_summary(tidelock, &run).await.ok()?;
         status::of(&**tidelock.store(), &there).await.ok()
     };
-    let standing = tokio::time::timeout(PAUSES.1, stands).await.ok().flatten().map(Box::new);
+    let standing = tokio::time::timeout(POLL_INTERVAL.1, stands).await.ok().flatten().map(Box::new);
     RunError::StillOpen { run, waited, standing }
 }
 

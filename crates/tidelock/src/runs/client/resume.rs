@@ -1,14 +1,14 @@
-//! Lets a parked run go on at once, and tells where a run stands.
+//! Resumes parked runs, and reads the status of a run.
 
 use tidelock_store::{Adjustment, ItemFilter, ItemRef, NamePattern, Result, Store, When};
 
-use super::look::look;
+use super::info::load_summary;
 use super::status;
 use crate::handle::Tidelock;
 use crate::runs::{RunError, RunId, RunStatus};
 
 pub(super) async fn resume(tidelock: &Tidelock, run: &RunId) -> Result<RunStatus, RunError> {
-    let (there, store) = (look(tidelock, run).await?, &**tidelock.store());
+    let (there, store) = (load_summary(tidelock, run).await?, &**tidelock.store());
     let found = status::of(store, &there).await?;
     if !matches!(found, RunStatus::Parked { .. }) {
         return Ok(found);
@@ -17,8 +17,7 @@ pub(super) async fn resume(tidelock: &Tidelock, run: &RunId) -> Result<RunStatus
     Ok(status::of(store, &there).await?)
 }
 
-/// Takes the item's hold and block away. Neither touches a lease that stands, nor does it need to
-/// know who was quicker.
+/// Clears the item's hold and block. Neither affects a current lease, so no conflict is possible.
 async fn release(store: &dyn Store, item: &ItemRef) -> Result<()> {
     let filter =
         ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str())).held(false);

@@ -1,8 +1,8 @@
-//! A failed run goes on from the step that failed.
+//! Retries a failed run from the step that failed.
 
 use tidelock_store::{Commit, EventId, ExpectedVersion, Wake, When};
 
-use super::look::look;
+use super::info::load_summary;
 use super::proposal::Proposal;
 use crate::handle::Tidelock;
 use crate::runs::history::{Entry, Retried, RunOutcome};
@@ -15,9 +15,9 @@ pub(super) async fn propose(
     reason: &str,
     operation: Option<&str>,
 ) -> Result<Proposal<()>, RunError> {
-    let there = look(tidelock, run).await?;
+    let there = load_summary(tidelock, run).await?;
     let asked = operation.map(|operation| keys::operation_event(run, operation));
-    // It may have failed again since; that is for somebody else to retry.
+    // It may have failed again since; that needs a new retry.
     if history::has(&**tidelock.store(), &there, asked).await? {
         return Ok(Proposal::Answer(()));
     }
@@ -39,10 +39,10 @@ fn reopen(there: &Summarized, reason: &str, asked: Option<EventId>) -> Result<Co
     let entry = Entry::Retried(Retried { reason: reason.to_owned() }).encode()?;
     let id = asked.unwrap_or(entry.id);
     let commit = Commit::new()
-        // Sent again after a lost reply, it is this retry and not a second one.
+        // Repeated after a lost reply, it is the same retry.
         .with_retry_id()
         .append(&keys::stream(&there.run), ExpectedVersion::Any, [entry.with_id(id)])
         .wake(Wake::at(there.item(), When::NOW));
     let open = Summary { state: RunState::Open, ended_at: None, ..there.summary.clone() };
-    Ok(there.become_writes(&open)?.into_iter().fold(commit, Commit::write))
+    Ok(there.update_writes(&open)?.into_iter().fold(commit, Commit::write))
 }

@@ -1,8 +1,8 @@
-//! A signal to a run: buffered, in order, and there once.
+//! Signals to a run: durable, ordered and deduplicated.
 //!
-//! A signal is an entry in the run's history. One that comes before the run is started waits there
-//! for it; one that is sent again under its id is the same event, which the store keeps once; one
-//! to a run that has ended is refused.
+//! A signal is an entry in the run's history. A signal to a run that is not started yet waits
+//! there. A signal that is repeated under its id is the same event, which the store keeps once. A
+//! signal to a run that has ended is refused.
 
 use std::future::IntoFuture;
 
@@ -15,7 +15,7 @@ use tidelock_store::{
 };
 
 use super::commit_target::{CommitTarget, Request};
-use super::proposal::{News, Proposal};
+use super::proposal::{Proposal, RequestOutcome};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::history::{Entry, Signalled};
@@ -23,35 +23,35 @@ use crate::runs::names::SignalName;
 use crate::runs::summary::Summarized;
 use crate::runs::{RunError, RunId, history, keys};
 
-/// A signal that is to be sent: await it.
+/// A signal to send: await it.
 ///
-/// It is stored when this returns, whether anybody waits for it or not. Signals of one name are
-/// received in the order in which they were stored.
+/// The signal is stored when the future completes, whether the run waits for it or not. Signals of
+/// one name are received in the order in which they were stored.
 #[derive(Debug)]
 #[must_use = "nothing is sent before this is awaited"]
 pub struct SendSignal {
     to: CommitTarget,
-    letter: Result<SignalRequest, RunError>,
+    request: Result<SignalRequest, RunError>,
 }
 
 impl SendSignal {
-    pub(crate) fn new(to: CommitTarget, letter: Result<SignalRequest, RunError>) -> Self {
-        Self { to, letter }
+    pub(crate) fn new(to: CommitTarget, request: Result<SignalRequest, RunError>) -> Self {
+        Self { to, request }
     }
 
-    /// The same, under an id: sent again under it, it is received once.
+    /// Sets the signal's id: a signal repeated under it is received once.
     pub fn id(mut self, id: impl Into<String>) -> Self {
-        if let Ok(letter) = &mut self.letter {
-            letter.content.id = id.into();
+        if let Ok(request) = &mut self.request {
+            request.content.id = id.into();
         }
         self
     }
 
-    /// The same, only to a run that was started: [`NoRun`](RunError::NoRun) if it was not.
-    /// Otherwise the signal waits for its run.
+    /// Requires that the run was started; otherwise the result is [`NoRun`](RunError::NoRun). By
+    /// default the signal waits for its run.
     pub fn to_started(mut self) -> Self {
-        if let Ok(letter) = &mut self.letter {
-            letter.buffered = false;
+        if let Ok(request) = &mut self.request {
+            request.buffered = false;
         }
         self
     }
@@ -62,24 +62,24 @@ impl IntoFuture for SendSignal {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { self.letter?.send_to(self.to).await }.boxed()
+        async move { self.request?.send_to(self.to).await }.boxed()
     }
 }
 
-/// A signal and whom it is for.
+/// A signal and its run.
 #[derive(Debug, Clone)]
 pub(crate) struct SignalRequest {
     pub(crate) run: RunId,
     pub(crate) content: Signalled,
     pub(crate) metadata: Metadata,
-    /// Whether it may wait for a run that is not there yet.
+    /// Whether it may wait for a run that does not exist yet.
     buffered: bool,
-    /// What a run that has ended does not do, by which a refusal is told.
+    /// What the error says that an ended run does not do.
     refusal: &'static str,
 }
 
 impl SignalRequest {
-    /// A signal of a user's, under a fresh id.
+    /// A user's signal, under a fresh id.
     pub(crate) fn new(
         run: RunId,
         signal: &str,
@@ -90,18 +90,18 @@ impl SignalRequest {
             e.about(format_args!("signal {:?} to run {:?}", signal.as_str(), run.as_str()))
         };
         let payload = RawJson::new(payload).map_err(about)?;
-        let letter = Self::of(run, signal.as_str(), payload, "takes no more signals");
-        Ok(Self { buffered: true, ..letter })
+        let request = Self::of(run, signal.as_str(), payload, "takes no more signals");
+        Ok(Self { buffered: true, ..request })
     }
 
-    /// The same; the event that it becomes says this.
+    /// Sets the metadata of its event.
     #[must_use]
     pub(crate) fn about(mut self, metadata: &Metadata) -> Self {
         self.metadata = metadata.clone();
         self
     }
 
-    /// One of Tidelock's own, which does not wait for a run that is not there.
+    /// A reserved signal, which requires that the run exists.
     pub(crate) fn reserved(
         run: RunId,
         signal: &'static str,
@@ -117,7 +117,7 @@ impl SignalRequest {
         Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
     }
 
-    /// The same; under an operation, sent once.
+    /// Sets the idempotency key.
     #[must_use]
     pub(crate) fn once(mut self, operation: Option<&str>) -> Self {
         if let Some(id) = operation {
@@ -136,14 +136,17 @@ impl SignalRequest {
         to.take(self).await.map(drop).map_err(|error| named(run, id, error))
     }
 
-    /// Decides on the run as it is: nothing to do if the signal is there, a commit that puts it
-    /// there otherwise.
-    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
+    /// Decides on the current state of the run: an answer if the signal is stored, otherwise a
+    /// commit that stores it.
+    pub(crate) async fn propose(
+        &self,
+        tidelock: &Tidelock,
+    ) -> Result<Proposal<RequestOutcome>, RunError> {
         let store = tidelock.store();
         let slot = store.get_one(&keys::summary(&self.run)).await?;
         match (Summarized::of(&self.run, &slot)?, slot) {
             (None, Slot::Absent) if self.buffered => {
-                Ok(Proposal::commit(self.parts(ExpectedRevision::Absent)?, News::New))
+                Ok(Proposal::commit(self.parts(ExpectedRevision::Absent)?, RequestOutcome::New))
             }
             (None, Slot::Deleted(_)) => Err(RunError::Removed { run: self.run.clone() }),
             (None, _) => Err(RunError::NoRun { run: self.run.clone() }),
@@ -152,7 +155,10 @@ impl SignalRequest {
             }
             (Some(there), _) => {
                 let parts = self.parts(ExpectedRevision::Revision(there.revision))?;
-                Ok(Proposal::commit(parts.wake(Wake::at(there.item(), When::NOW)), News::New))
+                Ok(Proposal::commit(
+                    parts.wake(Wake::at(there.item(), When::NOW)),
+                    RequestOutcome::New,
+                ))
             }
         }
     }
@@ -172,7 +178,7 @@ impl SignalRequest {
         keys::signal_event(&self.run, &self.content.id)
     }
 
-    /// Whether it was sent before; under its id, something else must not have been.
+    /// Whether it is stored already. Another signal under its id is an error.
     pub(crate) async fn is_there(
         &self,
         tidelock: &Tidelock,
@@ -180,22 +186,21 @@ impl SignalRequest {
     ) -> Result<bool, RunError> {
         match history::find(&**tidelock.store(), run, self.event_id()).await? {
             None => Ok(false),
-            Some(Entry::Signalled(there)) if self.content.says_the_same(&there) => Ok(true),
+            Some(Entry::Signalled(there)) if self.content.is_same_signal(&there) => Ok(true),
             Some(_) => {
                 Err(RunError::OtherSignal { run: self.run.clone(), id: self.content.id.clone() })
             }
         }
     }
 
-    /// A run that has ended takes no signal; but whoever sends one again, because the first reply
-    /// was lost, has done so.
+    /// Refuses a signal to a run that has ended, unless it repeats one that is stored.
     async fn refuse(
         &self,
         tidelock: &Tidelock,
         there: &Summarized,
-    ) -> Result<Proposal<News>, RunError> {
+    ) -> Result<Proposal<RequestOutcome>, RunError> {
         if self.is_there(tidelock, there).await? {
-            return Ok(Proposal::Answer(News::Known));
+            return Ok(Proposal::Answer(RequestOutcome::Known));
         }
         let (run, state) = (self.run.clone(), there.summary.state);
         Err(RunError::Ended { run, state, why: self.refusal })
@@ -210,12 +215,12 @@ impl Request for SignalRequest {
     fn propose<'a>(
         &'a self,
         tidelock: &'a Tidelock,
-    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
+    ) -> BoxFuture<'a, Result<Proposal<RequestOutcome>, RunError>> {
         self.propose(tidelock).boxed()
     }
 }
 
-/// The store knows event ids; people know ids of signals.
+/// Reports the signal's id instead of the event id that the store knows.
 fn named(run: RunId, id: String, error: RunError) -> RunError {
     match error {
         RunError::Store(error) if error.kind() == StoreErrorKind::IdempotencyMismatch => {

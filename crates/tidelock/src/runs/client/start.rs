@@ -1,4 +1,4 @@
-//! The start of a run, as a caller asks for it: idempotent by the run's id.
+//! Starting a run, idempotent by its id.
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
@@ -10,76 +10,75 @@ use serde::Serialize;
 use tidelock_store::{RawJson, Timestamp};
 
 use super::commit_target::{CommitTarget, Request};
-use super::proposal::{News, Proposal};
+use super::proposal::{Proposal, RequestOutcome};
 use crate::bounds;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::registered::Registered;
-use crate::runs::start_commit::Opening;
+use crate::runs::start_commit::RunStart;
 use crate::runs::summary::Summarized;
 use crate::runs::workflow::RETENTION;
 use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, keys};
 
-/// A run that is to be started: await it.
+/// A run to start: await it.
 ///
-/// If there is a run under this id, of the same workflow and with the same input, it is that one;
-/// with another workflow or input it is [an error](RunError::OtherRun). The run is stored before
-/// its function is first called. An input that the function cannot read is
-/// [refused](RunError::Input) if this process has registered it; what only other processes have,
-/// this one cannot check: such a run is parked.
+/// If a run exists under this id, with the same workflow and input, the result is that run. Another
+/// workflow or input is [an error](RunError::OtherRun). The run is stored before its function is
+/// first called. An input that the function cannot decode is [refused](RunError::Input) if this
+/// process has registered the workflow. Otherwise it cannot be checked, and such a run is parked.
 #[derive(Debug)]
 #[must_use = "nothing is started before this is awaited"]
 pub struct StartRun {
     to: CommitTarget,
-    order: Result<StartRequest, RunError>,
+    request: Result<StartRequest, RunError>,
 }
 
 impl StartRun {
-    pub(crate) fn new(to: CommitTarget, order: Result<StartRequest, RunError>) -> Self {
-        Self { to, order }
+    pub(crate) fn new(to: CommitTarget, request: Result<StartRequest, RunError>) -> Self {
+        Self { to, request }
     }
 
-    /// The same, on this version of the workflow. By default it is the newest that this process has
-    /// registered, or that any process has.
+    /// Sets the version of the workflow. The default is the newest that this process has
+    /// registered, or else that any process has.
     pub fn version(self, version: u32) -> Self {
-        self.with(|order| order.version = Some(WorkflowVersion(version)))
+        self.with(|request| request.version = Some(WorkflowVersion(version)))
     }
 
-    /// The same, found in listings by this attribute.
+    /// Adds an attribute, by which listings find the run.
     pub fn attribute(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
-        self.with(|order| _ = order.attributes.insert(name, value))
+        self.with(|request| _ = request.attributes.insert(name, value))
     }
 
-    /// The same, to end within this long. A run that has not is cancelled and fails as timed out.
+    /// Sets the deadline. A run that has not ended by then is cancelled and fails as timed out.
     pub fn deadline(self, within: Duration) -> Self {
-        self.with(|order| order.deadline = Some(within))
+        self.with(|request| request.deadline = Some(within))
     }
 
-    /// The same, kept for this long after it has ended, whatever its workflow says.
+    /// Sets how long the run is kept after its end, instead of the workflow's retention.
     pub fn retention(self, retention: Duration) -> Self {
-        self.with(|order| order.retention = Some(retention))
+        self.with(|request| request.retention = Some(retention))
     }
 
-    /// The same; what the run leads to says this.
+    /// Sets the metadata of the events that the run causes.
     pub fn metadata(self, metadata: Metadata) -> Self {
-        self.with(|order| order.metadata = metadata)
+        self.with(|request| request.metadata = metadata)
     }
 
-    /// Starts it, and says whether this did: a run that was there already is not started again.
+    /// Starts the run and returns whether it is new.
     ///
     /// # Errors
     /// As awaiting it.
     pub async fn outcome(self) -> Result<StartOutcome, RunError> {
-        let order = self.order?;
-        let run = RunHandle::new(self.to.tidelock().clone(), Ok(order.run.clone()));
-        let is_new = self.to.take(order).await? == News::New;
+        let request = self.request?;
+        let run = RunHandle::new(self.to.tidelock().clone(), Ok(request.run.clone()));
+        let is_new = self.to.take(request).await? == RequestOutcome::New;
         Ok(StartOutcome { run, is_new })
     }
 
     fn with(mut self, change: impl FnOnce(&mut StartRequest)) -> Self {
-        if let Ok(order) = &mut self.order {
-            change(order);
+        if let Ok(request) = &mut self.request {
+            change(request);
         }
         self
     }
@@ -94,16 +93,16 @@ impl IntoFuture for StartRun {
     }
 }
 
-/// A run that was asked for, and is there.
+/// A started run.
 #[derive(Debug, Clone)]
 pub struct StartOutcome {
     /// The run.
     pub run: RunHandle,
-    /// Whether it was started by this; if not, it was there.
+    /// Whether this call started it; otherwise it existed already.
     pub is_new: bool,
 }
 
-/// What is asked for when a run is started.
+/// The request to start a run.
 #[derive(Debug, Clone)]
 pub(crate) struct StartRequest {
     pub(crate) run: RunId,
@@ -129,16 +128,19 @@ impl StartRequest {
         Ok(Self::of(WorkflowName::new(workflow)?, run, input))
     }
 
-    /// The same, of what was checked before.
+    /// Creates the request from validated parts.
     pub(crate) fn of(workflow: WorkflowName, run: RunId, input: RawJson) -> Self {
         let (version, deadline, retention) = (None, None, None);
         let (attributes, metadata) = (BTreeMap::new(), Metadata::new());
         Self { run, workflow, version, input, attributes, deadline, retention, metadata }
     }
 
-    /// Decides on what is there: nothing to do if it is this very run, a commit that starts it if
+    /// Decides on the current state: an answer if this very run exists, a commit that starts it if
     /// there is none.
-    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
+    pub(crate) async fn propose(
+        &self,
+        tidelock: &Tidelock,
+    ) -> Result<Proposal<RequestOutcome>, RunError> {
         self.check_times()?;
         let store = tidelock.store();
         let slots = store.get(&[keys::summary(&self.run), keys::workflow(&self.workflow)]).await?;
@@ -148,17 +150,17 @@ impl StartRequest {
         if there.is_none() && self.version.is_none() && registered.is_none() {
             return Err(RunError::UnknownWorkflow { workflow: self.workflow.clone() });
         }
-        let opening = self.opening(registered, store.now().await?);
+        let run_start = self.run_start(registered, store.now().await?);
         match there {
             None => {
-                self.check_input(tidelock, opening.version)?;
-                Ok(Proposal::commit(opening.parts()?, News::New))
+                self.check_input(tidelock, run_start.version)?;
+                Ok(Proposal::commit(run_start.parts()?, RequestOutcome::New))
             }
-            Some(there) => self.recognize(&opening, &there),
+            Some(there) => self.recognize(&run_start, &there),
         }
     }
 
-    /// Refuses a time that no store keeps anything for.
+    /// Rejects durations that exceed the store's limits.
     fn check_times(&self) -> Result<(), RunError> {
         for (what, long) in [("retention", self.retention), ("deadline", self.deadline)] {
             let what = format_args!("run {:?}: a {what}", self.run.as_str());
@@ -167,7 +169,7 @@ impl StartRequest {
         Ok(())
     }
 
-    /// Refuses what the function could not read, if this process has it.
+    /// Rejects an input that the function cannot decode, if this process has it.
     fn check_input(&self, tidelock: &Tidelock, version: WorkflowVersion) -> Result<(), RunError> {
         tidelock.workflows().check(&self.workflow, version, &self.input).map_err(|error| {
             RunError::Input {
@@ -179,28 +181,38 @@ impl StartRequest {
         })
     }
 
-    fn opening(&self, registered: Option<Registered>, now: Timestamp) -> Opening {
+    fn run_start(&self, registered: Option<Registered>, now: Timestamp) -> RunStart {
         let version =
             self.version.or(registered.map(|r| r.version)).unwrap_or(WorkflowVersion::FIRST);
-        let mut opening =
-            Opening::new(self.run.clone(), self.workflow.clone(), version, self.input.clone(), now);
-        opening.deadline = self.deadline.map(|within| now.plus(within));
-        opening.retention = self.retention.or(registered.map_or(Some(RETENTION), |r| r.retention));
-        opening.attributes = self.attributes.clone();
-        opening.metadata = self.metadata.clone();
-        opening
+        let mut run_start = RunStart::new(
+            self.run.clone(),
+            self.workflow.clone(),
+            version,
+            self.input.clone(),
+            now,
+        );
+        run_start.deadline = self.deadline.map(|within| now.plus(within));
+        run_start.retention =
+            self.retention.or(registered.map_or(Some(RETENTION), |r| r.retention));
+        run_start.attributes = self.attributes.clone();
+        run_start.metadata = self.metadata.clone();
+        run_start
     }
 
-    fn recognize(&self, opening: &Opening, there: &Summarized) -> Result<Proposal<News>, RunError> {
-        if opening.is_of(&there.summary) {
-            return Ok(Proposal::Answer(News::Known));
+    fn recognize(
+        &self,
+        run_start: &RunStart,
+        there: &Summarized,
+    ) -> Result<Proposal<RequestOutcome>, RunError> {
+        if run_start.is_of(&there.summary) {
+            return Ok(Proposal::Answer(RequestOutcome::Known));
         }
         Err(RunError::OtherRun {
             run: self.run.clone(),
             there: there.summary.workflow.clone(),
             there_input: there.summary.input_digest.clone(),
             asked: self.workflow.clone(),
-            asked_input: opening.input_digest(),
+            asked_input: run_start.input_digest(),
         })
     }
 }
@@ -213,7 +225,7 @@ impl Request for StartRequest {
     fn propose<'a>(
         &'a self,
         tidelock: &'a Tidelock,
-    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
+    ) -> BoxFuture<'a, Result<Proposal<RequestOutcome>, RunError>> {
         self.propose(tidelock).boxed()
     }
 }

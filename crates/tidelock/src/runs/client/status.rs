@@ -1,8 +1,7 @@
-//! Where a run stands, for whoever asks: who drives it, what it waits for, why it is parked, how it
-//! ended.
+//! Run status: its driver, what it waits for, why it is parked, or how it ended.
 //!
-//! It is told from the run's work item, and from its history if nobody is at it. Nothing is taken
-//! or changed by asking.
+//! It is derived from the run's work item, and from its history if no worker drives it. Reading it
+//! changes nothing.
 
 use std::fmt;
 
@@ -14,91 +13,91 @@ use crate::runs::names::StepName;
 use crate::runs::summary::Summarized;
 use crate::runs::{LASTING, RunId, history};
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// Somebody drives it.
+    /// A worker drives it.
     Running {
-        /// Who.
+        /// The worker.
         worker: WorkerName,
         /// Since when.
         since: Timestamp,
-        /// Until when, unless the lease is renewed, as it is while the worker lives.
+        /// When the lease expires, unless it is renewed, as it is while the worker lives.
         until: Timestamp,
     },
-    /// It has something to do, and waits for a worker that has its workflow's version registered.
+    /// It is due, and waits for a worker that has registered its workflow's version.
     Due {
         /// Since when.
         since: Timestamp,
     },
     /// It waits for one of these.
     Waiting {
-        /// For what.
+        /// The pending waits.
         on: Vec<PendingWait>,
-        /// When it goes on by itself, if it does.
+        /// When it continues without an event, if it does.
         until: Option<Timestamp>,
     },
-    /// It could not be driven, and is neither failed nor lost: it is tried again then, or at once
-    /// by [`resume`](super::RunHandle::resume).
+    /// It could not be driven, and is neither failed nor lost. It is retried later, or at once by
+    /// [`resume`](super::RunHandle::resume).
     Parked {
-        /// What was wrong.
+        /// The error.
         error: String,
-        /// When it is tried again; not by itself, if this is not said.
+        /// When it is retried; `None` if it needs an operator.
         again_at: Option<Timestamp>,
     },
     /// It has ended.
     Ended(RunOutcome),
 }
 
-/// What a run waits for.
+/// A pending wait of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingWait {
-    /// A time.
+    /// A sleep.
     Time {
-        /// What the run calls its sleep.
+        /// The name of the sleep.
         name: StepName,
-        /// Which.
+        /// When it ends.
         until: Timestamp,
     },
     /// A signal.
     Signal {
-        /// What the run calls its wait.
+        /// The name of the wait.
         name: StepName,
-        /// Which signal.
+        /// The signal.
         signal: String,
-        /// Until when.
+        /// The timeout, if any.
         until: Option<Timestamp>,
     },
     /// The end of a child.
     Child {
-        /// What the run calls it.
+        /// The child's name in its parent.
         name: StepName,
-        /// Which run it is.
+        /// The child's id.
         run: RunId,
     },
-    /// Another attempt at a step.
+    /// The next attempt at a step.
     Attempt {
-        /// Which step.
+        /// The step.
         step: StepName,
-        /// How many attempts have failed.
+        /// The number of failed attempts.
         failed: u32,
-        /// What the last one said.
+        /// The last error.
         error: String,
-        /// When the next one is made.
+        /// The time of the next attempt.
         again_at: Timestamp,
     },
-    /// An operator who says what became of a step: see [`resolve`](super::RunHandle::resolve).
+    /// An operator's verdict on a step: see [`resolve`](super::RunHandle::resolve).
     Verdict {
-        /// Which step.
+        /// The step.
         step: StepName,
     },
 }
 
-/// For people, as a sentence about the run.
+/// A sentence about the run, for people.
 impl fmt::Display for RunStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +116,7 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// For people, as what a run waits for.
+/// What the run waits for, for people.
 impl fmt::Display for PendingWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -132,17 +131,19 @@ impl fmt::Display for PendingWait {
     }
 }
 
-/// Why this run, which has not ended, will not go on by itself; nothing if it may.
+/// Why this open run needs an operator to continue; `None` if it does not.
 pub(super) async fn lastingly_parked(
     store: &dyn Store,
     run: &Summarized,
 ) -> Result<Option<String>> {
     let item = store.item(&run.item()).await?;
     let lasts = |item: &Item| item.blocked || (item.failures >= LASTING && item.holder.is_none());
-    Ok(item.filter(lasts).map(|item| item.error.unwrap_or_else(|| "no error was kept".to_owned())))
+    Ok(item
+        .filter(lasts)
+        .map(|item| item.error.unwrap_or_else(|| "no error was recorded".to_owned())))
 }
 
-/// Where this run stands.
+/// The status of this run.
 pub(super) async fn of(store: &dyn Store, run: &Summarized) -> Result<RunStatus> {
     if run.summary.state.is_ended()
         && let Some(outcome) = history::outcome(store, run).await?
@@ -154,12 +155,12 @@ pub(super) async fn of(store: &dyn Store, run: &Summarized) -> Result<RunStatus>
         Some(standing) => Ok(standing),
         None => {
             let until = item.and_then(|item| item.due);
-            Ok(RunStatus::Waiting { on: awaited(store, run).await?, until })
+            Ok(RunStatus::Waiting { on: pending_waits(store, run).await?, until })
         }
     }
 }
 
-/// What the item says; nothing if it says that there is nothing to do now.
+/// The status according to the item; `None` if nothing is due now.
 fn of_item(item: &Item, now: Timestamp) -> Option<RunStatus> {
     if let Some(holder) = item.holder.as_ref().filter(|holder| holder.deadline > now) {
         let (worker, since, until) = (holder.worker.clone(), holder.since, holder.deadline);
@@ -174,44 +175,49 @@ fn of_item(item: &Item, now: Timestamp) -> Option<RunStatus> {
     (since <= now).then_some(RunStatus::Due { since })
 }
 
-/// What the run has asked for and not got yet.
-pub(super) async fn awaited(store: &dyn Store, run: &Summarized) -> Result<Vec<PendingWait>> {
-    let mut awaited = Vec::new();
-    history::each(store, run, |_: &StoredEvent, entry| see(&mut awaited, entry)).await?;
-    Ok(awaited)
+/// The pending waits according to the history.
+pub(super) async fn pending_waits(store: &dyn Store, run: &Summarized) -> Result<Vec<PendingWait>> {
+    let mut pending_waits = Vec::new();
+    history::each(store, run, |_: &StoredEvent, entry| apply(&mut pending_waits, entry)).await?;
+    Ok(pending_waits)
 }
 
-fn see(awaited: &mut Vec<PendingWait>, entry: Entry) {
+fn apply(pending_waits: &mut Vec<PendingWait>, entry: Entry) {
     match entry {
         Entry::Timer(entry) => {
-            awaited.push(PendingWait::Time { name: entry.name, until: entry.until });
+            pending_waits.push(PendingWait::Time { name: entry.name, until: entry.until });
         }
         Entry::Waiting(entry) => {
-            awaited.push(PendingWait::Signal {
+            pending_waits.push(PendingWait::Signal {
                 name: entry.name,
                 signal: entry.signal,
                 until: entry.until,
             });
         }
         Entry::ChildStarted(entry) => {
-            awaited.push(PendingWait::Child { name: entry.name, run: entry.run });
+            pending_waits.push(PendingWait::Child { name: entry.name, run: entry.run });
         }
-        Entry::Ambiguous(entry) => awaited.push(PendingWait::Verdict { step: entry.name }),
+        Entry::Ambiguous(entry) => pending_waits.push(PendingWait::Verdict { step: entry.name }),
         Entry::AttemptFailed(entry) => {
-            forget(awaited, &entry.name);
+            forget(pending_waits, &entry.name);
             let (step, failed, error) = (entry.name, entry.attempt, entry.error);
-            awaited.push(PendingWait::Attempt { step, failed, error, again_at: entry.again_at });
+            pending_waits.push(PendingWait::Attempt {
+                step,
+                failed,
+                error,
+                again_at: entry.again_at,
+            });
         }
         other => {
             if let Some(name) = other.answered() {
-                forget(awaited, name);
+                forget(pending_waits, name);
             }
         }
     }
 }
 
-fn forget(awaited: &mut Vec<PendingWait>, name: &StepName) {
-    awaited.retain(|waiting| waiting.name() != name);
+fn forget(pending_waits: &mut Vec<PendingWait>, name: &StepName) {
+    pending_waits.retain(|waiting| waiting.name() != name);
 }
 
 impl PendingWait {

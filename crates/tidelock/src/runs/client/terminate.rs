@@ -1,11 +1,11 @@
-//! The end of a run from outside: at once, and without being asked.
+//! Termination: ends a run from outside, at once.
 //!
-//! The termination is an entry of the history and an end of the summary, in one commit. Whoever
-//! drives the run writes with the version of the history that it knows, and so writes nothing more.
+//! One commit appends the termination to the history and ends the summary. The run's driver writes
+//! with an expected version of the history, so its later writes are refused.
 
 use tidelock_store::{Commit, ExpectedVersion, Wake, When};
 
-use super::look::look;
+use super::info::load_summary;
 use super::proposal::Proposal;
 use crate::handle::Tidelock;
 use crate::runs::history::{Entry, Terminated};
@@ -18,7 +18,7 @@ pub(super) async fn propose(
     reason: &str,
     operation: Option<&str>,
 ) -> Result<Proposal<()>, RunError> {
-    let there = look(tidelock, run).await?;
+    let there = load_summary(tidelock, run).await?;
     let asked = operation.map(|operation| keys::operation_event(run, operation));
     if there.summary.state.is_ended() {
         if history::has(&**tidelock.store(), &there, asked).await? {
@@ -31,10 +31,10 @@ pub(super) async fn propose(
     let entry = Entry::Terminated(Terminated { reason: reason.to_owned() }).encode()?;
     let id = asked.unwrap_or(entry.id);
     let commit = Commit::new()
-        // Sent again after a lost reply, it is this termination and not a second one.
+        // Repeated after a lost reply, it is the same termination.
         .with_retry_id()
         .append(&keys::stream(run), ExpectedVersion::Any, [entry.with_id(id)])
-        // Whoever drives it is told by this, and refused in any case.
+        // Notifies the driver, whose writes are refused in any case.
         .wake(Wake::at(there.item(), When::NOW));
     Ok(Proposal::commit(there.end(commit, RunState::Terminated, now)?, ()))
 }

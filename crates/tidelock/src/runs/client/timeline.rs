@@ -1,7 +1,7 @@
-//! What happened in a run, page by page, for whoever draws it.
+//! Timeline: a run's history, page by page.
 //!
-//! It is the run's history as it is stored, earlier generations included for as long as they are
-//! there. Nothing is folded here: a long history is never read whole.
+//! It is the stored history, including earlier generations as long as they exist. Nothing is
+//! folded, so a long history is never read at once.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
@@ -10,40 +10,39 @@ use tidelock_store::{
 
 use crate::runs::{RunId, keys};
 
-/// One thing that happened in a run.
+/// One entry of a run's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HistoryEntry {
-    /// Its place in the run's history.
+    /// Its version in the history.
     pub version: Version,
     /// When it was recorded.
     pub recorded_at: Timestamp,
-    /// What it was: `started`, `step`, `attempt-failed`, `timer`, `fired`, `waiting`, `received`,
+    /// Its kind: `started`, `step`, `attempt-failed`, `timer`, `fired`, `waiting`, `received`,
     /// `signalled`, `completed`…
     pub kind: String,
-    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it
-    /// does.
+    /// The name of the step, sleep, wait or child that it belongs to, if any.
     pub name: Option<String>,
-    /// All that was recorded.
+    /// The recorded data.
     pub data: RawJson,
 }
 
-/// What happened, in order, and where to go on.
+/// A page of a run's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Timeline {
-    /// In the order in which it happened.
+    /// The entries, in order.
     pub entries: Vec<HistoryEntry>,
-    /// Read on after this, if there is more.
+    /// The version to continue after, if there is more.
     pub next: Option<Version>,
 }
 
-/// Entries that belong to an operation say its name.
+/// The name field of entries that belong to an operation.
 #[derive(Deserialize)]
 struct Named {
     name: Option<String>,
 }
 
-/// The entries after this one.
+/// Reads the entries after this version.
 pub(super) async fn page(
     store: &dyn Store,
     run: &RunId,
@@ -54,7 +53,7 @@ pub(super) async fn page(
     let query = match after.map(|after| Version::new(after.get().saturating_add(1))) {
         None => whole,
         Some(Ok(next)) => whole.from(next),
-        // There is nothing after the last number there is.
+        // Nothing follows the largest version.
         Some(Err(_)) => return Ok(Timeline { entries: Vec::new(), next: None }),
     };
     let page = store.full_page(query).await?;

@@ -1,4 +1,4 @@
-//! A run that a run starts, and waits for.
+//! Child runs: started and awaited by another run.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -15,16 +15,29 @@ use crate::runs::client::signal::SignalRequest;
 use crate::runs::history::{ChildEnded, ChildStarted, Interruptible, RunFailure, RunOutcome};
 use crate::runs::registered::Registered;
 use crate::runs::replay::{End, Kind};
-use crate::runs::start_commit::Opening;
+use crate::runs::start_commit::RunStart;
 use crate::runs::summary::{Parent, Summarized};
 use crate::runs::{InvalidName, RunError, RunId, StepError, StepName, WorkflowName, keys};
 use crate::staging::Staged;
 
 impl RunCtx {
-    /// Starts a run of this workflow and waits for its result. That it is started is recorded in
-    /// the commit that starts it, so there is one child, whatever dies. Its id is `run/name`.
+    /// Starts a run of this workflow and waits for its result.
     ///
-    /// If this run is to cancel, so is the child.
+    /// The start is recorded in the commit that starts the child, so there is exactly one child,
+    /// even after a crash. Its id is `run/name`. Cancelling this run cancels the child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn order(ctx: &mut RunCtx, units: u32) -> Result<String, StepError> {
+    ///     let receipt: String = ctx.child("payment", "charge", &units).await?;
+    ///     ctx.step("ship", |_key| async { Ok::<_, HandlerError>(()) }).await?;
+    ///     Ok(receipt)
+    /// }
+    /// # let _ = Workflow::new("order", order);
+    /// ```
     pub fn child<O>(
         &self,
         name: impl AsRef<str>,
@@ -37,7 +50,7 @@ impl RunCtx {
     }
 }
 
-/// A child, to be awaited.
+/// A child run: await it for its result.
 #[must_use = "nothing is started before it is awaited"]
 #[derive(Debug)]
 pub struct ChildRun<'c, O> {
@@ -48,8 +61,8 @@ pub struct ChildRun<'c, O> {
     result: PhantomData<fn() -> O>,
 }
 
-/// A child whose names were checked.
-struct Known<'a> {
+/// A child with validated names.
+struct ValidChild<'a> {
     ctx: &'a RunCtx,
     op: &'a Op<'a>,
     name: &'a StepName,
@@ -66,7 +79,9 @@ impl<O: DeserializeOwned + Send> ChildRun<'_, O> {
         let op = ctx.activation.ask(&name, Kind::Child).await;
         if !op.is_ended() {
             op.new_ground().await;
-            Known { ctx, op: &op, name: &name, run: run.clone(), workflow, input }.follow().await;
+            ValidChild { ctx, op: &op, name: &name, run: run.clone(), workflow, input }
+                .follow()
+                .await;
         }
         match op.ended().await {
             End::Child(RunOutcome::Completed(result)) => match result.to() {
@@ -79,8 +94,8 @@ impl<O: DeserializeOwned + Send> ChildRun<'_, O> {
     }
 }
 
-impl Known<'_> {
-    /// Until its end, or this run's, is recorded.
+impl ValidChild<'_> {
+    /// Waits until its end, or this run's cancellation, is recorded.
     async fn follow(&self) {
         if !self.op.is_recorded() {
             if !self.ctx.cleanup && self.op.activation().state().cancel().is_some() {
@@ -103,41 +118,43 @@ impl Known<'_> {
     }
 
     async fn start(&self) -> StoreResult<()> {
-        let opening = self.op.effect(self.opening()).await?;
-        let staged = Staged { commit: opening.parts()?, ..Staged::default() };
+        let run_start = self.op.effect(self.run_start()).await?;
+        let staged = Staged { commit: run_start.parts()?, ..Staged::default() };
         let entry = ChildStarted { name: self.name.clone(), run: self.run.clone() };
         match self.op.land(entry.clone(), None, staged).await? {
             LandingEnd::Landed => Ok(()),
             LandingEnd::Anew => Err(StoreError::invalid("its start was given up")),
-            LandingEnd::Refused(failure) => match self.op.effect(self.is_there(&opening)).await? {
-                true => self.op.note(entry),
-                false => self.end(RunOutcome::Failed(RunFailure::saying(format!(
-                    "it could not be started: run {:?} is there and is another one ({failure})",
-                    self.run.as_str()
-                )))),
-            },
+            LandingEnd::Refused(failure) => {
+                match self.op.effect(self.is_there(&run_start)).await? {
+                    true => self.op.note(entry),
+                    false => self.end(RunOutcome::Failed(RunFailure::with_error(format!(
+                        "it could not be started: run {:?} is there and is another one ({failure})",
+                        self.run.as_str()
+                    )))),
+                }
+            }
         }
     }
 
-    async fn opening(&self) -> StoreResult<Opening> {
+    async fn run_start(&self) -> StoreResult<RunStart> {
         let activation = self.op.activation();
         let registered = self.registered().await?;
         let (run, workflow) = (self.run.clone(), self.workflow.clone());
-        let mut opening =
-            Opening::new(run, workflow, registered.version, self.input.clone(), activation.now());
+        let mut run_start =
+            RunStart::new(run, workflow, registered.version, self.input.clone(), activation.now());
         let own = &activation.summarized.summary;
-        opening.metadata = activation.metadata.clone();
-        opening.retention = registered.retention;
-        opening.parent = Some(Parent {
+        run_start.metadata = activation.metadata.clone();
+        run_start.retention = registered.retention;
+        run_start.parent = Some(Parent {
             run: activation.run().clone(),
             name: self.name.clone(),
             workflow: own.workflow.clone(),
             version: own.version,
         });
-        Ok(opening)
+        Ok(run_start)
     }
 
-    /// The newest version that this process can drive, else the newest that any can.
+    /// The newest version that this process can drive, or else that any process can.
     async fn registered(&self) -> StoreResult<Registered> {
         let tidelock = &self.op.activation().tidelock;
         if let Some(registered) = tidelock.workflows().newest(&self.workflow) {
@@ -153,26 +170,25 @@ impl Known<'_> {
         })
     }
 
-    /// Asks the child to cancel, once however often this is done.
+    /// Requests the child's cancellation, idempotently.
     async fn cancel(&self) -> Result<(), RunError> {
-        let reason =
-            format!("run {:?}, which had started it, is cancelled", self.ctx.run().as_str());
-        let mut letter = SignalRequest::reserved(
+        let reason = format!("its parent, run {:?}, is cancelled", self.ctx.run().as_str());
+        let mut request = SignalRequest::reserved(
             self.run.clone(),
             keys::CANCEL,
             RawJson::new(&reason)?,
             "is not cancelled",
         );
-        letter.content.id = format!("{}/parent", keys::CANCEL);
-        letter.send(&self.op.activation().tidelock).await
+        request.content.id = format!("{}/parent", keys::CANCEL);
+        request.send(&self.op.activation().tidelock).await
     }
 
-    /// Whether somebody else has started the very same.
-    async fn is_there(&self, opening: &Opening) -> StoreResult<bool> {
+    /// Whether an earlier attempt has started the same child.
+    async fn is_there(&self, run_start: &RunStart) -> StoreResult<bool> {
         let slot = self.op.activation().store().get_one(&keys::summary(&self.run)).await?;
         let there = Summarized::of(&self.run, &slot)?;
         Ok(there.is_some_and(|there| {
-            opening.is_of(&there.summary) && there.summary.parent == opening.parent
+            run_start.is_of(&there.summary) && there.summary.parent == run_start.parent
         }))
     }
 
@@ -184,14 +200,14 @@ impl Known<'_> {
             outcome = state.children.get_mut(&at).and_then(|(_, outcome)| outcome.take());
             outcome.is_some()
         };
-        match (self.op.until(None, self.ctx.cleanup, ended).await, outcome) {
+        match (self.op.wait(None, self.ctx.cleanup, ended).await, outcome) {
             (_, Some(outcome)) => {
                 self.end(outcome).expect("what was stored once can be stored again");
             }
             (Woken::Cancelled | Woken::Ready | Woken::Late, None) => {
-                // A child that has ended needs no asking.
+                // A child that has ended needs no cancellation.
                 if let Err(error) = self.op.effect(self.cancel()).await {
-                    tracing::debug!(run = %self.run, %error, "a child was not asked to cancel");
+                    tracing::debug!(run = %self.run, %error, "the cancellation of a child failed");
                 }
                 interrupt(self.op, self.name, Interruptible::Child);
             }

@@ -1,4 +1,4 @@
-//! The way of a step that is not recorded: tried, tried again, and ended.
+//! Execution of a step: attempts, retries and the recorded end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use crate::runs::history::{
 use crate::runs::replay::End;
 use crate::worker::{panic_message, within};
 
-/// What is known of a step whose intent is the last thing that was recorded of it.
-const DIED: &str = "it was begun by a process that died, and may have been done or not";
+/// What is known of a step whose last entry is its intent.
+const DIED: &str = "it was started by a process that died, and may have been done or not";
 
-/// A step at work.
+/// A step in execution.
 #[derive(Clone, Copy)]
 pub(super) struct Effort<'a> {
     pub(super) ctx: &'a RunCtx,
     pub(super) op: &'a Op<'a>,
     pub(super) name: &'a StepName,
     pub(super) retry: Retry,
-    /// How often what may be done again is, if it takes too long each time.
+    /// The retry policy of attempts that time out and may run again.
     pub(super) rerun: Retry,
     pub(super) timeout: Duration,
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 pub(super) struct Failed {
     pub(super) failure: HandlerError,
     pub(super) why: Why,
 }
 
 impl Effort<'_> {
-    /// Makes it, until its end is recorded.
+    /// Executes the step until its end is recorded.
     pub(super) async fn make<T, E, F, R>(
         &self,
         effect: F,
@@ -85,8 +85,7 @@ impl Effort<'_> {
         }
     }
 
-    /// An attempt that was cut off may have had its effect. Says whether there is to be another
-    /// one.
+    /// Handles an attempt that timed out and may have had its effect. Returns whether to try again.
     async fn unknown(
         &self,
         policy: &OnUnknownOutcome<Result<RawJson>>,
@@ -104,13 +103,12 @@ impl Effort<'_> {
         StepKey::new(self.ctx.run(), self.name, self.ctx.generation())
     }
 
-    /// Waits for the next attempt's time. If the run is to cancel, there is none, and that is
-    /// recorded.
+    /// Waits for the next attempt's time. A cancellation ends the step instead, which is recorded.
     pub(super) async fn may_try(&self) -> bool {
         let (cleanup, again_at) = (self.ctx.cleanup, self.op.record().again_at);
         let is_cancelled = !cleanup && self.op.activation().state().cancel().is_some();
         if is_cancelled
-            || self.op.until(again_at, cleanup, |_| again_at.is_none()).await == Woken::Cancelled
+            || self.op.wait(again_at, cleanup, |_| again_at.is_none()).await == Woken::Cancelled
         {
             interrupt(self.op, self.name, Interruptible::Step);
             return false;
@@ -124,7 +122,7 @@ impl Effort<'_> {
         self.op.note(Intent { name: self.name.clone() }).expect("a name can be stored");
     }
 
-    /// A panic is a failure of this attempt and of nothing else.
+    /// Runs one attempt. A panic is a failure of this attempt only.
     async fn attempt<T, E: Into<HandlerError>>(
         &self,
         effect: impl Future<Output = Result<T, E>> + Send,
@@ -139,8 +137,8 @@ impl Effort<'_> {
         }
     }
 
-    /// Records the result; if it cannot be, that it cannot be: the effect has happened, and is not
-    /// to happen again.
+    /// Records the result; or that it cannot be stored: the effect has happened and must not happen
+    /// again.
     fn done(&self, attempts: u32, result: Result<RawJson>) {
         let ended = result.and_then(|result| {
             let entry = StepDone { name: self.name.clone(), result: result.clone() };
@@ -151,7 +149,7 @@ impl Effort<'_> {
         }
     }
 
-    /// Records the failure; says whether there is to be another attempt.
+    /// Records the failure and returns whether to try again.
     pub(super) fn again(&self, attempts: u32, failed: &Failed) -> bool {
         let error = cut(&failed.failure.to_string());
         if !failed.failure.is_retryable() || attempts >= self.retry.attempts {
@@ -174,8 +172,8 @@ impl Effort<'_> {
             .expect("names and short texts can be stored");
     }
 
-    /// The step was begun, and what became of it is not known. Says whether it may be done again;
-    /// if not, how it ended is recorded.
+    /// Handles a step that was started and whose outcome is unknown. Returns whether it may run
+    /// again; otherwise its end is recorded.
     async fn may_rerun(
         &self,
         policy: &OnUnknownOutcome<Result<RawJson>>,
@@ -202,7 +200,7 @@ impl Effort<'_> {
             said = state.past.resolutions.get(self.name).cloned();
             said.is_some()
         };
-        if self.op.until(None, self.ctx.cleanup, answered).await == Woken::Cancelled {
+        if self.op.wait(None, self.ctx.cleanup, answered).await == Woken::Cancelled {
             interrupt(self.op, self.name, Interruptible::Step);
             return false;
         }
@@ -226,13 +224,12 @@ impl Failed {
     }
 }
 
-/// Calls the closure of a step. A panic before its future exists is a failure of the attempt like
-/// any later one.
+/// Calls the closure of a step. A panic before it returns its future is a failure of the attempt.
 pub(super) fn begin<R>(effect: impl FnOnce() -> R) -> Result<R, Failed> {
     catch_unwind(AssertUnwindSafe(effect)).map_err(|panic| Failed::panicked(panic_message(&*panic)))
 }
 
-/// The policy with its value as it would be recorded.
+/// The policy with its value in the recorded form.
 fn stored<T: Serialize>(policy: OnUnknownOutcome<T>) -> OnUnknownOutcome<Result<RawJson>> {
     match policy {
         OnUnknownOutcome::Fail => OnUnknownOutcome::Fail,
@@ -242,7 +239,7 @@ fn stored<T: Serialize>(policy: OnUnknownOutcome<T>) -> OnUnknownOutcome<Result<
     }
 }
 
-/// As much of an error as is worth keeping; what cannot be in JSON is left out.
+/// Truncates an error, and removes characters that JSON cannot hold.
 fn cut(error: &str) -> String {
     error
         .chars()

@@ -1,4 +1,4 @@
-//! Two ways at once, of which the first to end counts.
+//! Races: two futures, of which the first to complete wins.
 
 use std::future::{IntoFuture, poll_fn};
 use std::pin::pin;
@@ -9,21 +9,39 @@ use crate::runs::activation::{Activation, Exit, used_twice};
 use crate::runs::history::{Entry, Won};
 use crate::runs::{StepError, StepName};
 
-/// Who won a race, with what.
+/// The winner of a race, with its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RaceWinner<A, B> {
-    /// The first one.
+    /// The first future.
     First(A),
-    /// The second one.
+    /// The second future.
     Second(B),
 }
 
 impl RunCtx {
-    /// Goes two ways at once, until one of them ends; the other is dropped where it stands. Who won
-    /// is recorded, and a replay agrees.
+    /// Runs two futures until one completes, and drops the other. The winner is recorded, so replay
+    /// agrees.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn approval(ctx: &mut RunCtx, _: ()) -> Result<bool, StepError> {
+    ///     let approved = ctx.wait_for_signal::<String>("approved");
+    ///     let rejected = ctx.wait_for_signal::<String>("rejected");
+    ///     match ctx.race("decision", approved, rejected).await? {
+    ///         RaceWinner::First(_) => Ok(true),
+    ///         RaceWinner::Second(_) => Ok(false),
+    ///     }
+    /// }
+    /// # let _ = Workflow::new("approval", approval);
+    /// ```
     ///
     /// # Errors
-    /// If the name cannot be one.
+    /// Returns an error if the name is not valid.
     pub async fn race<A: IntoFuture, B: IntoFuture>(
         &self,
         name: impl AsRef<str>,
@@ -76,14 +94,14 @@ impl RunCtx {
     }
 }
 
-/// A race that is on. One that is dropped before it was won was never there.
+/// A race in progress. A race that is dropped before it is won leaves no trace.
 struct Started<'a> {
     activation: &'a Activation,
     name: StepName,
 }
 
 impl<'a> Started<'a> {
-    /// Never ready if another race of this turn has the name.
+    /// Never completes if another race of this turn has the name.
     async fn begin(activation: &'a Activation, name: &StepName) -> Self {
         let is_first = activation.state().races.insert(name.clone());
         if !is_first {

@@ -1,4 +1,4 @@
-//! What a run says about itself, for whoever asks.
+//! Published status: values that a run makes visible to clients.
 
 use serde::Serialize;
 use tidelock_store::RawJson;
@@ -9,12 +9,13 @@ use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
-    /// Says how far the run is: [`RunHandle::published`](crate::runs::RunHandle::published) gives
-    /// the newest that was said. It is recorded with whatever the run records next, and before
-    /// anything that the run does next.
+    /// Publishes the run's status: [`RunHandle::published`](crate::runs::RunHandle::published)
+    /// returns the newest.
+    ///
+    /// It is recorded with the next entry of the run, and before the run's next effect.
     ///
     /// # Errors
-    /// If the name cannot be one, or the status cannot be stored.
+    /// Returns an error if the name is not valid, or the status cannot be stored.
     pub async fn publish(
         &self,
         name: impl AsRef<str>,

@@ -1,4 +1,4 @@
-//! A step: one effect, recorded.
+//! Steps: external effects with a recorded result.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -20,40 +20,40 @@ use crate::runs::replay::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::worker::TIMEOUT;
 
-/// How often a step is tried, and what pauses there are between. The pauses are stored, so that a
-/// run does not hold on to anything meanwhile.
+/// The retry policy of a step: its attempts and backoff. The waits are stored, so that a waiting
+/// run holds no resources.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retry {
-    /// How often at most, the first time included.
+    /// The maximum number of attempts, including the first.
     pub attempts: u32,
-    /// The pauses.
+    /// The waits between attempts.
     pub backoff: Backoff,
 }
 
 impl Default for Retry {
-    /// Ten times, with pauses from 100 milliseconds up to a minute.
+    /// Ten attempts, with waits from 100 milliseconds up to a minute.
     fn default() -> Self {
         Self::attempts(10)
     }
 }
 
 impl Retry {
-    /// So many times, with the usual pauses.
+    /// Creates a policy with this many attempts and the default backoff.
     pub fn attempts(attempts: u32) -> Self {
         Self { attempts, backoff: Backoff::default() }
     }
 
-    /// Once.
+    /// Creates a policy without retries.
     pub fn never() -> Self {
         Self::attempts(1)
     }
 
-    /// Until it succeeds, or says that trying again cannot help.
+    /// Creates a policy that retries until success or a fatal error.
     pub fn forever() -> Self {
         Self::attempts(u32::MAX)
     }
 
-    /// The same, with these pauses.
+    /// Sets the waits between attempts.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -61,32 +61,53 @@ impl Retry {
     }
 }
 
-/// What to do about a step that must not be done twice and of which it is not known whether it was
-/// done: the process that began it died, or it took longer than its [timeout](Step::timeout).
+/// What to do about an at-most-once step whose outcome is unknown: its process died during the
+/// step, or it exceeded its [timeout](Step::timeout).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OnUnknownOutcome<T> {
     /// It counts as failed.
     Fail,
     /// It counts as done, with this result.
     Skip(T),
-    /// It is done again, after all: one that takes too long each time as often as
-    /// [`retry`](Step::retry) says, by default as often as any other step.
+    /// It runs again. An attempt that times out is repeated as often as [`retry`](Step::retry)
+    /// allows, by default as often as any other step.
     Rerun,
-    /// An operator is asked.
+    /// It waits for an operator's verdict.
     Ask,
 }
 
 impl RunCtx {
-    /// Does something outside, and records its result, under a name that is unique in the run. A
-    /// step that is recorded is not done again.
+    /// Runs an external effect and records its result, under a name that is unique in the run. A
+    /// recorded step is not executed again.
     ///
-    /// By default it happens *at least once*: if the process dies between the effect and its
-    /// record, it is done again, with the same key, by which the other side can tell. With
-    /// [`at_most_once`](Step::at_most_once) it is not. For effects in the store itself there is
+    /// By default the effect happens *at least once*: if the process dies between the effect and
+    /// its record, it runs again with the same idempotency key. With
+    /// [`at_most_once`](Step::at_most_once) it does not. Effects in the store itself belong into
     /// [`transact`](Self::transact), which happens exactly once.
     ///
-    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a
-    /// [`HandlerError::fatal`]; then it is recorded and given to the function, which can handle it.
+    /// A failure is retried according to [`retry`](Step::retry), unless it is a
+    /// [`HandlerError::fatal`]. The final failure is recorded and returned to the function, which
+    /// can handle it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn charge(key: StepKey, cents: u64) -> Result<String, HandlerError> {
+    ///     Ok(format!("receipt for {cents}, idempotency key {key}"))
+    /// }
+    ///
+    /// async fn checkout(ctx: &mut RunCtx, cents: u64) -> Result<String, StepError> {
+    ///     ctx.step("charge", |key| charge(key, cents))
+    ///         .retry(Retry::attempts(5))
+    ///         .timeout(Duration::from_secs(20))
+    ///         .await
+    /// }
+    /// # let _ = Workflow::new("checkout", checkout);
+    /// ```
     pub fn step<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Step<'_, T, F>
     where
         F: Fn(StepKey) -> R,
@@ -106,11 +127,11 @@ impl RunCtx {
     }
 }
 
-/// How the result of a step is undone.
+/// The compensation of a step, given its result.
 type Undo<T> =
     Arc<dyn Fn(T, StepKey) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
-/// A step, to be awaited.
+/// A step: await it for its result.
 #[must_use = "nothing is done before it is awaited"]
 pub struct Step<'c, T, F> {
     ctx: &'c RunCtx,
@@ -129,31 +150,54 @@ impl<T, F> fmt::Debug for Step<'_, T, F> {
 }
 
 impl<T, F> Step<'_, T, F> {
-    /// The same, tried so often.
+    /// Sets the retry policy.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self
     }
 
-    /// The same; an attempt that takes longer is dropped, and counts as failed. The default is
-    /// [five minutes](crate::worker::TIMEOUT). What became of one [at most
-    /// once](Self::at_most_once) is not known then, and its policy says what follows.
+    /// Sets the timeout of an attempt. The default is [five minutes](crate::worker::TIMEOUT).
+    ///
+    /// An attempt that takes longer is dropped and counts as failed. For an
+    /// [at-most-once](Self::at_most_once) step, the outcome is unknown then, and its policy
+    /// applies.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The same, never done twice: that it is about to be done is stored first. If the process dies
-    /// before the result is stored, or the attempt times out, the step is ambiguous, and `policy`
-    /// says what then. A failure is final, unless [`retry`](Self::retry) says otherwise: then an
-    /// attempt that failed for certain is made again.
+    /// Makes the step at-most-once: its intent is stored before it runs.
+    ///
+    /// If the process dies before the result is stored, or the attempt times out, the outcome is
+    /// unknown, and `policy` decides. A failure is final, unless [`retry`](Self::retry) is set:
+    /// then an attempt that certainly failed is repeated.
     pub fn at_most_once(mut self, policy: OnUnknownOutcome<T>) -> Self {
         self.at_most_once = Some(policy);
         self
     }
 
-    /// The same; if the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and
-    /// this step was done, this undoes it: at least once, with a key of its own.
+    /// Sets the compensation of this step.
+    ///
+    /// If the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and this step
+    /// was done, the compensation runs at least once, with its own idempotency key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn book(ctx: &mut RunCtx, seat: String) -> Result<(), StepError> {
+    ///     ctx.step("reserve", |_key| async { Ok::<_, HandlerError>(seat.clone()) })
+    ///         .compensate(|seat: String, _key| async move {
+    ///             println!("release {seat}");
+    ///             Ok::<_, HandlerError>(())
+    ///         })
+    ///         .await?;
+    ///     // If this fails, the run fails, and the seat is released.
+    ///     ctx.step("pay", |_key| async { Err::<(), _>(HandlerError::fatal("no funds")) }).await
+    /// }
+    /// # let _ = Workflow::new("book", book);
+    /// ```
     pub fn compensate<E, R>(
         mut self,
         undo: impl Fn(T, StepKey) -> R + Send + Sync + 'static,
@@ -199,7 +243,7 @@ where
 }
 
 impl RunCtx {
-    /// What the end of a step means to the function.
+    /// The result of a step for the function.
     pub(super) fn outcome(&self, name: &StepName, end: End) -> Result<RawJson, StepError> {
         match end {
             End::Done(result) => Ok(result),
@@ -212,7 +256,7 @@ impl RunCtx {
     }
 }
 
-/// Undoes a step by another one, which is given the result of the first.
+/// Compensates a step by another one, which gets the result of the first.
 fn undoing<T: DeserializeOwned + 'static>(result: RawJson, undo: Undo<T>) -> Undoing {
     Box::new(move |ctx, name| {
         let (result, undo) = (result.clone(), undo.clone());

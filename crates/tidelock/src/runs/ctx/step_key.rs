@@ -1,11 +1,11 @@
-//! The key under which a step does something outside the store.
+//! The idempotency key of a step.
 
 use std::fmt;
 
 use crate::runs::{RunId, StepName};
 
-/// Shown as `run:step`: the same on every attempt and every replay, and no other step's. In a later
-/// generation of a run that continued as new it is `run:step#2`, and so on.
+/// Displayed as `run:step`: the same on every attempt and every replay, and unique to the step. In
+/// a later generation of a run that continued as new it is `run:step#2`, and so on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StepKey {
     run: RunId,
@@ -18,12 +18,12 @@ impl StepKey {
         Self { run: run.clone(), step: step.clone(), generation }
     }
 
-    /// The run.
+    /// Returns the run.
     pub fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// The step.
+    /// Returns the step.
     pub fn step(&self) -> &StepName {
         &self.step
     }
@@ -51,7 +51,7 @@ mod tests {
         };
         assert_eq!(key("order-7", "charge", 1), "order-7:charge");
         assert_eq!(key("a:b", "c", 2), "a:b:c#2");
-        // A step has neither sign in its name, so the last of them always divides run, step and
+        // A step's name has neither separator, so the last ones always divide run, step and
         // generation.
         assert_ne!(key("a#2", "c", 1), key("a", "c", 2));
     }

@@ -1,4 +1,4 @@
-//! Sleeping, and knowing what time it is.
+//! Durable timers, and the recorded time.
 
 use std::time::Duration;
 
@@ -11,19 +11,37 @@ use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
-    /// Sleeps this long, by the store's clock. A sleeping run costs nothing, and survives
-    /// everything.
+    /// Sleeps for this duration, by the store's clock. A sleeping run uses no resources and
+    /// survives restarts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn remind(ctx: &mut RunCtx, customer: String) -> Result<(), StepError> {
+    ///     ctx.sleep("a week", Duration::from_secs(7 * 24 * 3600)).await?;
+    ///     ctx.step("mail", |_key| async {
+    ///         println!("remind {customer}");
+    ///         Ok::<_, HandlerError>(())
+    ///     })
+    ///     .await
+    /// }
+    /// # let _ = Workflow::new("remind", remind);
+    /// ```
     ///
     /// # Errors
-    /// If the run is to cancel.
+    /// Returns an error if the run is cancelled, or the name is not valid.
     pub async fn sleep(&self, name: impl AsRef<str>, duration: Duration) -> Result<(), StepError> {
         self.sleep_for(name.as_ref(), |now| now.plus(duration)).await
     }
 
-    /// Sleeps until then, by the store's clock. A moment that has passed is over at once.
+    /// Sleeps until this time, by the store's clock. A time in the past completes at once.
     ///
     /// # Errors
-    /// If the run is to cancel.
+    /// Returns an error if the run is cancelled, or the name is not valid.
     pub async fn sleep_until(
         &self,
         name: impl AsRef<str>,
@@ -55,7 +73,7 @@ impl RunCtx {
             op.note(Timer { name: name.clone(), until }).expect("a name and a time can be stored");
             until
         });
-        match op.until(Some(until), self.cleanup, |_| false).await {
+        match op.wait(Some(until), self.cleanup, |_| false).await {
             Woken::Cancelled => interrupt(op, name, Interruptible::Sleep),
             Woken::Ready | Woken::Late => {
                 op.end(Fired { name: name.clone() }, End::Fired, false)
@@ -64,10 +82,10 @@ impl RunCtx {
         }
     }
 
-    /// What time it is, by the store's clock: the same in every replay.
+    /// Returns the time by the store's clock; the same in every replay.
     ///
     /// # Errors
-    /// If the name cannot be one.
+    /// Returns an error if the name is not valid.
     pub async fn now(&self, name: impl AsRef<str>) -> Result<Timestamp, StepError> {
         let now = || self.activation.now();
         self.value(name, now).await

@@ -1,4 +1,4 @@
-//! Undoing the steps that were done, when the run fails.
+//! Compensation (saga): undoing completed steps when the run fails.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use futures_util::future::BoxFuture;
 use super::RunCtx;
 use crate::runs::{StepError, StepName};
 
-/// What undoes a step, as a recorded step of this name.
+/// The compensation as a recorded step of this name.
 pub(super) type Undoing =
     Box<dyn for<'c> Fn(&'c RunCtx, StepName) -> BoxFuture<'c, Result<(), StepError>> + Send + Sync>;
 
-/// A step that was done, and how it is undone.
+/// A completed step and its compensation.
 pub(crate) struct Undo {
     step: StepName,
     undo: Undoing,
@@ -24,12 +24,13 @@ impl fmt::Debug for Undo {
 }
 
 impl RunCtx {
-    /// Undoes the steps that said how, the latest first, each as a recorded step of its own
-    /// (`charge~compensation`). Called by itself when the function ends in an error; call it to
-    /// undo and go on. A step is undone once.
+    /// Compensates completed steps, latest first, each as a recorded step (`charge~compensation`).
+    ///
+    /// It is called automatically when the function returns an error; call it to compensate and
+    /// continue. A step is compensated once.
     ///
     /// # Errors
-    /// The first that could not be undone; the others were still tried.
+    /// Returns the first compensation that failed; the others were still tried.
     pub async fn compensate(&self) -> Result<(), StepError> {
         let cleanup = self.cleanup();
         let mut failed = None;
@@ -44,7 +45,7 @@ impl RunCtx {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Keeps in mind how a step that was done is undone.
+    /// Registers the compensation of a completed step.
     pub(super) fn remember(&self, step: &StepName, undo: Option<Undoing>) {
         let Some(undo) = undo else { return };
         self.activation.state().undo.push(Undo { step: step.clone(), undo });

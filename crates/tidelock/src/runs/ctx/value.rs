@@ -1,4 +1,4 @@
-//! Values that are drawn once: chance, and which side of a change of code a run is on.
+//! Recorded values: randomness, and which side of a code change a run is on.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,12 +10,13 @@ use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
-    /// A value that would be another one next time (a random number, an id, a setting): drawn once,
-    /// and the same in every replay. It must not do anything to the outside world; that is what
-    /// steps are for.
+    /// Records a non-deterministic value (a random number, an id, a setting): computed once, and
+    /// the same in every replay.
+    ///
+    /// The closure must not have external effects; those belong into steps.
     ///
     /// # Errors
-    /// If the name cannot be one, or the value cannot be stored.
+    /// Returns an error if the name is not valid, or the value cannot be stored.
     pub async fn value<T>(
         &self,
         name: impl AsRef<str>,
@@ -39,17 +40,18 @@ impl RunCtx {
         }
     }
 
-    /// A random number: the same in every replay.
+    /// Returns a random number; the same in every replay.
     ///
     /// # Errors
-    /// If the name cannot be one.
+    /// Returns an error if the name is not valid.
     pub async fn random(&self, name: impl AsRef<str>) -> Result<u64, StepError> {
         self.value(name, || fastrand::u64(..)).await
     }
 
-    /// Whether the run is on the new side of a change of code: true for a run that comes here for
-    /// the first time, false for one that went past here before the change. So old runs finish on
-    /// the old way:
+    /// Versions a change of code: returns true in a run that reaches this call for the first time,
+    /// and false in a run that passed it before the change. So old runs finish on the old path.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use tidelock::prelude::*;
@@ -64,10 +66,10 @@ impl RunCtx {
     /// }
     /// ```
     ///
-    /// It can be asked for more than once, and taken out when no run of before is left.
+    /// It can be called more than once per name, and removed when no older run is left.
     ///
     /// # Errors
-    /// If the name cannot be one.
+    /// Returns an error if the name is not valid.
     #[allow(clippy::unused_async)] // like everything else that is recorded
     pub async fn patched(&self, name: impl AsRef<str>) -> Result<bool, StepError> {
         let name = StepName::new(name)?;
@@ -75,7 +77,7 @@ impl RunCtx {
         if let Some(taken) = state.past.patches.get(&name) {
             return Ok(*taken);
         }
-        let taken = !state.order.is_replay();
+        let taken = !state.cursor.is_replay();
         let entry = Entry::from(Patched { name: name.clone(), taken }).encode();
         state.queue.push(entry.map_err(|e| super::invalid(name.as_str(), &e))?);
         state.past.patches.insert(name, taken);

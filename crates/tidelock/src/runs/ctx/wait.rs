@@ -1,4 +1,4 @@
-//! Waiting for a signal.
+//! Waiting for signals.
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -16,11 +16,28 @@ use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
-    /// Waits for the next signal of this name; one that came before is not lost. Each wait has a
-    /// name of its own, which is the signal's unless [`named`](WaitForSignal::named) otherwise.
+    /// Waits for the next signal of this name; an earlier, unreceived signal is not lost.
     ///
-    /// Gives the payload; with a [`timeout`](WaitForSignal::timeout), nothing if no signal came in
-    /// time.
+    /// Each wait has a name, which is the signal's unless [`named`](WaitForSignal::named) sets
+    /// another. The result is the payload; with a [`timeout`](WaitForSignal::timeout), `None` if no
+    /// signal came in time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn publish(ctx: &mut RunCtx, _: ()) -> Result<&'static str, StepError> {
+    ///     let approval = ctx.wait_for_signal::<String>("approved").timeout(Duration::from_secs(3600));
+    ///     match approval.await? {
+    ///         Some(_) => Ok("published"),
+    ///         None => Ok("expired"),
+    ///     }
+    /// }
+    /// # let _ = Workflow::new("publish", publish);
+    /// ```
     pub fn wait_for_signal<T>(&self, signal: impl Into<String>) -> WaitForSignal<'_, T> {
         WaitForSignal {
             ctx: self,
@@ -32,7 +49,7 @@ impl RunCtx {
     }
 }
 
-/// A wait for a signal, to be awaited.
+/// A wait for a signal: await it for the payload.
 #[must_use = "nothing is waited for before it is awaited"]
 #[derive(Debug)]
 pub struct WaitForSignal<'c, T> {
@@ -44,14 +61,13 @@ pub struct WaitForSignal<'c, T> {
 }
 
 impl<T> WaitForSignal<'_, T> {
-    /// The same, under another name than the signal's: for a run that waits more than once for the
-    /// same signal.
+    /// Sets the name of the wait, for a run that waits for the same signal more than once.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same, for no longer than this.
+    /// Sets a timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -64,7 +80,7 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
         let op = self.ctx.activation.ask(&name, Kind::Wait).await;
         if !op.is_ended() {
             op.new_ground().await;
-            self.look_out(&op, &name).await?;
+            self.signal_or_timeout(&op, &name).await?;
         }
         match op.ended().await {
             End::Received(id) => self.read(&name, &id).await.map(Some),
@@ -73,16 +89,16 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
         }
     }
 
-    /// A signal and the time may both be there; which of them counted is recorded.
-    async fn look_out(&self, op: &Op<'_>, name: &StepName) -> Result<(), StepError> {
-        let until = self.until(op, name)?;
+    /// Waits for the signal or the timeout. If both are there, the recorded one counts.
+    async fn signal_or_timeout(&self, op: &Op<'_>, name: &StepName) -> Result<(), StepError> {
+        let until = self.deadline(op, name)?;
         let mut received = None;
         let came = |state: &mut State| {
             received = state.past.inbox.next(&self.signal).map(str::to_owned);
             received.iter().for_each(|id| state.past.inbox.receive(id));
             received.is_some()
         };
-        let woken = op.until(until, self.ctx.cleanup, came).await;
+        let woken = op.wait(until, self.ctx.cleanup, came).await;
         let invalid = |e| super::invalid(name.as_str(), &e);
         match (woken, received) {
             (Woken::Cancelled, _) => interrupt(op, name, Interruptible::Wait),
@@ -97,7 +113,7 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
         Ok(())
     }
 
-    fn until(&self, op: &Op<'_>, name: &StepName) -> Result<Option<Timestamp>, StepError> {
+    fn deadline(&self, op: &Op<'_>, name: &StepName) -> Result<Option<Timestamp>, StepError> {
         let record = op.record();
         if record.signal.is_some() {
             return Ok(record.until);
@@ -108,7 +124,8 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
         Ok(until)
     }
 
-    /// A payload of another type is its sender's mistake, and the function's to handle.
+    /// Decodes the payload. A payload of another type is the sender's error, which the function can
+    /// handle.
     async fn read(&self, name: &StepName, id: &str) -> Result<T, StepError> {
         let payload = self.ctx.activation.state().past.inbox.payload(id).cloned();
         match payload {
@@ -123,7 +140,7 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
     }
 }
 
-/// Ready with the payload, or with nothing if no signal came in time.
+/// Completes with the payload, or `None` if no signal came in time.
 impl<'c, T: DeserializeOwned + Send + 'c> IntoFuture for WaitForSignal<'c, T> {
     type Output = Result<Option<T>, StepError>;
     type IntoFuture = BoxFuture<'c, Self::Output>;

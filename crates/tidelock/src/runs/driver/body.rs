@@ -1,8 +1,7 @@
-//! The function of a workflow as a future, polled only when it was woken.
+//! The workflow function as a future, polled only after it was woken.
 //!
-//! Whether the function waits for something that only it knows of can be told no other way: what it
-//! was woken by is noted, so that a future that yields, or that wakes itself, is not taken for one
-//! that waits.
+//! This is the only way to tell whether the function waits for something outside of the context:
+//! wake-ups are recorded, so that a future that yields, or wakes itself, does not count as waiting.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -20,32 +19,32 @@ use super::{Batch, Sent};
 use crate::runs::activation::Activation;
 use crate::runs::workflow::BodyError;
 
-/// What the function returned, or what it panicked with.
+/// What the function returned, or its panic.
 pub(super) type Returned = Result<Result<RawJson, BodyError>, Box<dyn Any + Send>>;
 
-/// What happens next in a turn.
+/// The next event of a turn.
 pub(super) enum Turn {
-    /// The lease is somebody else's.
+    /// The lease is lost.
     Lost,
-    /// The store has answered.
+    /// A commit has completed.
     Sent(Result<(Batch, Sent)>),
-    /// The function wants something written.
+    /// The function wants entries written.
     Wants,
     /// The function has returned.
     Returned(Returned),
-    /// The function waits, and nothing of it runs.
+    /// The function waits, and no effect is in flight.
     Idle,
-    /// A moment has come that something waited for.
+    /// A timer has fired.
     Late,
     /// There may be a signal.
     Hint,
-    /// The function has not moved for as long as it may.
+    /// The function has made no progress for too long.
     Stalled,
-    /// The worker is being shut down.
+    /// The worker is shutting down.
     Stopping,
 }
 
-/// The function at work.
+/// The running function.
 pub(super) struct Body<'a> {
     future: CatchUnwind<AssertUnwindSafe<BoxFuture<'a, Result<RawJson, BodyError>>>>,
     woken: Arc<Woken>,
@@ -74,7 +73,7 @@ impl<'a> Body<'a> {
         Self { future: AssertUnwindSafe(future).catch_unwind(), woken: Arc::new(woken) }
     }
 
-    /// Polls it until there is something for the driver to do.
+    /// Polls the function until the driver has something to do.
     pub(super) async fn turn(
         &mut self,
         activation: &Activation,
@@ -92,7 +91,7 @@ impl<'a> Body<'a> {
                     return Poll::Ready(Turn::Returned(returned));
                 }
                 if self.woken.is.load(Ordering::SeqCst) {
-                    // It yielded, and so does this.
+                    // The function yielded, and so does this future.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }

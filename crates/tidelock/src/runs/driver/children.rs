@@ -1,4 +1,4 @@
-//! Looks after the runs that a run has started and waits for.
+//! Checks of child runs that the run waits for.
 
 use tidelock_store::{Result, limits};
 
@@ -8,8 +8,8 @@ use crate::runs::summary::Summarized;
 use crate::runs::{RunId, keys};
 
 impl Driver {
-    /// Looks whether children have ended; says whether one has.
-    pub(super) async fn look_after_children(&mut self) -> Result<bool> {
+    /// Checks whether children have ended, and returns whether one has.
+    pub(super) async fn check_children(&mut self) -> Result<bool> {
         let waited: Vec<(usize, RunId)> = {
             let state = self.activation.state();
             let open = state.children.iter().filter(|(_, (_, outcome))| outcome.is_none());
@@ -32,8 +32,8 @@ impl Driver {
                 Some(child) => history::outcome(&**store, &child).await?,
                 None => None,
             };
-            let outcome = outcome
-                .unwrap_or_else(|| RunOutcome::Terminated("it is not there any more".into()));
+            let outcome =
+                outcome.unwrap_or_else(|| RunOutcome::Terminated("it no longer exists".into()));
             let mut state = self.activation.state();
             if let Some((_, there)) = state.children.get_mut(at) {
                 *there = Some(outcome);

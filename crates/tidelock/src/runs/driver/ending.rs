@@ -1,4 +1,4 @@
-//! The ends of a turn, each in one commit: suspended, given back, parked, begun again, or over.
+//! The ends of a turn, each in one commit: suspended, released, parked, continued as new, or ended.
 
 use std::time::Duration;
 
@@ -18,24 +18,24 @@ use crate::runs::summary::{RunState, Summary};
 use crate::runs::workflow::BodyError;
 use crate::worker::{TaskOutcome, is_loss, panic_message};
 
-/// How long a run is parked that cannot go on: longer each time, and never for good.
-fn patience() -> Backoff {
+/// The backoff of a parked run: longer each time, and never final.
+fn park_backoff() -> Backoff {
     Backoff::exponential(Duration::from_secs(1), Duration::from_secs(600)).with_jitter(0.1)
 }
 
-/// Ids of signals that a run remembers when it continues as new.
-const SEEN: usize = 1_000;
+/// Signal ids that a run remembers when it continues as new.
+const REMEMBERED_SIGNALS: usize = 1_000;
 
-/// What became of a commit that ends the turn.
+/// The outcome of a commit that ends the turn.
 enum Ended {
     Done(TaskOutcome),
-    /// A signal came first: the function has to look at it.
+    /// A signal came first: the function has to run again.
     Moved,
 }
 
 impl Driver {
-    /// Leaves the run to the store, until then or until somebody wakes it. If a signal came
-    /// meanwhile, the function goes on.
+    /// Suspends the run until this time, or until its item is woken. If a signal came meanwhile,
+    /// the turn continues.
     pub(super) async fn suspend(
         &mut self,
         until: Option<Timestamp>,
@@ -48,7 +48,7 @@ impl Driver {
         self.end_turn(commit, TaskOutcome::Acked).await
     }
 
-    /// Gives it back for somebody else to go on with at once.
+    /// Releases the run, so that another worker continues at once.
     pub(super) async fn release(&mut self) -> Result<Option<TaskOutcome>> {
         let settlement = Settlement::release(self.activation.task.token()).having_done(self.mark());
         self.end_turn(Commit::new().settle(settlement), TaskOutcome::Released).await
@@ -65,7 +65,7 @@ impl Driver {
         let entries = self.activation.state().queue.take().entries;
         match self.commit(commit, entries.clone(), settled).await? {
             Ended::Done(settled) => Ok(Some(settled)),
-            Ended::Moved if self.is_ended_by_others() => self.acknowledge().await.map(Some),
+            Ended::Moved if self.is_ended_elsewhere() => self.acknowledge().await.map(Some),
             Ended::Moved => {
                 self.activation.state().queue.put_back(&entries);
                 Ok(None)
@@ -73,7 +73,7 @@ impl Driver {
         }
     }
 
-    /// Whether what is to be written goes into one commit; if not, some of it is wanted before.
+    /// Whether the pending entries fit into one commit; otherwise some are written first.
     fn make_room(&self) -> bool {
         let mut state = self.activation.state();
         let fits = state.queue.is_short();
@@ -84,7 +84,7 @@ impl Driver {
         fits
     }
 
-    /// Makes a commit with these entries behind what is known.
+    /// Commits with these entries appended at the known version.
     async fn commit(
         &mut self,
         commit: Commit,
@@ -116,7 +116,7 @@ impl Driver {
         Settlement::ack(self.activation.task.token(), self.mark())
     }
 
-    /// The run is over, and its item will not be needed again, unless the run is retried.
+    /// Finishes the item of an ended run. It is only needed again if the run is retried.
     fn finish_item(&self) -> Settlement {
         Settlement::finish(self.activation.task.token(), self.mark(), When::In(limits::ITEM_MEMORY))
     }
@@ -127,7 +127,7 @@ impl Driver {
         Mark::from(self.version).max(self.activation.task.lease().mark)
     }
 
-    /// Nothing is left to do: somebody else has ended the run.
+    /// Settles the item of a run that another process has ended.
     pub(super) async fn acknowledge(&self) -> Result<TaskOutcome> {
         self.activation.task.settle(self.finish_item()).await
     }
@@ -135,45 +135,44 @@ impl Driver {
     pub(super) async fn leave(&mut self, exit: Exit) -> Result<TaskOutcome> {
         match exit {
             Exit::Park(error) => self.park(error).await,
-            Exit::Fail(error) => self.fail(RunFailure::saying(error)).await,
+            Exit::Fail(error) => self.fail(RunFailure::with_error(error)).await,
             Exit::Continue(input) => self.continue_as_new(input).await,
         }
     }
 
-    /// Puts it off, with the error on its item; it is tried again, in case other code is there
-    /// then.
+    /// Parks the run with the error on its item. It is retried, in case new code is deployed.
     async fn park(&self, error: String) -> Result<TaskOutcome> {
         let task = &self.activation.task;
-        let after = patience().after(task.lease().failures, fastrand::f64());
+        let after = park_backoff().after(task.lease().failures, fastrand::f64());
         tracing::warn!(run = %self.run(), error, "parked");
         task.settle(Settlement::retry(task.token(), after, error).having_done(self.mark())).await
     }
 
-    /// The function has returned, or panicked.
+    /// The function has returned or panicked.
     pub(super) async fn finish(&mut self, returned: Returned) -> Result<TaskOutcome> {
-        let is_replay = self.activation.state().order.is_replay();
+        let is_replay = self.activation.state().cursor.is_replay();
         match returned {
             Err(panic) => {
                 self.park(format!("the workflow panicked: {}", panic_message(&*panic))).await
             }
             Ok(_) if is_replay => {
                 self.activation.state().held = Some("the end of the workflow".into());
-                let misfit = self.activation.state().misfit();
-                self.park(misfit).await
+                let non_determinism = self.activation.state().non_determinism();
+                self.park(non_determinism).await
             }
             Ok(Ok(result)) => self.end(Completed { result }.into(), RunState::Completed).await,
             Ok(Err(error)) => self.fail_with(&error).await,
         }
     }
 
-    /// An error because of a cancellation ends the run as cancelled; every other one, as failed.
+    /// An error caused by a cancellation ends the run as cancelled; every other error, as failed.
     async fn fail_with(&mut self, error: &BodyError) -> Result<TaskOutcome> {
         let found = StepError::find(&**error);
-        let (cancel, told, undone, last) = {
+        let (cancel, cancel_seen, undone, last) = {
             let state = self.activation.state();
-            (state.cancel().cloned(), state.told, state.undone, state.last_failed())
+            (state.cancel().cloned(), state.cancel_seen, state.undone, state.last_failed())
         };
-        let is_cancelled = found.map_or(told, StepError::is_cancelled);
+        let is_cancelled = found.map_or(cancel_seen, StepError::is_cancelled);
         match cancel.filter(|_| is_cancelled) {
             Some(cancel) if !cancel.out_of_time => {
                 self.end(Cancelled { reason: cancel.reason }.into(), RunState::Cancelled).await
@@ -199,8 +198,8 @@ impl Driver {
         self.end(Failed { failure }.into(), RunState::Failed).await
     }
 
-    /// The run is over: its last entry, its summary, its place in the listings, its lease and
-    /// whoever waits for it, in one commit.
+    /// Ends the run: its last entry, summary, index entries, lease and its parent's wake-up, in one
+    /// commit.
     async fn end(&mut self, last: Entry, state: RunState) -> Result<TaskOutcome> {
         self.flush().await?;
         let last = last.encode()?;
@@ -211,7 +210,7 @@ impl Driver {
             let commit = self.summarized().end(commit, state, self.activation.now())?;
             match self.commit(commit, entries.clone(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
-                Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
+                Ended::Moved if self.is_ended_elsewhere() => return self.acknowledge().await,
                 Ended::Moved => {
                     entries.pop();
                     self.activation.state().queue.put_back(&entries);
@@ -220,7 +219,7 @@ impl Driver {
         }
     }
 
-    /// A new generation: one entry, behind which everything older goes away, and the item due at
+    /// Starts a new generation: one entry, the deletion of everything older, and the item due at
     /// once.
     async fn continue_as_new(&mut self, input: RawJson) -> Result<TaskOutcome> {
         loop {
@@ -238,10 +237,10 @@ impl Driver {
                 .trim(&stream, version, tidelock_store::AfterTrim::Reopen)
                 .settle(self.ack())
                 .wake(Wake::at(self.activation.task.lease().item.clone(), When::NOW));
-            commit.writes = self.summarized().become_writes(&next)?;
+            commit.writes = self.summarized().update_writes(&next)?;
             match self.commit(commit, Vec::new(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
-                Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
+                Ended::Moved if self.is_ended_elsewhere() => return self.acknowledge().await,
                 Ended::Moved => {}
             }
         }
@@ -250,19 +249,19 @@ impl Driver {
     fn continued(&self, input: &RawJson) -> Entry {
         let state = self.activation.state();
         let carried = state.past.inbox.unreceived();
-        let mut seen = state.past.inbox.newest_seen(SEEN);
+        let mut seen = state.past.inbox.newest_seen(REMEMBERED_SIGNALS);
         seen.retain(|id| carried.iter().all(|signal| signal.id != *id));
         let metadata = self.activation.metadata.to_json().unwrap_or_else(|_| input.clone());
         let generation = self.activation.generation() + 1;
         Continued { generation, input: input.clone(), carried, seen, metadata }.into()
     }
 
-    /// Writes what does not go into the last commit.
+    /// Writes entries that do not fit into the last commit.
     async fn flush(&mut self) -> Result<()> {
         while !self.activation.state().queue.is_short() {
             let batch = self.activation.state().queue.take();
             let (batch, sent) = self.send(batch).await?;
-            if let super::After::Resend(batch) = self.take_in(batch, sent).await? {
+            if let super::After::Resend(batch) = self.on_result(batch, sent).await? {
                 self.activation.state().queue.put_back(&batch.entries);
             }
         }
@@ -270,7 +269,7 @@ impl Driver {
     }
 }
 
-/// As much of an error as is worth keeping.
+/// Truncates an error to the stored length.
 fn cut(error: &str) -> String {
     error.chars().take(limits::ERROR_CHARS).collect()
 }

@@ -1,5 +1,5 @@
-//! Writes what the function records: one commit at a time, under the lease's fence, behind the
-//! version that is known.
+//! Recorder: writes the function's entries, one commit at a time, under the lease's fence and at an
+//! expected version.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::runs::keys;
 use crate::staging::{Sender, Tried, too_slow};
 use crate::worker::is_loss;
 
-/// How often a decision is taken again before the step is.
-const TRIES: usize = 20;
+/// How often a staged decision is repeated before its step is.
+const MAX_DECISIONS: usize = 20;
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// It is there; the history has this version.
+    /// Committed; the history has this version.
     Landed(Version),
     /// The history has moved: a signal came.
     Moved,
-    /// The same, and what was to land with it has to be made anew.
-    Spent,
-    /// What was to land with it did not hold.
+    /// The history has moved, and the step with the staged writes has to run again.
+    MustRestage,
+    /// The staged writes were refused.
     Refused(HandlerError),
     /// The lease is lost.
     Lost,
 }
 
-/// Sends a batch; gives it back with the answer.
+/// Commits a batch, and returns it with the outcome.
 pub(super) async fn send(
     activation: Arc<Activation>,
     version: Version,
@@ -63,24 +63,22 @@ async fn land(
     behind: Version,
     landing: &mut Landing,
 ) -> Result<Sent> {
-    for attempts in 1..=TRIES {
-        return Ok(
-            match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
-                Tried::Landed => Sent::Landed(behind),
-                Tried::Lost => Sent::Lost,
-                Tried::Refused(failure) => Sent::Refused(failure),
-                Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
-                Tried::Moved(_) => Sent::Spent,
-                Tried::Stale => continue,
-            },
-        );
+    for attempts in 1..=MAX_DECISIONS {
+        return Ok(match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
+            Tried::Landed => Sent::Landed(behind),
+            Tried::Lost => Sent::Lost,
+            Tried::Refused(failure) => Sent::Refused(failure),
+            Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
+            Tried::Moved(_) => Sent::MustRestage,
+            Tried::Stale => continue,
+        });
     }
     Ok(Sent::Refused(too_slow()))
 }
 
 impl Driver {
-    /// Takes in what became of a batch.
-    pub(super) async fn take_in(&mut self, mut batch: Batch, sent: Sent) -> Result<After> {
+    /// Applies the outcome of a batch.
+    pub(super) async fn on_result(&mut self, mut batch: Batch, sent: Sent) -> Result<After> {
         match sent {
             Sent::Lost => return Ok(After::Lost),
             Sent::Landed(version) => {
@@ -91,7 +89,7 @@ impl Driver {
                 self.catch_up().await?;
                 return Ok(self.again(batch));
             }
-            Sent::Spent => {
+            Sent::MustRestage => {
                 self.refuse(&mut batch, LandingEnd::Anew);
                 self.catch_up().await?;
                 return Ok(self.again(batch));
@@ -107,25 +105,25 @@ impl Driver {
     fn landed(&self, batch: Batch) {
         let mut state = self.activation.state();
         state.queue.durable = batch.newest;
-        state.nudge();
+        state.advance();
         state.wake_all();
         drop(state);
         if let Some(landing) = batch.landing {
-            // Whoever does not wait any more has been let go of.
+            // An operation that no longer waits has been dropped.
             let _answered = landing.reply.send(LandingEnd::Landed);
         }
     }
 
     fn refuse(&self, batch: &mut Batch, end: LandingEnd) {
         if let Some(landing) = batch.landing.take() {
-            self.activation.state().unend(landing.at);
+            self.activation.state().revoke_end(landing.at);
             let _answered = landing.reply.send(end);
         }
     }
 
-    /// Unless somebody else has ended the run.
+    /// Sends the rest again, unless another process has ended the run.
     fn again(&self, batch: Batch) -> After {
-        match (batch.entries.is_empty() && batch.landing.is_none(), self.is_ended_by_others()) {
+        match (batch.entries.is_empty() && batch.landing.is_none(), self.is_ended_elsewhere()) {
             (false, false) => After::Resend(batch),
             (true, false) => {
                 let mut state = self.activation.state();

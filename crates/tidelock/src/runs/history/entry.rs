@@ -1,9 +1,9 @@
-//! One thing that happened in a run, and the event that says so.
+//! History entries and their events.
 //!
-//! The type of the event is the kind of the entry, and its payload what the entry says. Entries
-//! that belong to an operation have its name, by which a replay finds them; what order they are in
-//! matters for signals only. Anybody may write a signal; everything else is written by the holder
-//! of the run's lease, but for a termination and a retry.
+//! The event type is the kind of the entry, and the payload its content. Entries that belong to an
+//! operation carry its name, by which replay finds them; their order matters only for signals. Any
+//! process may append a signal. Everything else is written by the holder of the run's lease, except
+//! terminations and retries.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
@@ -14,7 +14,8 @@ use crate::runs::names::StepName;
 use crate::runs::summary::Parent;
 use crate::runs::{RunId, WorkflowName, WorkflowVersion};
 
-/// Makes the enum, and its way to an event and back: each entry is an event of the type beside it.
+/// Generates the enum and its conversion to and from events: each entry is an event of the type
+/// beside it.
 macro_rules! entries {
     ($($(#[$doc:meta])* $name:ident = $type:literal { $($(#[$field_doc:meta])* $field:ident: $of:ty),* $(,)? })*) => {
         $(
@@ -29,22 +30,22 @@ macro_rules! entries {
             }
         )*
 
-        /// One thing that happened in a run.
+        /// One entry of a run's history.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(crate) enum Entry { $($name($name)),* }
 
         impl Entry {
-            /// As an event, under a fresh id.
+            /// Encodes it as an event with a fresh id.
             pub(crate) fn encode(&self) -> Result<NewEvent> {
                 match self { $(Self::$name(entry) => NewEvent::of($type, entry)),* }
             }
 
-            /// From the type and the payload of an event.
+            /// Decodes the type and payload of an event.
             fn parse(event_type: &EventType, payload: &RawJson) -> Result<Self> {
                 match event_type.as_str() {
                     $($type => payload.to().map(Self::$name),)*
                     other => Err(StoreError::invalid(format!(
-                        "event type {other:?} is no entry of a run; it was written by a later version of Tidelock, or by somebody else"
+                        "event type {other:?} is no entry of a run; it was written by a later version of Tidelock, or by another program"
                     ))),
                 }
             }
@@ -53,7 +54,7 @@ macro_rules! entries {
 }
 
 entries! {
-    /// It began.
+    /// The run started.
     Started = "~started" {
         workflow: WorkflowName,
         version: WorkflowVersion,
@@ -61,79 +62,80 @@ entries! {
         parent: Option<Parent>,
         deadline: Option<Timestamp>,
     }
-    /// A step was done, with this result.
+    /// A step completed with this result.
     StepDone = "~step" { name: StepName, result: RawJson }
-    /// A step failed, and is to be tried again then.
+    /// An attempt failed; the next one is due at `again_at`.
     AttemptFailed = "~attempt-failed" { name: StepName, attempt: u32, error: String, again_at: Timestamp }
     /// A step failed for good.
     StepFailed = "~step-failed" { name: StepName, attempts: u32, error: String, why: Why }
-    /// A step that must not be done twice is about to be done.
+    /// An at-most-once step is about to run.
     Intent = "~intent" { name: StepName }
-    /// Such a step was begun, and nobody knows what became of it; an operator is asked.
+    /// The outcome of such a step is unknown; it waits for a verdict.
     Ambiguous = "~ambiguous" { name: StepName }
-    /// A sleep until then.
+    /// A sleep until this time.
     Timer = "~timer" { name: StepName, until: Timestamp }
-    /// The sleep is over.
+    /// The sleep ended.
     Fired = "~fired" { name: StepName }
     /// A wait for a signal.
     Waiting = "~waiting" { name: StepName, signal: String, until: Option<Timestamp> }
-    /// The wait is over: this signal came.
+    /// The wait ended: this signal came.
     Received = "~received" { name: StepName, id: String }
-    /// The wait is over: nothing came in time.
+    /// The wait ended: no signal came in time.
     TimedOut = "~timed-out" { name: StepName }
-    /// A step, a sleep, a wait or the wait for a child was cut short because the run is to cancel.
+    /// A step, a sleep, a wait or the wait for a child was cancelled.
     Interrupted = "~interrupted" { name: StepName, kind: Interruptible }
-    /// Something that was recorded was let go of: nobody waits for its end any more.
+    /// A recorded operation was dropped before its end.
     Dropped = "~dropped" { name: StepName }
-    /// Somebody sent a signal; those of Tidelock's own begin with `~`.
+    /// A signal arrived. Reserved ones begin with `~`.
     Signalled = "~signalled" { signal: String, id: String, payload: RawJson }
     /// A child was started, in the same commit.
     ChildStarted = "~child" { name: StepName, run: RunId }
-    /// A child has ended.
+    /// A child ended.
     ChildEnded = "~child-ended" { name: StepName, outcome: RunOutcome }
-    /// A value was drawn that would be another one next time.
+    /// A non-deterministic value.
     Value = "~value" { name: StepName, value: RawJson }
-    /// The run said this about itself, for whoever asks.
+    /// A published status.
     Published = "~published" { name: StepName, status: RawJson }
-    /// Which side of a change of code the run is on.
+    /// Which side of a code change the run is on.
     Patched = "~patched" { name: StepName, taken: bool }
     /// A race was won by this branch.
     Won = "~won" { name: StepName, branch: usize }
-    /// The run's time is up.
+    /// The run's deadline passed.
     OutOfTime = "~out-of-time" { deadline: Timestamp }
     /// An earlier holder of the lease died.
     TakenOver = "~taken-over" { fence: Fence }
-    /// The function returned this.
+    /// The function returned this result.
     Completed = "~completed" { result: RawJson }
     /// The function returned an error.
     Failed = "~failed" { failure: RunFailure }
-    /// The function ended because it was asked to cancel.
+    /// The run was cancelled.
     Cancelled = "~cancelled" { reason: String }
-    /// The run was ended from outside.
+    /// The run was terminated.
     Terminated = "~terminated" { reason: String }
-    /// It began again with this input; signals that nobody had received were carried along.
+    /// The run continued as new with this input; unreceived signals were carried over.
     Continued = "~continued" {
         generation: u32,
         input: RawJson,
         carried: Vec<Signalled>,
-        /// Ids of signals that had been seen, so that they are not taken again.
+        /// Ids of signals that were seen, so that they are not received again.
         seen: Vec<String>,
-        /// What events say that the run leads to.
+        /// Metadata of the events that the run causes.
         metadata: RawJson,
     }
-    /// A failed run goes on from the step that failed.
+    /// A failed run was retried from the step that failed.
     Retried = "~retried" { reason: String }
 }
 
 impl Signalled {
-    /// Whether both are the same signal: spaces and the order of keys in its payload make no other.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    /// Whether both are the same signal. White space and the order of keys in the payload do not
+    /// matter.
+    pub(crate) fn is_same_signal(&self, other: &Self) -> bool {
         let same_names = self.signal == other.signal && self.id == other.id;
         same_names && self.payload.same_value(&other.payload)
     }
 }
 
-/// What can be cut short.
+/// The kinds of operations that can be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Interruptible {
@@ -147,11 +149,11 @@ pub(crate) enum Interruptible {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Why {
-    /// It failed, and was not to be tried again.
+    /// It failed, and is not retried.
     Failed,
-    /// It took too long.
+    /// It timed out.
     TimedOut,
-    /// Nobody knows whether it was done.
+    /// Its outcome is unknown.
     Ambiguous,
     /// It was done, and its result cannot be stored.
     Unstorable,
@@ -161,13 +163,13 @@ pub(crate) enum Why {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// What its function said.
+    /// The error of its function.
     pub error: String,
-    /// The step that failed, if that was why.
+    /// The step that failed, if that was the cause.
     pub step: Option<StepName>,
-    /// Whether steps were undone: then the run cannot be retried.
+    /// Whether steps were compensated: then the run cannot be retried.
     pub compensated: bool,
-    /// Whether its time was up.
+    /// Whether its deadline passed.
     pub timed_out: bool,
 }
 
@@ -175,7 +177,7 @@ pub struct RunFailure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// Its function returned this.
+    /// Its function returned this result.
     Completed(RawJson),
     /// Its function returned an error.
     Failed(RunFailure),
@@ -186,21 +188,21 @@ pub enum RunOutcome {
 }
 
 impl RunFailure {
-    /// It failed, and this is all there is to say.
-    pub(crate) fn saying(error: String) -> Self {
+    /// A failure with this error only.
+    pub(crate) fn with_error(error: String) -> Self {
         Self { error, step: None, compensated: false, timed_out: false }
     }
 }
 
 impl Entry {
-    /// The entry that an event stands for.
+    /// Decodes the entry of an event.
     pub(crate) fn decode(event: &StoredEvent) -> Result<Self> {
         Self::parse(&event.event_type, &event.payload).map_err(|e| {
             e.about(format_args!("stream {:?}, version {}", event.stream, event.version))
         })
     }
 
-    /// The operation that nobody waits for any more after this, if there is one.
+    /// The operation that this entry ends or drops, if any.
     pub(crate) fn answered(&self) -> Option<&StepName> {
         match self {
             Self::StepDone(StepDone { name, .. })
@@ -215,7 +217,7 @@ impl Entry {
         }
     }
 
-    /// How the run ended, if this ends it.
+    /// How the run ended, if this entry ends it.
     pub(crate) fn outcome(&self) -> Option<RunOutcome> {
         match self {
             Self::Completed(entry) => Some(RunOutcome::Completed(entry.result.clone())),
@@ -227,18 +229,18 @@ impl Entry {
     }
 }
 
-/// What an operator says became of an ambiguous step: the payload of the signal `~resolve`.
+/// A verdict on a step with unknown outcome: the payload of the signal `~resolve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resolution {
     pub(crate) step: StepName,
     pub(crate) verdict: Verdict,
 }
 
-/// What is to be done about an ambiguous step.
+/// The verdict on a step with unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It was not done: do it.
+    /// It was not done: run it.
     Rerun,
     /// It was done, with this result.
     Done(RawJson),

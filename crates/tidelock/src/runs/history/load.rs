@@ -1,4 +1,4 @@
-//! Reading a history to go on with it: folded, with everything that its next entry needs to know.
+//! Loads a history and folds it into the replay state.
 
 use tidelock_store::{Result, Store, StoreExt, StoredEvent, StreamQuery, Version};
 
@@ -7,17 +7,17 @@ use crate::metadata::Metadata;
 use crate::runs::replay::ReplayState;
 use crate::runs::{RunId, keys};
 
-/// A history as it was read.
+/// A loaded history.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) past: ReplayState,
-    /// The version up to which it was read; none if there is nothing.
+    /// The last version that was read; `None` if the history is empty.
     pub(crate) version: Option<Version>,
-    /// What events say that the run leads to.
+    /// Metadata of the events that the run causes.
     pub(crate) metadata: Metadata,
 }
 
-/// Reads and folds a run's history, beginning at this version.
+/// Reads and folds a run's history, from this version on.
 pub(crate) async fn load(
     store: &(impl Store + ?Sized),
     run: &RunId,
@@ -39,7 +39,7 @@ pub(crate) async fn load(
     Ok(loaded)
 }
 
-/// The events of a run's history from this version on, page after page.
+/// Reads all events of a run's history from this version on.
 pub(crate) async fn events(
     store: &(impl Store + ?Sized),
     run: &RunId,

@@ -1,4 +1,4 @@
-//! Reading what happened in a run, page after page.
+//! Reads entries of a history, page by page.
 
 use tidelock_store::{EventId, Result, Store, StoreExt, StoredEvent, StreamQuery};
 
@@ -6,31 +6,31 @@ use super::{Entry, RunOutcome};
 use crate::runs::keys;
 use crate::runs::summary::Summarized;
 
-/// How many events are looked at for the end of a run; it is the last one, but for what somebody
-/// else may have put there.
+/// How many events are searched for the end of a run. It is last, except for later entries of other
+/// processes.
 const TAIL: usize = 10;
 
-/// Every entry of the run's generation, in order.
+/// Visits every entry of the run's generation, in order.
 pub(crate) async fn each(
     store: &dyn Store,
     run: &Summarized,
-    mut see: impl FnMut(&StoredEvent, Entry),
+    mut visit: impl FnMut(&StoredEvent, Entry),
 ) -> Result<()> {
     let whole = StreamQuery::forward(&keys::stream(&run.run));
     let mut events = store.rows(StreamQuery { from: run.summary.begins, ..whole });
     while let Some(event) = events.next().await? {
-        see(&event, Entry::decode(&event)?);
+        visit(&event, Entry::decode(&event)?);
     }
     Ok(())
 }
 
-/// Whether this is among the entries of the run's generation; nothing never is.
+/// Whether this event is in the run's generation; `None` never is.
 pub(crate) async fn has(store: &dyn Store, run: &Summarized, id: Option<EventId>) -> Result<bool> {
     let Some(id) = id else { return Ok(false) };
     Ok(find(store, run, id).await?.is_some())
 }
 
-/// The entry of the run's generation that is the event of this id.
+/// The entry of the run's generation with this event id.
 pub(crate) async fn find(
     store: &dyn Store,
     run: &Summarized,
@@ -46,7 +46,7 @@ pub(crate) async fn find(
     Ok(found)
 }
 
-/// The newest entry of the run's generation that something can be made of.
+/// The newest entry of the run's generation for which `f` returns a value.
 pub(crate) async fn newest<T>(
     store: &dyn Store,
     run: &Summarized,
@@ -63,7 +63,7 @@ pub(crate) async fn newest<T>(
     Ok(None)
 }
 
-/// How the run ended; nothing if it goes on.
+/// How the run ended; `None` if it is open.
 pub(crate) async fn outcome(store: &dyn Store, run: &Summarized) -> Result<Option<RunOutcome>> {
     let query = StreamQuery::backward(&keys::stream(&run.run)).limit(TAIL);
     for event in store.full_page(query).await?.events {

@@ -1,4 +1,4 @@
-//! The signals of a run: those that came, in order, and those that were received.
+//! Signal inbox of a run: the signals that arrived, in order, and which of them were received.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -6,18 +6,18 @@ use tidelock_store::RawJson;
 
 use crate::runs::history::Signalled;
 
-/// Signals: those that came, in order, and those that were received.
+/// The signals of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: VecDeque<Signalled>,
     received: HashMap<String, RawJson>,
     seen: HashSet<String>,
-    /// In the order in which they came, for the next generation.
+    /// The order of arrival, for the next generation.
     order: Vec<String>,
 }
 
 impl Inbox {
-    /// Takes it in, unless it is there already.
+    /// Adds a signal, unless it is a duplicate.
     pub(super) fn put(&mut self, signal: Signalled) {
         if self.seen.insert(signal.id.clone()) {
             self.order.push(signal.id.clone());
@@ -31,7 +31,7 @@ impl Inbox {
         }
     }
 
-    /// The id of the oldest that nobody received.
+    /// The id of the oldest unreceived signal of this name.
     pub(crate) fn next(&self, signal: &str) -> Option<&str> {
         self.waiting
             .iter()
@@ -39,7 +39,7 @@ impl Inbox {
             .map(|waiting| waiting.id.as_str())
     }
 
-    /// It was received.
+    /// Marks a signal as received.
     pub(crate) fn receive(&mut self, id: &str) {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id)
             && let Some(signal) = self.waiting.remove(at)
@@ -48,17 +48,17 @@ impl Inbox {
         }
     }
 
-    /// What a received one said.
+    /// The payload of a received signal.
     pub(crate) fn payload(&self, id: &str) -> Option<&RawJson> {
         self.received.get(id)
     }
 
-    /// Those that nobody received.
+    /// The unreceived signals.
     pub(crate) fn unreceived(&self) -> Vec<Signalled> {
         self.waiting.iter().cloned().collect()
     }
 
-    /// The ids of the newest that were seen, oldest first.
+    /// The newest ids that were seen, oldest first.
     pub(crate) fn newest_seen(&self, most: usize) -> Vec<String> {
         let from = self.order.len().saturating_sub(most);
         self.order[from..].to_vec()

@@ -1,4 +1,4 @@
-//! What is recorded under one name.
+//! The recorded state of one operation.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tidelock_store::{RawJson, Timestamp};
 use crate::runs::history::{Interruptible, RunOutcome, StepFailed};
 use crate::runs::names::StepName;
 
-/// What kind of operation a name stands for.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Step,
@@ -36,38 +36,38 @@ impl fmt::Display for Kind {
 pub(crate) enum End {
     /// A step or a value, with this result.
     Done(RawJson),
-    /// A step, for good.
+    /// A step failed for good.
     Failed(StepFailed),
-    /// A sleep is over.
+    /// A sleep ended.
     Fired,
-    /// A wait: this signal came.
+    /// A wait received this signal.
     Received(String),
-    /// A wait: nothing came in time.
+    /// A wait timed out.
     TimedOut,
-    /// A child has ended.
+    /// A child ended.
     Child(RunOutcome),
-    /// Cut short, because the run is to cancel.
+    /// Cancelled.
     Interrupted,
 }
 
-/// What is recorded under a name.
+/// The recorded state of one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) name: StepName,
     pub(crate) kind: Kind,
     pub(crate) end: Option<End>,
-    /// Attempts of a step that failed, and when the next is due.
+    /// The failed attempts of a step, and when the next is due.
     pub(crate) attempts: u32,
     pub(crate) again_at: Option<Timestamp>,
-    /// A step that must not be done twice was begun.
+    /// An at-most-once step was started.
     pub(crate) intent: bool,
-    /// And an operator is asked what became of it.
+    /// Its outcome is unknown, and it waits for a verdict.
     pub(crate) ambiguous: bool,
-    /// When a sleep or a wait is over.
+    /// When a sleep or a wait ends.
     pub(crate) until: Option<Timestamp>,
-    /// What a wait is for.
+    /// The signal of a wait.
     pub(crate) signal: Option<String>,
-    /// It was let go of: nobody will ask for its end.
+    /// It was dropped: its end is never requested.
     pub(crate) dropped: bool,
 }
 

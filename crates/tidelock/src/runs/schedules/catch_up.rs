@@ -1,4 +1,4 @@
-//! What becomes of the occurrences that nobody was there for.
+//! Catch-up policies for missed occurrences.
 
 use std::time::Duration;
 
@@ -7,38 +7,37 @@ use tidelock_store::{Timestamp, limits};
 
 use super::timetable::Timetable;
 
-/// What to do about occurrences that came while no process served schedules, or while the
-/// schedule's store was down.
+/// What to do about occurrences that passed while no process served schedules, or the store was
+/// unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
-    /// Leave them out: an occurrence starts a run only if it is no older than this when its turn
-    /// comes.
+    /// Skip them: an occurrence starts a run only if it is no older than this when it is processed.
     Skip {
         /// How late a run may start.
         tolerance: Duration,
     },
-    /// Make up for all of them with one run, that of the newest.
+    /// Start one run for all of them, that of the newest.
     Once,
-    /// Make up for each of them, but for no more than the newest so many.
+    /// Start one run for each of them, at most for the newest `at_most`.
     Each {
-        /// How many at most, up to 100.
+        /// The maximum number of runs, up to 100.
         at_most: usize,
     },
 }
 
 impl Default for CatchUp {
-    /// One run for all that were missed.
+    /// One run for all missed occurrences.
     fn default() -> Self {
         Self::Once
     }
 }
 
 impl CatchUp {
-    /// As many runs as start in one commit, which has a limit.
+    /// The maximum number of runs started by one commit.
     pub(super) const MOST: usize = limits::PARTS_PER_COMMIT / 10;
 
-    /// Which of the occurrences from `first` to `now` start a run, oldest first.
+    /// Selects which occurrences from `first` to `now` start a run, oldest first.
     pub(super) fn choose(
         self,
         table: &Timetable,

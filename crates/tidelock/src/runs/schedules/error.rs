@@ -1,58 +1,58 @@
-//! Why a schedule is not as it was asked for.
+//! Errors of schedules.
 
 use tidelock_store::StoreError;
 
 use crate::runs::InvalidName;
 
-/// A schedule that is not as it was asked for.
+/// Why a schedule could not be stored or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// A name cannot be one.
+    /// A name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The pattern is none.
+    /// The cron pattern is not valid.
     #[error(
         "cron pattern {pattern:?}: {problem}; it has five fields: minute, hour, day, month, day of the week"
     )]
     Pattern {
-        /// Which.
+        /// The pattern.
         pattern: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// There is no such zone.
+    /// The time zone is unknown.
     #[error(
         "time zone {zone:?} is not known; use a name of the IANA database, such as Europe/Berlin"
     )]
     Zone {
-        /// Which.
+        /// The zone.
         zone: String,
     },
-    /// The moment never comes.
-    #[error("cron pattern {pattern:?} names a moment that never comes")]
+    /// The pattern has no occurrence.
+    #[error("cron pattern {pattern:?} has no occurrence")]
     Never {
-        /// Which.
+        /// The pattern.
         pattern: String,
     },
-    /// It does not say what to start.
-    #[error("the schedule starts nothing; say what with Schedule::starts")]
+    /// It does not name a workflow to start.
+    #[error("the schedule starts nothing; set a workflow with Schedule::starts")]
     StartsNothing,
-    /// There is no such schedule.
-    #[error("schedule {schedule:?}: there is none; set it up first")]
+    /// The schedule does not exist.
+    #[error("schedule {schedule:?}: it does not exist; create it first")]
     NoSchedule {
-        /// Which.
+        /// The schedule.
         schedule: String,
     },
-    /// Others changed the schedule every time.
-    #[error("schedule {schedule:?}: others changed it {attempts} times meanwhile; try again")]
+    /// Every attempt conflicted with other changes of the schedule.
+    #[error("schedule {schedule:?}: it was changed concurrently {attempts} times; try again")]
     Contended {
-        /// Which.
+        /// The schedule.
         schedule: String,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The store failed, or was given something that it cannot store.
+    /// The store failed, or was given a value that it cannot store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

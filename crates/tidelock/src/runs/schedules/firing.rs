@@ -1,4 +1,4 @@
-//! The work on a schedule that is due: start what is to be started, and be due again.
+//! The queue handler of schedules: starts the runs that are due, and advances the schedule.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::runs::summary::Summarized;
 use crate::runs::{RunError, RunId, RunState, keys};
 use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
-/// After this long a schedule is tried again that could not start its run, because nobody has
-/// registered the workflow, say.
-const PUT_OFF: Duration = Duration::from_secs(10);
+/// The retry delay of a schedule that could not start its run, for example because its workflow is
+/// not registered.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// The attribute by which a schedule's runs are found.
+/// The attribute that marks a schedule's runs.
 const ATTRIBUTE: &str = "schedule";
 
-/// Starts the runs of schedules that are due.
+/// Starts the runs of due schedules.
 #[derive(Debug)]
 pub(crate) struct Firing {
     tidelock: Tidelock,
@@ -42,13 +42,12 @@ impl QueueHandler for Firing {
     }
 }
 
-/// Decides on the schedule as it is, and again if somebody changed it, or was quicker to start a
-/// run of it.
+/// Decides on the current state of the schedule, and again after a conflict.
 async fn fire(tidelock: Tidelock, task: LeasedTask) -> StoreResult<TaskOutcome> {
     loop {
         let commit = match decide(&tidelock, &task).await {
-            // The item of a schedule that was removed, or has no next occurrence, is not woken by
-            // the same commit, and goes.
+            // The commit does not wake the item of a schedule that was deleted or has no next
+            // occurrence, so the item ends.
             Ok(commit) => commit.settle(Settlement::finish(
                 task.token(),
                 task.lease().mark,
@@ -67,10 +66,10 @@ async fn fire(tidelock: Tidelock, task: LeasedTask) -> StoreResult<TaskOutcome> 
 }
 
 fn put_off(task: &LeasedTask, error: &RunError) -> Settlement {
-    Settlement::retry(task.token(), PUT_OFF, error.to_string())
+    Settlement::retry(task.token(), RETRY_DELAY, error.to_string())
 }
 
-/// What is to be done now: nothing, if the schedule is gone, paused or not due yet.
+/// The commit of what is due now; empty if the schedule is gone, paused or not due yet.
 async fn decide(tidelock: &Tidelock, task: &LeasedTask) -> Result<Commit, RunError> {
     let name = ScheduleName::new(task.lease().item.key.as_str())?;
     let store = tidelock.store();
@@ -102,9 +101,9 @@ async fn start(
     let mut moved = Stored { next: table.after(now), ..kept.stored.clone() };
     let mut commit = Commit::new();
     for moment in chosen {
-        let order = order(name, &kept.stored, moment);
-        moved.last = Some(order.run.clone());
-        add(&mut commit, begin(tidelock, &order).await?);
+        let request = request(name, &kept.stored, moment);
+        moved.last = Some(request.run.clone());
+        add(&mut commit, begin(tidelock, &request).await?);
     }
     let expected = ExpectedRevision::Revision(kept.revision);
     let commit =
@@ -112,18 +111,19 @@ async fn start(
     Ok(wake(name, commit, moved.next))
 }
 
-fn order(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> StartRequest {
+fn request(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> StartRequest {
     let run = keys::scheduled_run(name, moment);
-    let mut order = StartRequest::of(stored.plan.workflow.clone(), run, stored.plan.input.clone());
-    order.attributes.insert(ATTRIBUTE.to_owned(), name.to_string());
-    order
+    let mut request =
+        StartRequest::of(stored.plan.workflow.clone(), run, stored.plan.input.clone());
+    request.attributes.insert(ATTRIBUTE.to_owned(), name.to_string());
+    request
 }
 
-/// The parts that start the run. If its id is taken, the occurrence counts as dealt with.
-async fn begin(tidelock: &Tidelock, order: &StartRequest) -> Result<Commit, RunError> {
-    match order.propose(tidelock).await {
+/// The commit that starts the run. If its id is taken, the occurrence counts as processed.
+async fn begin(tidelock: &Tidelock, request: &StartRequest) -> Result<Commit, RunError> {
+    match request.propose(tidelock).await {
         Err(error @ RunError::OtherRun { .. }) => {
-            tracing::warn!(%error, "a schedule's run was not started");
+            tracing::warn!(%error, "a schedule could not start its run");
             Ok(Commit::new())
         }
         proposal => proposal.map(Proposal::into_parts),
@@ -147,7 +147,7 @@ fn add(commit: &mut Commit, parts: Commit) {
     commit.wakes.extend(parts.wakes);
 }
 
-/// It was checked when it was stored: this program's time zones are others.
+/// It was valid when it was stored: this program has other time zone data.
 fn unreadable(error: &ScheduleError) -> RunError {
     RunError::Store(tidelock_store::StoreError::invalid(error.to_string()))
 }

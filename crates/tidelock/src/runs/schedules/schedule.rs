@@ -1,5 +1,5 @@
-//! What a schedule says: which workflow it starts, with what, when, and what about those that were
-//! missed.
+//! A schedule definition: the workflow, its input, the cron pattern, and the policies for missed
+//! and overlapping occurrences.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{RawJson, StoreError};
@@ -8,18 +8,20 @@ use super::timetable::Timetable;
 use super::{CatchUp, ScheduleError};
 use crate::runs::WorkflowName;
 
-/// What to do when an occurrence comes while the run of an earlier one is still open.
+/// What to do about an occurrence while the run of an earlier one is still open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// Start a run all the same.
+    /// Start a run anyway.
     #[default]
     Allow,
-    /// Leave the occurrence out.
+    /// Skip the occurrence.
     Skip,
 }
 
-/// A schedule, as it is asked for.
+/// A schedule definition.
+///
+/// # Examples
 ///
 /// ```
 /// # use tidelock::runs::{CatchUp, Overlap, Schedule};
@@ -40,8 +42,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// By a cron pattern of five fields (minute, hour, day of the month, month, day of the week),
-    /// or of six with seconds first, on the clocks of UTC. It starts nothing yet.
+    /// Creates a schedule from a cron pattern, in UTC.
+    ///
+    /// The pattern has five fields (minute, hour, day of the month, month, day of the week), or six
+    /// with seconds first. Set the workflow with [`starts`](Self::starts).
     pub fn cron(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
@@ -53,14 +57,14 @@ impl Schedule {
         }
     }
 
-    /// The same, on the clocks of this zone, by its IANA name.
+    /// Sets the time zone, by its IANA name.
     #[must_use]
     pub fn in_zone(mut self, zone: impl Into<String>) -> Self {
         self.zone = zone.into();
         self
     }
 
-    /// The same, starting runs of this workflow, each with this input.
+    /// Sets the workflow to start, and the input of its runs.
     #[must_use]
     pub fn starts(
         mut self,
@@ -72,23 +76,21 @@ impl Schedule {
         self
     }
 
-    /// The same, with this rule for occurrences that were missed. By default one run makes up for
-    /// all of them.
+    /// Sets the policy for missed occurrences. The default is one run for all of them.
     #[must_use]
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = catch_up;
         self
     }
 
-    /// The same, with this rule for occurrences that come while an earlier run is open. By default
-    /// they start another.
+    /// Sets the policy for occurrences during an open run. The default is to start another run.
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// What is stored of it.
+    /// The stored form.
     pub(super) fn plan(self) -> Result<Plan, ScheduleError> {
         if self.workflow.is_empty() {
             return Err(ScheduleError::StartsNothing);
@@ -104,7 +106,7 @@ impl Schedule {
     }
 }
 
-/// What is stored of a schedule that was asked for.
+/// The stored form of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) pattern: String,
@@ -116,13 +118,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// When it is due.
+    /// Its parsed timetable.
     pub(super) fn timetable(&self) -> Result<Timetable, ScheduleError> {
         Timetable::new(&self.pattern, &self.zone)
     }
 
-    /// Whether both come at the same moments.
-    pub(super) fn is_as_often_as(&self, other: &Self) -> bool {
+    /// Whether both have the same occurrences.
+    pub(super) fn has_same_occurrences(&self, other: &Self) -> bool {
         (&self.pattern, &self.zone) == (&other.pattern, &other.zone)
     }
 }

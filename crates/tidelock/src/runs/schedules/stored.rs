@@ -1,4 +1,4 @@
-//! What is kept of a schedule: what it says, and how far it has come.
+//! The stored state of a schedule: its definition and progress.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Result, Revision, Slot, Timestamp};
@@ -8,13 +8,13 @@ use super::{CatchUp, Overlap};
 use crate::runs::names::ScheduleName;
 use crate::runs::{RunId, WorkflowName};
 
-/// What the record of a schedule holds.
+/// The content of a schedule's record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) plan: Plan,
     #[serde(default)]
     pub(super) paused: bool,
-    /// The first occurrence that has not been dealt with.
+    /// The first occurrence that is not processed.
     pub(super) next: Option<Timestamp>,
     /// The run that was started last.
     #[serde(default)]
@@ -22,8 +22,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// What becomes of what was there when this is asked for: as long as the moments are the same,
-    /// none of them is forgotten.
+    /// Merges a new definition with the stored state: if the occurrences are the same, the progress
+    /// is kept.
     pub(super) fn revised(
         there: Option<Self>,
         plan: Plan,
@@ -31,7 +31,7 @@ impl Stored {
     ) -> Self {
         match there {
             None => Self { plan, paused: false, next: next(), last: None },
-            Some(there) if there.plan.is_as_often_as(&plan) => Self { plan, ..there },
+            Some(there) if there.plan.has_same_occurrences(&plan) => Self { plan, ..there },
             Some(there) => Self { plan, next: next(), ..there },
         }
     }
@@ -51,7 +51,7 @@ impl Stored {
     }
 }
 
-/// A schedule as it was read, with the revision that it must still have when it is changed.
+/// A schedule with the revision for optimistic concurrency.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) stored: Stored,
@@ -67,25 +67,25 @@ impl Kept {
     }
 }
 
-/// A schedule, as it stands.
+/// A schedule and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScheduleInfo {
     /// Its name.
     pub name: ScheduleName,
-    /// When, by the clocks of its zone.
+    /// The cron pattern.
     pub pattern: String,
-    /// Its time zone.
+    /// The time zone.
     pub zone: String,
-    /// What it starts.
+    /// The workflow it starts.
     pub workflow: WorkflowName,
-    /// What becomes of occurrences that were missed.
+    /// The policy for missed occurrences.
     pub catch_up: CatchUp,
-    /// What becomes of those that come while an earlier run is open.
+    /// The policy for occurrences during an open run.
     pub overlap: Overlap,
     /// Whether it is paused.
     pub paused: bool,
-    /// When it next starts a run; not at all while it is paused.
+    /// The next occurrence; `None` while it is paused.
     pub next: Option<Timestamp>,
     /// The run that it started last.
     pub last_run: Option<RunId>,

@@ -1,9 +1,8 @@
-//! When a schedule's runs are due: a cron pattern, read on the clocks of a time zone.
+//! Timetable: a cron pattern in a time zone.
 //!
-//! Where clocks are put forward, a fixed time that is left out comes at the first moment after the
-//! gap; where they are put back, a fixed time that comes twice is taken once. Patterns with a `*`
-//! or a step in hours or minutes follow real time through both. It reads no clock: the store says
-//! what time it is.
+//! When clocks go forward, a fixed time in the gap occurs at the first moment after it; when they
+//! go back, a fixed time that occurs twice counts once. Patterns with a `*` or a step in hours or
+//! minutes follow real time through both. It reads no clock: the store's time is passed in.
 
 use std::iter::successors;
 
@@ -22,7 +21,7 @@ pub(crate) struct Timetable {
 }
 
 impl Timetable {
-    /// Checks and reads both.
+    /// Parses both.
     pub(crate) fn new(pattern: &str, zone: &str) -> Result<Self, ScheduleError> {
         let cron = pattern.parse().map_err(|error: croner::errors::CronError| {
             ScheduleError::Pattern { pattern: pattern.to_owned(), problem: error.to_string() }
@@ -32,14 +31,14 @@ impl Timetable {
         Ok(Self { cron, zone })
     }
 
-    /// The first moment after this one; none if there is none any more.
+    /// The first occurrence after this time, if any.
     pub(crate) fn after(&self, moment: Timestamp) -> Option<Timestamp> {
         let next = self.cron.find_next_occurrence(&self.zoned(moment)?, false).ok()?;
         timestamp(&next).filter(|next| *next > moment)
     }
 
-    /// The newest moments from `first` to `now`, both included, at most so many, oldest first. What
-    /// it costs does not depend on how many there were.
+    /// The newest occurrences from `first` to `now`, inclusive, at most `most`, oldest first. The
+    /// cost does not depend on how many there were.
     pub(crate) fn newest(&self, first: Timestamp, now: Timestamp, most: usize) -> Vec<Timestamp> {
         let Some(now) = self.zoned(whole_second(now)) else { return Vec::new() };
         let back = |from: &Zoned, itself| self.cron.find_previous_occurrence(from, itself).ok();
@@ -57,7 +56,7 @@ impl Timetable {
     }
 }
 
-/// Patterns know no fractions of a second: a moment is due from the beginning of its second on.
+/// Patterns have no fractions of a second: an occurrence is due from the start of its second.
 fn whole_second(moment: Timestamp) -> Timestamp {
     const SECOND: i64 = 1_000_000;
     Timestamp::from_micros(moment.micros() / SECOND * SECOND).unwrap_or(moment)
@@ -79,7 +78,7 @@ mod tests {
         Timetable::new(pattern, "Europe/Berlin").unwrap()
     }
 
-    /// The next so many, as text to the minute.
+    /// The next `count` occurrences, as text to the minute.
     fn next(table: &Timetable, from: &str, count: usize) -> Vec<String> {
         let mut moment = at(from);
         let mut step = || {
@@ -142,9 +141,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_pattern_or_a_zone_is_said() {
-        let told = |pattern, zone| Timetable::new(pattern, zone).unwrap_err().to_string();
-        assert!(told("61 * * * *", "UTC").contains(r#"cron pattern "61 * * * *""#));
-        assert!(told("0 9 * * *", "Europe/Atlantis").contains("Europe/Atlantis"));
+        let error_of = |pattern, zone| Timetable::new(pattern, zone).unwrap_err().to_string();
+        assert!(error_of("61 * * * *", "UTC").contains(r#"cron pattern "61 * * * *""#));
+        assert!(error_of("0 9 * * *", "Europe/Atlantis").contains("Europe/Atlantis"));
         assert_eq!(
             Timetable::new("0 0 30 2 *", "UTC").unwrap().after(at("2026-01-01T00:00:00Z")),
             None

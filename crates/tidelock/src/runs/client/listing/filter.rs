@@ -1,4 +1,4 @@
-//! Which runs are meant.
+//! Filters of run listings.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,17 @@ use tidelock_store::{Timestamp, limits};
 use super::RunCursor;
 use crate::runs::{InvalidName, RunInfo, RunState, WorkflowName};
 
-/// How many runs a page has, unless something else is asked for.
+/// The default page size.
 const PAGE: usize = 100;
 
-/// Which runs are meant: those that pass every part of it. By default all.
+/// Selects runs that match all of its criteria. The default matches all.
+///
+/// # Examples
 ///
 /// ```
 /// # use tidelock::runs::{RunFilter, RunState};
-/// let stuck = RunFilter::all().state(RunState::Failed).workflow("checkout").attribute("shop", "7");
+/// let failed = RunFilter::all().state(RunState::Failed).workflow("checkout");
+/// let failed_in_shop = failed.attribute("shop", "7");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFilter {
@@ -34,7 +37,7 @@ impl Default for RunFilter {
 }
 
 impl RunFilter {
-    /// Every run.
+    /// Matches every run.
     pub fn all() -> Self {
         Self {
             states: Vec::new(),
@@ -47,7 +50,7 @@ impl RunFilter {
         }
     }
 
-    /// The same, in this state; said more than once, in one of these states.
+    /// Restricts to this state. Repeated calls allow several states.
     #[must_use]
     pub fn state(mut self, state: RunState) -> Self {
         if !self.states.contains(&state) {
@@ -56,42 +59,42 @@ impl RunFilter {
         self
     }
 
-    /// The same, of this workflow.
+    /// Restricts to this workflow.
     #[must_use]
     pub fn workflow(mut self, workflow: &str) -> Self {
         self.workflow = Some(WorkflowName::new(workflow));
         self
     }
 
-    /// The same, with this attribute; said more than once, with all of them.
+    /// Restricts to runs with this attribute. Repeated calls require all of them.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.insert(name.into(), value.into());
         self
     }
 
-    /// The same, started at this moment or later.
+    /// Restricts to runs started at this time or later.
     #[must_use]
     pub fn since(mut self, moment: Timestamp) -> Self {
         self.since = Some(moment);
         self
     }
 
-    /// The same, started before this moment.
+    /// Restricts to runs started before this time.
     #[must_use]
     pub fn before(mut self, moment: Timestamp) -> Self {
         self.before = Some(moment);
         self
     }
 
-    /// The same, from where a page ended.
+    /// Continues after the end of a page.
     #[must_use]
-    pub fn after(mut self, place: RunCursor) -> Self {
-        self.after = Some(place);
+    pub fn after(mut self, cursor: RunCursor) -> Self {
+        self.after = Some(cursor);
         self
     }
 
-    /// The same, so many at once, from 1 up to 1,000; a page of none is refused.
+    /// Sets the page size, from 1 to 1,000. 0 is refused.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit.min(limits::PAGE_SIZE);
@@ -102,7 +105,7 @@ impl RunFilter {
         if self.states.is_empty() { &RunState::ALL } else { &self.states }
     }
 
-    /// Whether this run is meant, wherever it is in the listing.
+    /// Whether this run matches, regardless of the cursor.
     pub(super) fn passes(&self, run: &RunInfo) -> bool {
         self.states().contains(&run.state)
             && self.workflow.as_ref().is_none_or(|name| name.as_ref() == Ok(&run.workflow))

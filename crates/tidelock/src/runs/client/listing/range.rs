@@ -1,19 +1,19 @@
-//! A range of the index: runs that have something in common, newest first.
+//! Index ranges: runs with a common key prefix, newest first.
 
 use tidelock_store::{RecordKey, RecordQuery, Result, Store, StoreError, StoreExt, limits};
 
 use super::{RunCursor, RunFilter};
 use crate::runs::keys;
 
-/// What the keys of a range begin with; behind it, the place.
+/// A key prefix; the rest of the key is the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Range {
     prefix: String,
 }
 
 impl Range {
-    /// The ranges that hold everything that is meant. An attribute is more telling than a state, so
-    /// it goes first.
+    /// The ranges that contain all matching runs. An attribute is more selective than a state, so
+    /// it is preferred.
     pub(super) async fn all(store: &dyn Store, filter: &RunFilter) -> Result<Vec<Self>> {
         if let Some((name, value)) = filter.attributes.first_key_value() {
             return Ok(vec![Self { prefix: keys::attribute_of(name, value) }]);
@@ -31,7 +31,7 @@ impl Range {
         Ok(ranges)
     }
 
-    /// The ranges of all workflows in a state, found by leaping from one to the next.
+    /// The ranges of all workflows in a state, found by skip scan.
     async fn within(store: &dyn Store, state: &str) -> Result<Vec<Self>> {
         let (mut ranges, mut query) = (Vec::new(), RecordQuery::prefix(state).limit(1));
         while let Some(first) = store.rows(query.clone()).next().await? {
@@ -42,7 +42,7 @@ impl Range {
         Ok(ranges)
     }
 
-    /// The next places in this range, as many as a page has.
+    /// The next cursors in this range, at most one page.
     pub(super) async fn scan(
         &self,
         store: &dyn Store,
@@ -50,24 +50,26 @@ impl Range {
     ) -> Result<Vec<RunCursor>> {
         let query = RecordQuery::prefix(&self.prefix).limit(filter.limit.min(limits::PAGE_SIZE));
         let mut records = store.rows(RecordQuery { after: self.from(filter)?, ..query });
-        let mut places = Vec::new();
-        while places.len() < filter.limit
+        let mut cursors = Vec::new();
+        while cursors.len() < filter.limit
             && let Some(record) = records.next().await?
         {
-            let Some((started_at, run)) = keys::place(&record.key, &self.prefix) else { continue };
+            let Some((started_at, run)) = keys::index_position(&record.key, &self.prefix) else {
+                continue;
+            };
             if filter.since.is_some_and(|since| started_at < since) {
                 break;
             }
-            places.push(RunCursor::new(started_at, run));
+            cursors.push(RunCursor::new(started_at, run));
         }
-        Ok(places)
+        Ok(cursors)
     }
 
-    /// Where to begin: behind the last page, or at the newest that is meant.
+    /// The key to start after: the end of the last page, or the newest match.
     fn from(&self, filter: &RunFilter) -> Result<Option<RecordKey>> {
         match (&filter.after, filter.before) {
-            (Some(place), _) => {
-                Ok(Some(keys::placed(&self.prefix, place.age.0, place.run.as_str())?))
+            (Some(cursor), _) => {
+                Ok(Some(keys::index_key(&self.prefix, cursor.age.0, cursor.run.as_str())?))
             }
             (None, Some(before)) => Ok(Some(keys::before(&self.prefix, before)?)),
             (None, None) => Ok(None),

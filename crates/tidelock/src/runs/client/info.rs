@@ -1,4 +1,4 @@
-//! What is there under a run's id.
+//! Reads the summary of a run.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use crate::handle::Tidelock;
 use crate::runs::summary::{Parent, RunState, Summarized};
 use crate::runs::{RunError, RunId, WorkflowName, WorkflowVersion, keys};
 
-/// The run's summary, or why there is none.
-pub(crate) async fn look(tidelock: &Tidelock, run: &RunId) -> Result<Summarized, RunError> {
+/// Reads the run's summary, or the error that explains why there is none.
+pub(crate) async fn load_summary(tidelock: &Tidelock, run: &RunId) -> Result<Summarized, RunError> {
     let slot = tidelock.store().get_one(&keys::summary(run)).await?;
     match (Summarized::of(run, &slot)?, slot) {
         (Some(there), _) => Ok(there),
@@ -19,7 +19,7 @@ pub(crate) async fn look(tidelock: &Tidelock, run: &RunId) -> Result<Summarized,
     }
 }
 
-/// What a run is, in short.
+/// A summary of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RunInfo {
@@ -35,13 +35,13 @@ pub struct RunInfo {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// When it is out of time.
+    /// Its deadline.
     pub deadline: Option<Timestamp>,
     /// The run that started it and waits for it.
     pub parent: Option<Parent>,
-    /// What it is found by in listings.
+    /// Attributes for listings.
     pub attributes: BTreeMap<String, String>,
-    /// How often it has begun: 1, and one more each time that it continued as new.
+    /// The generation: 1, plus 1 for each time it continued as new.
     pub generation: u32,
 }
 

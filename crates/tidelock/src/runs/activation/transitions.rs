@@ -1,4 +1,4 @@
-//! What becomes of operations: asked for, recorded, ended, and let go of.
+//! State changes of operations: requested, recorded, ended, and dropped.
 
 use tidelock_store::NewEvent;
 
@@ -13,21 +13,21 @@ impl State {
             return Some(self.begin(name, kind));
         };
         let recorded = self.past.records[at].kind;
-        if self.order.live[at].asked {
+        if self.cursor.live[at].requested {
             self.leave(Exit::Fail(used_twice(name)));
             return None;
         }
         if recorded != kind {
             self.held = Some(format!("{kind} {:?}", name.as_str()));
-            let misfit = format!(
-                "the code does not fit the history: expected {recorded} {0:?} (recorded), found {kind} {0:?}",
+            let non_determinism = format!(
+                "non-determinism: the code does not fit the history: expected {recorded} {0:?} (recorded), found {kind} {0:?}",
                 name.as_str()
             );
-            self.leave(Exit::Park(misfit));
+            self.leave(Exit::Park(non_determinism));
             return None;
         }
-        self.order.live[at].asked = true;
-        self.nudge();
+        self.cursor.live[at].requested = true;
+        self.advance();
         Some(at)
     }
 
@@ -35,11 +35,11 @@ impl State {
         let at = self.past.records.len();
         self.past.records.push(Record::new(name, kind));
         self.past.names.insert(name.clone(), at);
-        self.order.begin();
+        self.cursor.begin();
         at
     }
 
-    /// Puts an entry in the queue, and the end that it is in its place in the order.
+    /// Queues an entry. If the entry ends the operation, the end gets its place in the order.
     pub(super) fn record(&mut self, at: usize, entry: NewEvent, end: Option<(End, bool)>) {
         let number = self.queue.push(entry);
         match end {
@@ -52,45 +52,45 @@ impl State {
         }
     }
 
-    /// This operation's end comes next in the order.
+    /// Appends this operation's end to the order.
     pub(crate) fn end(&mut self, at: usize, end: End, number: u64) {
         self.past.records[at].end = Some(end);
-        self.order.live[at].recorded = true;
-        self.order.live[at].end = Some((self.past.order.len(), number));
+        self.cursor.live[at].recorded = true;
+        self.cursor.live[at].end = Some((self.past.order.len(), number));
         self.past.order.push(Mark { record: at, is_end: true });
-        self.nudge();
+        self.advance();
     }
 
-    /// It did not end after all; its place in the order means nothing.
-    pub(crate) fn unend(&mut self, at: usize) {
+    /// Takes an end back; its place in the order is ignored.
+    pub(crate) fn revoke_end(&mut self, at: usize) {
         self.past.records[at].end = None;
-        if let Some((mark, _)) = self.order.live[at].end.take() {
+        if let Some((mark, _)) = self.cursor.live[at].end.take() {
             self.past.order[mark].is_end = false;
         }
-        self.nudge();
+        self.advance();
     }
 
-    /// Something of this operation is recorded.
+    /// Marks the operation as recorded.
     pub(crate) fn open(&mut self, at: usize) {
-        if !self.order.live[at].recorded {
-            self.order.live[at].recorded = true;
+        if !self.cursor.live[at].recorded {
+            self.cursor.live[at].recorded = true;
             self.past.order.push(Mark { record: at, is_end: false });
-            self.nudge();
+            self.advance();
         }
     }
 
-    /// What was recorded stays recorded, with a note that nobody waits for it; what was not, was
-    /// never asked for.
-    pub(super) fn let_go(&mut self, at: usize) {
+    /// Drops an operation. If it is recorded, the drop is recorded, too; otherwise it leaves no
+    /// trace.
+    pub(super) fn abandon(&mut self, at: usize) {
         self.wakers.remove(&at);
         self.outstanding.remove(&at);
         self.children.remove(&at);
         self.queue.landings.retain(|landing| landing.at != at);
-        let live = &mut self.order.live[at];
+        let live = &mut self.cursor.live[at];
         if self.closing || live.delivered {
             return;
         }
-        live.gone = true;
+        live.abandoned = true;
         let name = self.past.records[at].name.clone();
         if !live.recorded {
             self.past.names.remove(&name);
@@ -99,11 +99,11 @@ impl State {
         {
             self.queue.push(entry);
         }
-        self.nudge();
+        self.advance();
     }
 }
 
-/// Why a name cannot be used again.
+/// The error for a name that is used twice.
 pub(crate) fn used_twice(name: &StepName) -> String {
     format!(
         "the name {:?} is used twice in one run; give every step, sleep, wait, child, value and race a name of its own, in a loop \
