@@ -1,12 +1,11 @@
-//! The server behind `tidelock serve`: connections in, requests to the router, and an end that
-//! leaves nobody without an answer.
+//! The server behind `tidelock serve`: accepts connections, serves the router, and shuts down
+//! gracefully.
 //!
 //! It speaks HTTP/1.1, plain or over TLS. A client that is slow with the head or the body of its
-//! request is cut off, and so is one that takes nothing of its answer. If there is no room for
-//! another connection, the one that has waited for its client longest makes room; if all of them
-//! are worked for, who comes is told to come back, but for health checks. When the server is to end
-//! it takes no more connections, ends event streams, lets requests that have begun come to their
-//! end, and waits for them so long and no longer.
+//! request is cut off, and so is one that reads nothing of its response. When the connection limit
+//! is reached, the longest idle connection is closed for a new one; if none is idle, new clients
+//! are told to retry later, except for health checks. On shutdown the server accepts no more
+//! connections, ends event streams, and waits for requests in flight, up to the grace period.
 
 mod connections;
 mod read_timeout;
@@ -46,27 +45,27 @@ use sent::{Sent, answered};
 
 pub(crate) use sent::TooSlow;
 
-/// Why a server does not serve.
+/// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Everybody on the network could read everything.
+    /// Every machine on the network could read everything.
     #[error(
-        "{address} can be reached from other machines, and there are no tokens: everybody could read everything; give it tokens, or listen on 127.0.0.1"
+        "{address} can be reached from other machines, and there are no tokens: every machine on the network could read everything; give it tokens, or listen on 127.0.0.1"
     )]
     Unprotected {
-        /// Where it would listen.
+        /// The address.
         address: SocketAddr,
     },
-    /// The socket is of no use.
+    /// The socket cannot be used.
     #[error("cannot listen: {0}")]
     Listen(#[from] io::Error),
 }
 
-/// Serves an API until `shutdown`, and then until everybody has their answer.
+/// Serves an API until `shutdown`, and then until requests in flight are answered.
 ///
 /// # Errors
-/// `Unprotected` if others than this machine can reach the address and the API has no tokens.
+/// `Unprotected` if other machines can reach the address and the API has no tokens.
 pub async fn serve(
     listener: TcpListener,
     api: Api,
@@ -92,8 +91,8 @@ struct Server {
     router: Router,
     tls: Option<Tls>,
     limits: Limits,
-    /// A permit for each connection that may be open, and a few more for those who are only told
-    /// that there is no room.
+    /// One permit per connection that can be open, and a few more for answering that the server is
+    /// full.
     room: Arc<Semaphore>,
     crowd: Arc<Connections>,
     connections: TaskTracker,
@@ -113,7 +112,8 @@ impl Server {
 
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
-            let permit = self.room.clone().acquire_owned().await.expect("nobody closes the room");
+            let permit =
+                self.room.clone().acquire_owned().await.expect("the semaphore is never closed");
             match listener.accept().await {
                 Ok((stream, _)) => self.begin(stream, permit),
                 Err(error) => self.recover(&error).await,
@@ -121,9 +121,9 @@ impl Server {
         }
     }
 
-    /// Serves a connection beside the others.
+    /// Serves a connection in its own task.
     fn begin(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
-        // An answer is written in one piece, and should not wait for the next one.
+        // A response is written in one piece, and should not wait for the next one.
         let _without = stream.set_nodelay(true);
         let is_full = self.room.available_permits() < RESERVE && !self.crowd.let_one_go();
         let (seat, tls) = (self.crowd.seat(), self.tls.clone());
@@ -137,21 +137,21 @@ impl Server {
         };
         self.connections.spawn(async move {
             tokio::select! {
-                () = seat.place.is_let_go() => tracing::debug!("a connection made room for another"),
+                () = seat.place.is_let_go() => tracing::debug!("an idle connection was closed for a new one"),
                 () = talk.with(stream, tls) => {}
             }
             leave(seat, permit);
         });
     }
 
-    /// What is wrong with one connection is no reason to stop. If the machine has no room for
-    /// another, one that waits for its client makes some.
+    /// An error of one connection does not end the server. If the machine has no room for another
+    /// connection, an idle one is closed.
     async fn recover(&self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
         if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
             return;
         }
-        tracing::warn!(%error, "cannot take a connection");
+        tracing::warn!(%error, "cannot accept a connection");
         let pause = if self.crowd.let_one_go() { PAUSE.0 } else { PAUSE.1 };
         tokio::time::sleep(pause).await;
     }
@@ -168,7 +168,7 @@ impl Server {
     }
 }
 
-/// The place first: whoever finds room finds no place that is not taken.
+/// The slot first: a task that gets the permit must not find the slot still taken.
 fn leave(seat: ConnectionGuard, permit: OwnedSemaphorePermit) {
     drop(seat);
     drop(permit);
@@ -178,7 +178,7 @@ fn leave(seat: ConnectionGuard, permit: OwnedSemaphorePermit) {
 struct Talk {
     router: Router,
     limits: Limits,
-    /// Whether there is no room for it but to be told so.
+    /// Whether the connection is beyond the limit, and only told so.
     is_full: bool,
     place: Arc<ConnectionSlot>,
     closing: CancellationToken,
@@ -190,7 +190,7 @@ impl Talk {
         match tls {
             None => self.converse(stream).await,
             Some(tls) => {
-                // Who does not finish the handshake is nobody to talk to.
+                // A connection without a complete handshake is dropped.
                 if let Ok(Ok(stream)) =
                     tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await
                 {
@@ -200,7 +200,7 @@ impl Talk {
         }
     }
 
-    /// Answers requests, until the connection ends or the server does.
+    /// Answers requests until the connection or the server ends.
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let (head, closing, keep_alive) = (self.limits.head, self.closing.clone(), !self.is_full);
         let connection = http1::Builder::new()
@@ -234,7 +234,7 @@ impl Talk {
 }
 
 fn no_room() -> Response {
-    let detail = "as many connections are open as this server takes, and all of them are worked for; come back";
+    let detail = "the connection limit of this server is reached; try again later";
     let mut answer = Problem::unavailable("too-many-connections", detail).into_response();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer

@@ -1,4 +1,4 @@
-//! What operators do to many items at once: the same answer for leases and reactions.
+//! The response to operators' bulk actions: the same for leases and reactions.
 
 use serde::Serialize;
 use tidelock::{Adjusted, Missing};
@@ -6,25 +6,25 @@ use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
-/// What came of it.
+/// The result of a bulk action.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Adjusted)]
 pub(crate) struct AdjustedDto {
-    /// How many passed the filter.
+    /// How many items matched the filter.
     matched: u64,
-    /// How many were changed by it.
+    /// How many were changed.
     changed: u64,
-    /// Whether it was only asked what would be done.
+    /// Whether this was a dry run.
     dry_run: bool,
 }
 
 impl AdjustedDto {
-    /// So many would have been meant.
+    /// The result of a dry run.
     pub(super) fn would(matched: u64) -> Self {
         Self { matched, changed: 0, dry_run: true }
     }
 
-    /// Whether nothing was meant.
+    /// Whether nothing matched.
     pub(super) fn is_none(&self) -> bool {
         self.matched == 0
     }
@@ -40,14 +40,14 @@ impl From<Missing> for Problem {
     fn from(missing: Missing) -> Self {
         let (code, list) = match missing {
             Missing::Reaction { .. } => {
-                ("no-reaction", "GET /v1/reactions lists those that were registered")
+                ("no-reaction", "GET /v1/reactions lists the registered ones")
             }
             Missing::Target { .. } => {
-                ("no-target", "GET /v1/reactions/{reaction}/targets lists those that there are")
+                ("no-target", "GET /v1/reactions/{reaction}/targets lists the existing ones")
             }
-            Missing::Queue { .. } => ("no-queue", "GET /v1/leases lists what there is"),
-            Missing::Item { .. } => ("no-item", "GET /v1/leases lists what there is"),
-            _ => ("no-lane", "GET /v1/leases lists what there is"),
+            Missing::Queue { .. } => ("no-queue", "GET /v1/leases lists the existing ones"),
+            Missing::Item { .. } => ("no-item", "GET /v1/leases lists the existing ones"),
+            _ => ("no-lane", "GET /v1/leases lists the existing ones"),
         };
         Self::not_found(code, format!("{missing}: {list}"))
     }

@@ -1,4 +1,4 @@
-//! What operators did, newest first.
+//! The audit log, newest first.
 
 use std::collections::HashMap;
 
@@ -14,43 +14,42 @@ use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-/// Something that an operator did.
+/// An operator's action.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Action {
-    /// When it was asked for, by the store's clock.
+    /// When it was requested, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// Whose token it was.
+    /// The name of the token.
     #[schema(example = "alice")]
     who: String,
     /// Method and route.
     #[schema(example = "POST /v1/reactions/unblock")]
     what: String,
-    /// The path, which names the thing.
+    /// The path, which names the subject.
     on: String,
-    /// What was sent with it.
+    /// The body of the request.
     #[schema(value_type = Option<Value>)]
     parameters: Option<RawJson>,
-    /// The status of the answer; nothing if it is not known whether it was done.
+    /// The status of the response; absent if it is unknown whether the action was carried out.
     #[schema(example = 200)]
     status: Option<u16>,
 }
 
-/// Which of them.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
-    /// How many events of the audit to look at, at most: there are two for each thing that was
-    /// done.
+    /// How many audit events to read, at most: each action has two.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// What operators did, newest first.
+/// List operators' actions, newest first.
 #[utoipa::path(get, path = "/v1/audit", tag = "server", params(Listed), responses((status = 200, body = Page<Action>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
@@ -64,7 +63,7 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(items, page.next)))
 }
 
-/// An answer may be on the page before that of its question, or a little further on.
+/// Finds the statuses of responses that were recorded on the previous page, or a little after.
 async fn statuses_after(
     served: &AppState,
     events: &[StoredEvent],

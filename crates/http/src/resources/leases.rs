@@ -1,4 +1,4 @@
-//! Leases: the work items of every queue, and what operators do to them.
+//! Leases: the work items of every queue, and operators' actions on them.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,15 +18,15 @@ use crate::extract::{Body, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// Which items.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
-    /// Of queues whose names are like this: `*` stands for any characters, `?` for one.
+    /// Of queues that match this pattern: `*` matches any characters, `?` one.
     #[param(max_length = 128)]
     queue: Option<String>,
-    /// With keys like this.
+    /// With keys that match this pattern.
     #[param(max_length = 256)]
     key: Option<String>,
     /// In this state.
@@ -34,10 +34,10 @@ pub(crate) struct Listed {
     state: Option<ItemStateDto>,
     /// Held by this worker.
     holder: Option<String>,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<Cursor<ItemRef>>,
-    /// How many at most: fewer may be in the state that is asked for.
+    /// The maximum number of items: fewer may be in the requested state.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -58,8 +58,7 @@ pub(crate) async fn list(
     Ok(Answer(listing.page(&served).await?))
 }
 
-/// What an operator asks for is which items are meant, and what is done to them; both stand side by
-/// side in the body.
+/// Defines a request body: which items are selected, and the fields of the action, side by side.
 macro_rules! of_items {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $of:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -72,16 +71,16 @@ macro_rules! of_items {
             /// With this key.
             #[schema(max_length = 256)]
             key: Option<String>,
-            /// With keys like this, where `*` stands for any characters and `?` for one; all of
-            /// them, if neither is said.
+            /// With keys that match this pattern, where `*` matches any characters and `?` one; all
+            /// items by default.
             #[schema(max_length = 256)]
             pattern: Option<String>,
             /// In this lane.
             #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
             lane: Option<LaneName>,
-            /// Only those that are blocked, or only those that are not.
+            /// Only blocked items, or only items that are not blocked.
             blocked: Option<bool>,
-            /// Only say how many are meant.
+            /// Only count the selected items.
             #[serde(default)]
             dry_run: bool,
             $($(#[$about])* $field: $of,)*
@@ -102,7 +101,7 @@ macro_rules! of_items {
     };
 }
 
-/// The items that an operator means.
+/// The items that an operator selected.
 struct Meant {
     filter: ItemFilter,
     dry_run: bool,
@@ -130,15 +129,15 @@ impl Meant {
 }
 
 of_items! {
-    /// Which blocked items go on.
+    /// Which blocked items to unblock.
     Unblocking {}
 }
 
-/// Blocked items that are meant go on where they stopped, at once.
+/// Unblock the selected items: they continue where they stopped, at once.
 #[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = Unblocking,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
@@ -149,19 +148,19 @@ pub(crate) async fn unblock(
 }
 
 of_items! {
-    /// Which items begin anew, and where.
+    /// Which items to start over, and from which mark.
     Resetting {
-        /// Back to this mark; to the beginning, if this is left out.
+        /// Back to this mark; to the beginning by default.
         #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
         to: Option<Mark>,
     }
 }
 
-/// Items that are meant begin anew. Whoever holds one of them loses the lease.
+/// Start the selected items over. A worker that holds one of them loses its lease.
 #[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = Resetting,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
@@ -171,22 +170,22 @@ pub(crate) async fn reset(
 }
 
 of_items! {
-    /// Which items are deferred, and until when.
+    /// Which items to defer, and until when.
     Deferring {
-        /// Not before this moment.
+        /// Not before this time.
         #[schema(value_type = Option<String>, format = DateTime)]
         until: Option<Timestamp>,
-        /// Not before so long from now.
+        /// Not before this long from now.
         #[schema(value_type = Option<u64>)]
         in_ms: Option<Millis>,
     }
 }
 
-/// Items that are meant are not leased before then. A lease that stands is not touched.
+/// Defer the selected items: they are not leased before then. A lease in force is not affected.
 #[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = Deferring,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
@@ -199,24 +198,24 @@ pub(crate) async fn defer(
 pub(super) fn no_time() -> Problem {
     Problem::bad_request(
         "time-missing",
-        "say until when, with until (a moment) or in_ms (so long from now)",
+        "give the end with until (a time) or in_ms (a duration from now)",
     )
 }
 
 of_items! {
-    /// Which items get another priority.
+    /// Which items to prioritize.
     Prioritizing {
-        /// Which priority.
+        /// The new priority.
         #[schema(minimum = -100, maximum = 100)]
         priority: i16,
     }
 }
 
-/// Items that are meant get this priority.
+/// Set the priority of the selected items.
 #[utoipa::path(post, path = "/v1/leases/prioritize", tag = "leases", request_body = Prioritizing,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,

@@ -1,5 +1,4 @@
-//! Locks: the right to be the only one at something, for a while. Taken here, renewed and given
-//! back by name and fence.
+//! Locks: exclusive leases on a name. Acquired here, renewed and released by name and fence.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -26,23 +25,23 @@ fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
     Ok(rest.iter().fold(claims.lock(first), Lock::of))
 }
 
-/// Which locks.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
-    /// What their names begin with.
+    /// A prefix of their names.
     #[serde(default)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many at most.
+    /// The maximum number of locks.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// List locks that somebody has, or had when they died, by name.
+/// List locks that are held, or were when their holder died, by name.
 #[utoipa::path(get, path = "/v1/locks", tag = "locks", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
@@ -54,49 +53,49 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(page.claims.into_iter().map(ClaimDto::from).collect(), page.next)))
 }
 
-/// For how long, and how long to wait for it.
+/// A request to acquire a lock.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Acquiring {
-    /// How long others are kept out if nobody renews it.
+    /// How long the lock is held if it is not renewed.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
-    /// Stand in line for so long while somebody has it; not at all, if this is left out, and no
-    /// longer than the server lets anybody wait.
+    /// How long to wait in the queue while the lock is held; 0 by default, and no longer than the
+    /// server's limit.
     #[schema(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
-    /// Who asks, for those who come too late; the name of the token, if this is left out.
+    /// The holder's name, shown to others; the name of the token by default.
     #[schema(max_length = 128)]
     by: Option<String>,
 }
 
-/// A lock that is yours.
+/// An acquired lock.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Acquired {
     /// Its whole name.
     #[schema(example = "lock/door/7")]
     key: String,
-    /// Grows with every holder: renew it and give it back with this, and pass it on to whatever
-    /// should refuse those who come late.
+    /// Increases with every holder: renew and release the lock with it, and pass it to the
+    /// resources that should reject late writers.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// Until when others are kept out.
+    /// When the lease expires.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
 }
 
-/// Take a lock, or stand in line for it.
+/// Acquire a lock, or wait in its queue.
 ///
-/// Nothing is renewed by the server: renew it while you work. If you are gone before you are
-/// answered, the lock is given back.
+/// The server renews nothing: renew the lock while you work. If you disconnect before the response,
+/// the lock is released.
 #[utoipa::path(post, path = "/v1/locks/{key}", tag = "locks",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
+        ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
     request_body = Acquiring,
     responses(
-        (status = 201, description = "It is yours", body = Acquired),
-        (status = 409, description = "Somebody has it", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Acquired", body = Acquired),
+        (status = 409, description = "The lock is held", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn acquire(
     State(served): State<AppState>,
@@ -127,13 +126,13 @@ async fn in_use(served: &AppState, busy: &LockBusy) -> Result<Problem, Problem> 
     until(served, problem, busy.until).await
 }
 
-/// Keep others out for longer.
+/// Renew the lease of a lock.
 #[utoipa::path(put, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     request_body = Renewing,
     responses(
         (status = 200, body = Renewed),
-        (status = 409, description = "Somebody else has it, or it was given back", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The lock was lost, or released", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
@@ -146,22 +145,22 @@ pub(crate) async fn renew(
     Ok(Answer(Renewed { fence: asked.fence, until }))
 }
 
-/// Under which fence.
+/// The fence to release.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Releasing {
-    /// What it was taken with.
+    /// The fence it was acquired with.
     #[param(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
 }
 
-/// Give a lock back. Sent again, it is fine.
+/// Release a lock. Repeating it succeeds.
 #[utoipa::path(delete, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Releasing),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), Releasing),
     responses(
-        (status = 204, description = "It is free"),
-        (status = 409, description = "Somebody else has it", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Released"),
+        (status = 409, description = "The lock was lost", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
@@ -176,20 +175,20 @@ pub(crate) async fn release(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LockHolder)]
 pub(crate) struct LockHolderDto {
-    /// Who.
+    /// The holder's name.
     #[schema(value_type = String)]
     by: WorkerName,
-    /// The fence that they hold it under.
+    /// The holder's fence.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// Since when.
+    /// When it was acquired.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// Until when, unless they ask for longer.
+    /// When the lease expires, unless it is renewed.
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
 }
@@ -200,12 +199,12 @@ impl From<LockHolder> for LockHolderDto {
     }
 }
 
-/// Who has a lock.
+/// Read the holder of a lock.
 #[utoipa::path(get, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     responses(
         (status = 200, body = LockHolderDto),
-        (status = 404, description = "Nobody has it", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The lock is free", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -215,7 +214,7 @@ pub(crate) async fn show(
         Some(holder) => Ok(Answer(holder.into())),
         None => Err(Problem::not_found(
             "lock-free",
-            format!("nobody has the lock {name:?}: take it with POST"),
+            format!("the lock {name:?} is free: acquire it with POST"),
         )),
     }
 }

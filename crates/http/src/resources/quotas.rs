@@ -1,5 +1,4 @@
-//! Quotas: so much in a period and no more. Taken at once, or reserved and confirmed later by
-//! whoever has the voucher.
+//! Quotas: a limit per period. Drawn at once, or reserved and confirmed later with the voucher.
 
 mod reserving;
 
@@ -36,7 +35,7 @@ struct Named<'a> {
 impl Named<'_> {
     fn quota(&self, claims: &Claims) -> Result<Quota, Problem> {
         if self.limit < 0 {
-            let detail = format!("limit {}: there cannot be less than nothing", self.limit);
+            let detail = format!("limit {}: it must not be negative", self.limit);
             return Err(Problem::bad_request("limit-invalid", detail));
         }
         let (first, rest) = named::parts(self.name)?;
@@ -46,32 +45,32 @@ impl Named<'_> {
     }
 }
 
-/// Which quotas.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
-    /// What their names begin with.
+    /// A prefix of their names.
     #[serde(default)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many at most.
+    /// The maximum number of quotas.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// A quota that somebody has taken from.
+/// A quota in use.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quota)]
 pub(crate) struct QuotaDto {
     /// Its whole name.
     #[schema(example = "quota/seats/boat-3/per day in Europe%2FBerlin")]
     key: String,
-    /// How much is taken, reservations included.
+    /// Units in use, including reservations.
     used: i64,
-    /// When there is as much again, if ever.
+    /// When the period ends, if ever.
     #[schema(value_type = Option<String>, format = DateTime)]
     resets_at: Option<Timestamp>,
 }
@@ -82,8 +81,8 @@ impl From<QuotaInfo> for QuotaDto {
     }
 }
 
-/// List quotas that somebody has taken from in the period that is open, by name. How much there is
-/// of them, only those who take know.
+/// List quotas in use in the current period, by name. Their limits are not stored: each request
+/// gives its own.
 #[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
@@ -100,37 +99,37 @@ pub(crate) async fn list(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Looking {
-    /// How much there is.
+    /// The limit.
     #[param(minimum = 0)]
     limit: i64,
-    /// In each of these; once and for all, if this is left out.
+    /// Per calendar period; one period without end by default.
     #[param(inline)]
     per: Option<Per>,
-    /// In each stretch of this length.
+    /// Per period of this length.
     #[param(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
+    /// The time zone of days and hours; UTC by default.
     #[param(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// How much is left.
+/// The use of a quota.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Used {
-    /// How much is taken, reservations included.
+    /// Units in use, including reservations.
     used: i64,
-    /// How much there is.
+    /// The limit.
     limit: i64,
-    /// How much is left.
+    /// Units left.
     left: i64,
-    /// When there is as much again; nothing was taken yet if there is none, or it never is.
+    /// When the period ends; absent if it never does, or if nothing was taken yet.
     #[schema(value_type = Option<String>, format = DateTime)]
     resets_at: Option<Timestamp>,
 }
 
-/// How much of a quota is taken.
+/// Read the use of a quota.
 #[utoipa::path(get, path = "/v1/quotas/{key}", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Looking),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), Looking),
     responses((status = 200, body = Used)))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -145,43 +144,43 @@ pub(crate) async fn show(
     Ok(Answer(Used { used: usage.used, limit, left, resets_at: usage.resets_at }))
 }
 
-/// How much is taken of how much.
+/// A request to take from a quota.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TakeAsked {
-    /// How much there is.
+    /// The limit.
     #[schema(minimum = 0, example = 100)]
     limit: i64,
-    /// How much of it.
+    /// How many units to take.
     #[schema(minimum = 1, example = 1)]
     units: u32,
-    /// In each of these; once and for all, if this is left out.
+    /// Per calendar period; one period without end by default.
     per: Option<Per>,
-    /// In each stretch of this length.
+    /// Per period of this length.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
+    /// The time zone of days and hours; UTC by default.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// What was granted: keep it, if it may have to be given back.
+/// A grant: keep it if it may have to be refunded.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Granted {
-    /// To be sent as it is.
+    /// Opaque: send it as it is.
     #[schema(value_type = Object)]
     grant: Grant,
 }
 
-/// Take from a quota, if there is so much left.
+/// Take from a quota, if enough is left.
 #[utoipa::path(post, path = "/v1/quotas/{key}/take", tag = "quotas",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
+        ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
     request_body = TakeAsked,
     responses(
-        (status = 201, description = "It is yours", body = Granted),
-        (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Granted", body = Granted),
+        (status = 429, description = "Not enough is left", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
     State(served): State<AppState>,
@@ -202,10 +201,7 @@ pub(crate) async fn take(
 
 fn some(units: u32) -> Result<u32, Problem> {
     match units {
-        0 => Err(Problem::bad_request(
-            "units-invalid",
-            "units 0: nothing was asked for; say 1 or more",
-        )),
+        0 => Err(Problem::bad_request("units-invalid", "units 0: use 1 or more")),
         units => Ok(units),
     }
 }

@@ -1,5 +1,5 @@
-//! Runs: start, signal, ask, wait; and what operators do to them. Nothing here drives a run: a
-//! worker with its workflow does.
+//! Runs: start, signal, query, wait; and operators' actions. Nothing here drives a run: a worker
+//! with its workflow does.
 
 mod ending;
 mod history;
@@ -39,7 +39,7 @@ pub(crate) struct Which {
     id: String,
 }
 
-/// The run that a request is about; what is asked of it under a key is asked once.
+/// The run of a request. Operations on it under an idempotency key happen once.
 #[derive(Debug)]
 pub(crate) struct ThisRun(RunHandle);
 
@@ -52,7 +52,7 @@ impl FromRequestParts<AppState> for ThisRun {
     }
 }
 
-/// What state a run is in.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RunState)]
@@ -88,7 +88,7 @@ impl From<RunStateDto> for RunState {
     }
 }
 
-/// What a run is, in short.
+/// A summary of a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Run)]
 pub(crate) struct RunDto {
@@ -108,17 +108,17 @@ pub(crate) struct RunDto {
     /// When it ended.
     #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<Timestamp>,
-    /// When it is out of time.
+    /// When it times out.
     #[schema(value_type = Option<String>, format = DateTime)]
     deadline_at: Option<Timestamp>,
-    /// The run that started it and waits for it.
+    /// The parent run, which started it and waits for it.
     parent: Option<String>,
-    /// What it is found by in listings.
+    /// Attributes to filter lists by.
     attributes: BTreeMap<String, String>,
-    /// How often it has begun: 1, and one more each time that it continued as new.
+    /// The number of its generations: 1, plus one for each continue-as-new.
     generation: u32,
-    /// Where it stands: who drives it, what it waits for, why it is parked, how it ended. Not in
-    /// listings.
+    /// Its status: which worker drives it, what it waits for, why it is parked, how it ended.
+    /// Absent in lists.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<RunStatus>,
@@ -142,7 +142,7 @@ impl From<RunInfo> for RunDto {
     }
 }
 
-/// Which runs.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -156,16 +156,16 @@ pub(crate) struct Listed {
     /// With this attribute, written `name=value`.
     #[param(example = "shop=7")]
     attribute: Option<String>,
-    /// Started at this moment or later.
+    /// Started at this time or later.
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// Started before this moment.
+    /// Started before this time.
     #[param(value_type = Option<String>, format = DateTime)]
     before: Option<Timestamp>,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<Cursor<RunCursor>>,
-    /// How many at most.
+    /// The maximum number of runs.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -205,13 +205,13 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(page.runs.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
 }
 
-/// What a run is, and where it stands.
+/// Read a run and its status.
 #[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs",
     params(Which),
     responses(
         (status = 200, body = RunDto),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunDto>, Problem> {
     let (info, standing) =
@@ -219,21 +219,21 @@ pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunDto>, Proble
     Ok(Answer(RunDto { standing: Some(standing), ..info.into() }))
 }
 
-/// What a run says about itself.
+/// A run's published value.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Published {
-    /// The newest that it has published; nothing, if it has not.
+    /// The newest published value, if any.
     #[schema(value_type = Option<Value>)]
     published: Option<RawJson>,
 }
 
-/// Ask a run: the newest that it has published.
+/// Query a run: read its newest published value.
 #[utoipa::path(get, path = "/v1/runs/{id}/published", tag = "runs",
     params(Which),
     responses(
         (status = 200, body = Published),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn published(ThisRun(run): ThisRun) -> Result<Answer<Published>, Problem> {
     let published = run.published().await.map_err(refused)?;

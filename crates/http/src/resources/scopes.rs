@@ -1,4 +1,4 @@
-//! Scopes: state documents that many clients change at once, each by saying what is to change.
+//! Scopes: state documents that many clients mutate concurrently.
 
 mod changing;
 mod entries;
@@ -28,7 +28,7 @@ pub(crate) use entries::*;
 use refused::refused;
 pub(crate) use watching::*;
 
-/// The kind of this name: one of those that have a life of their own, or one of the client's.
+/// The kind of this name: built-in, with its own TTL, or the client's.
 fn kind(name: &str, lives_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     let standard = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::USER, ScopeKind::ORG];
     let kind = standard.into_iter().find(|kind| kind.name() == name);
@@ -59,7 +59,7 @@ fn scope(
     Ok(served.tidelock().scope(kind(&which.kind, lives_ms)?, &which.id))
 }
 
-/// A scope, as it stands.
+/// A scope's document and revision.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Scope)]
 pub(crate) struct ScopeDto {
@@ -69,13 +69,13 @@ pub(crate) struct ScopeDto {
     /// Its id among those of its kind.
     #[schema(example = "ada")]
     id: String,
-    /// How often it was written.
+    /// Increases with every write.
     #[schema(value_type = Option<u64>, minimum = 1)]
     revision: Option<Revision>,
-    /// When it goes away, unless it is changed before.
+    /// When it expires, unless it is changed before.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    /// Its document; `null` if it is not there.
+    /// Its document; `null` if it does not exist.
     #[schema(value_type = Value)]
     state: RawJson,
 }
@@ -95,20 +95,20 @@ impl ScopeDto {
     }
 }
 
-/// Which scopes.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
-    /// Of this kind; of every kind, if this is left out.
+    /// Of this kind; of every kind by default.
     kind: Option<String>,
-    /// What their ids begin with; only with a kind.
+    /// A prefix of their ids; only with a kind.
     #[serde(default)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many at most.
+    /// The maximum number of scopes.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -121,7 +121,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<Page<ScopeDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     if asked.kind.is_none() && !asked.prefix.is_empty() {
-        let detail = "a prefix is looked for among the ids of one kind: say which, with kind";
+        let detail = "a prefix applies to the ids of one kind: add kind";
         return Err(Problem::bad_request("kind-missing", detail));
     }
     let page =
@@ -129,13 +129,13 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeDto::from).collect(), page.next)))
 }
 
-/// A scope's document. Its revision is the `ETag`.
+/// Read a scope's document. Its revision is the `ETag`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(Which),
     responses(
         (status = 200, body = ScopeDto, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "There never was such a scope", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope never existed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,

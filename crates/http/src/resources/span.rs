@@ -1,4 +1,4 @@
-//! Spans of time, as requests bring them: whole milliseconds, within bounds.
+//! Durations in requests: whole milliseconds, within bounds.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use tidelock::limits::LEASE_DURATION;
 use crate::app_state::AppState;
 use crate::problem::Problem;
 
-/// The longest lease, in milliseconds, for documents.
+/// The longest lease, in milliseconds, for the OpenAPI document.
 pub(super) const LEASE_MS: u64 = 604_800_000;
 
-/// So many milliseconds: as many as every language can count to.
+/// Milliseconds, within the integer range of every language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u64")]
 pub(crate) struct Millis(u64);
 
 impl Millis {
-    /// The most, for documents.
+    /// The maximum, for the OpenAPI document.
     pub(crate) const MOST: u64 = i64::MAX as u64;
 
-    /// So many, or the most there are.
+    /// Converts, saturating at the maximum.
     pub(super) fn at_most(millis: u128) -> Self {
         Self(u64::try_from(millis).unwrap_or(Self::MOST).min(Self::MOST))
     }
 
-    /// As a span of time.
+    /// Converts to a duration.
     pub(super) fn span(self) -> Duration {
         Duration::from_millis(self.0)
     }
@@ -37,14 +37,14 @@ impl TryFrom<u64> for Millis {
     fn try_from(millis: u64) -> Result<Self, String> {
         match millis {
             0..=Self::MOST => Ok(Self(millis)),
-            // Worded like what serde says of other values, so that the client is told the bound and
-            // not the value.
+            // Worded like serde's own messages, so that the client is told the bound and not the
+            // value.
             _ => Err(format!("invalid value, expected at most {} milliseconds", Self::MOST)),
         }
     }
 }
 
-/// How long something is leased for.
+/// A lease's duration.
 pub(super) fn lease(millis: u64) -> Result<Duration, Problem> {
     let lease = Duration::from_millis(millis);
     if lease.is_zero() || lease > LEASE_DURATION {
@@ -56,18 +56,18 @@ pub(super) fn lease(millis: u64) -> Result<Duration, Problem> {
     Ok(lease)
 }
 
-/// How long something lasts: not for no time at all.
+/// A duration greater than zero.
 pub(super) fn some(millis: Millis, what: &str) -> Result<Duration, Problem> {
     match millis {
         Millis(0) => Err(Problem::bad_request(
             "time-invalid",
-            format!("{what} is 0: say 1 or more, or leave it out"),
+            format!("{what} is 0: use 1 or more, or leave it out"),
         )),
         millis => Ok(millis.span()),
     }
 }
 
-/// How long to wait: as long as was asked for, and no longer than the server lets anybody wait.
+/// How long to wait: as requested, up to the server's limit.
 pub(super) fn wait(served: &AppState, millis: Option<Millis>) -> Duration {
     millis.map_or(Duration::ZERO, Millis::span).min(served.limits().wait)
 }

@@ -1,5 +1,4 @@
-//! The state of an aggregate, as it is or as it was: of kinds that the program which serves this
-//! has registered.
+//! The state of an aggregate, current or past: of kinds that the serving program has registered.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -12,7 +11,7 @@ use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// A state.
+/// The state of an aggregate.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AggregateState)]
 pub(crate) struct StateDto {
@@ -22,7 +21,7 @@ pub(crate) struct StateDto {
     /// Its id.
     #[schema(example = "sku-7")]
     id: String,
-    /// The version of its stream that this is the state at.
+    /// The version of its stream at this state.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
     /// The state.
@@ -35,12 +34,12 @@ pub(crate) struct StateDto {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct At {
-    /// As it was at this version; as it is, if there is none.
+    /// At this version; the current one by default.
     #[param(value_type = Option<u64>, minimum = 1)]
     version: Option<Version>,
 }
 
-/// The state of an aggregate, as it is or as it was.
+/// Read the state of an aggregate, current or past.
 #[utoipa::path(get, path = "/v1/states/{kind}/{id}", tag = "streams",
     params(
         ("kind" = String, Path, description = "The kind of the aggregate"),
@@ -49,8 +48,8 @@ pub(crate) struct At {
     ),
     responses(
         (status = 200, body = StateDto),
-        (status = 404, description = "The kind is not known here, there is no such aggregate, or it never was at that version", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "Its events were cleared away", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The kind is not registered, or there is no such aggregate or version", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "Its events were removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -69,10 +68,10 @@ fn unknown(served: &AppState, kind: &str) -> Problem {
     let known = served.setup.kinds.names();
     let detail = match known.is_empty() {
         true => format!(
-            "the state of a {kind:?} cannot be shown: this server knows no kinds; one that is part of the program can register them (Api::aggregate)"
+            "the state of a {kind:?} cannot be shown: this server has no registered kinds; a program that embeds it can register them (Api::aggregate)"
         ),
         false => format!(
-            "the state of a {kind:?} cannot be shown: this server knows the kinds {}",
+            "the state of a {kind:?} cannot be shown: this server has the kinds {}",
             known.join(", ")
         ),
     };

@@ -1,5 +1,4 @@
-//! Requests that wait for something, or win something: what becomes of it when the server is to
-//! end, or the client has gone.
+//! Requests that wait for something or acquire something: what happens on shutdown or disconnect.
 
 use std::future::Future;
 
@@ -11,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::app_state::AppState;
 use crate::problem::Problem;
 
-/// Waits for this, but no longer than until the server is to end.
+/// Waits for this future, at most until the server shuts down.
 pub(super) async fn unless_closing<T>(
     served: &AppState,
     work: impl Future<Output = T>,
@@ -21,13 +20,13 @@ pub(super) async fn unless_closing<T>(
         done = work => Ok(done),
         () = served.setup.closing.cancelled() => Err(Problem::unavailable(
             "closing",
-            "the server is about to end, and waits for nothing any more: ask again later",
+            "the server is shutting down: try again later",
         )),
     }
 }
 
-/// Has this done to its end, whether the client stays or not. What comes of it and is not taken by
-/// the client is taken back.
+/// Runs this future to completion even if the client disconnects. A result that the client does not
+/// get is undone.
 pub(super) async fn unless_gone<T, F>(
     work: impl Future<Output = T> + Send + 'static,
     take_back: impl FnOnce(T) -> F + Send + 'static,
@@ -40,7 +39,7 @@ where
     let take_back = move |value| take_back(value).boxed();
     tokio::spawn(async move {
         let won = Won { value: Some(work.await), take_back: Some(Box::new(take_back)) };
-        // If nobody is there to have it, it is taken back by going away.
+        // Without a receiver, dropping the result undoes it.
         let _had_or_taken_back = give.send(won);
     });
     let won: Won<T> = have.await.map_err(|_| died())?;
@@ -48,11 +47,11 @@ where
 }
 
 fn died() -> Problem {
-    let detail = "whoever was to do this has died; look what became of it, and ask again";
+    let detail = "the task of this request died; check the result, and try again";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "died", detail)
 }
 
-/// Something that is taken back unless it is kept.
+/// A result that is undone unless it is kept.
 struct Won<T> {
     value: Option<T>,
     take_back: Option<TakeBack<T>>,

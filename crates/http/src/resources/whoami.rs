@@ -1,4 +1,4 @@
-//! Who asks, as the server knows them.
+//! The caller, as the server knows it.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,19 +8,19 @@ use utoipa::ToSchema;
 use crate::app_state::AppState;
 use crate::auth::{Caller, Role};
 
-/// Who asks.
+/// The caller.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Whoami {
-    /// The name of the token; nothing if the server has no tokens.
+    /// The name of the token; absent if the server has no tokens.
     #[schema(example = "alice")]
     name: Option<String>,
-    /// What they may do.
+    /// The caller's role.
     role: Role,
-    /// The server has no tokens: everybody may look, and nobody may change anything.
+    /// The server has no tokens: every client can read, and no client can change anything.
     read_only: bool,
 }
 
-/// Who asks, and what they may do.
+/// Read the caller's name and role.
 #[utoipa::path(get, path = "/v1/whoami", tag = "server", responses((status = 200, body = Whoami)))]
 pub(crate) async fn whoami(State(served): State<AppState>, caller: Caller) -> Json<Whoami> {
     let name = caller.name.as_deref().map(str::to_owned);

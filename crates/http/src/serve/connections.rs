@@ -1,9 +1,8 @@
-//! Who is connected, and whom the server waits for.
+//! The open connections, with LRU eviction of idle ones.
 //!
-//! A connection waits for its client while the client has a head or a body of a request to send,
-//! and while it has nothing to ask. If there is no room for another connection, the one that has
-//! waited longest is let go: whoever asks for something is never turned away by those who ask for
-//! nothing.
+//! A connection is idle while its client has to send the head or body of a request, or has nothing
+//! to request. When the limit is reached, the connection that has been idle longest is evicted:
+//! idle clients never lock out active ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,22 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// All connections that are open.
+/// All open connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     places: Mutex<BTreeMap<u64, Arc<ConnectionSlot>>>,
     next: AtomicU64,
 }
 
-/// One of them.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    /// Since when it waits for its client; nothing while there is something to do for it.
+    /// When it became idle; `None` while a request is in progress.
     waiting: Mutex<Option<Instant>>,
     let_go: CancellationToken,
 }
 
-/// A place that is free again when this is dropped.
+/// Frees the slot when dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionGuard {
     crowd: Arc<Connections>,
@@ -36,7 +35,7 @@ pub(super) struct ConnectionGuard {
 }
 
 impl Connections {
-    /// A place for a connection that was just opened.
+    /// Adds a new connection.
     pub(super) fn seat(self: &Arc<Self>) -> ConnectionGuard {
         let place = Arc::new(ConnectionSlot {
             waiting: Mutex::new(Some(Instant::now())),
@@ -47,8 +46,7 @@ impl Connections {
         ConnectionGuard { crowd: self.clone(), nth, place }
     }
 
-    /// Lets go of the connection that has waited for its client longest; says whether there was
-    /// one.
+    /// Evicts the connection that has been idle longest; returns whether there was one.
     pub(super) fn let_one_go(&self) -> bool {
         let mut places = lock(&self.places);
         let waiting = places
@@ -63,17 +61,17 @@ impl Connections {
 }
 
 impl ConnectionSlot {
-    /// The client has to send something before anything can be done.
+    /// Marks the connection as idle: it waits for its client.
     pub(super) fn waits(&self) {
         lock(&self.waiting).get_or_insert_with(Instant::now);
     }
 
-    /// There is something to do for the client.
+    /// Marks the connection as active.
     pub(super) fn works(&self) {
         *lock(&self.waiting) = None;
     }
 
-    /// When another connection needs the room.
+    /// Resolves when the connection is evicted.
     pub(super) async fn is_let_go(&self) {
         self.let_go.cancelled().await;
     }
@@ -105,10 +103,13 @@ mod tests {
         seats[1].place.works();
         seats[1].place.waits();
         assert!(crowd.let_one_go());
-        assert!(gone(2) && !gone(0) && !gone(1) && !gone(3), "of two that came at once, the first");
+        assert!(
+            gone(2) && !gone(0) && !gone(1) && !gone(3),
+            "of two with the same time, the first"
+        );
         assert!(crowd.let_one_go() && gone(3));
-        assert!(crowd.let_one_go() && gone(1), "it was worked for meanwhile");
-        assert!(!crowd.let_one_go() && !gone(0), "it is worked for");
+        assert!(crowd.let_one_go() && gone(1), "it was active in the meantime");
+        assert!(!crowd.let_one_go() && !gone(0), "it is active");
     }
 
     #[tokio::test]

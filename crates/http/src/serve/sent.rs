@@ -1,4 +1,4 @@
-//! The body of a request, which has to come within its time.
+//! A request body with a deadline.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::connections::ConnectionSlot;
 pub(super) struct Sent<B> {
     body: B,
     limit: Duration,
-    /// Set when it is first waited for.
+    /// Set at the first poll.
     end: Option<Pin<Box<Sleep>>>,
     place: Arc<ConnectionSlot>,
 }
@@ -69,7 +69,7 @@ impl fmt::Display for TooSlow {
 
 impl std::error::Error for TooSlow {}
 
-/// The body of an answer; when it is sent, the client has the next word.
+/// The body of a response; when it is sent, the connection is idle.
 pub(super) fn answered(body: axum::body::Body, place: Arc<ConnectionSlot>) -> axum::body::Body {
     let end = End(place);
     axum::body::Body::new(body.map_frame(move |frame| {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::serve::connections::Connections;
 
-    /// HTTP-38. Somebody who sends a byte now and then does not get more time by it.
+    /// HTTP-38. A client that sends a byte now and then does not get more time.
     #[tokio::test(start_paused = true)]
     async fn a_body_that_drips_ends_at_its_limit() {
         let drops = futures_util::stream::unfold((), |()| async {
@@ -106,7 +106,7 @@ mod tests {
         let mut body = Sent::new(body, Duration::from_millis(10_500), seat.place.clone());
         let mut came = 0;
         let ended = loop {
-            match body.frame().await.expect("it has no end of its own") {
+            match body.frame().await.expect("it never ends") {
                 Ok(_) => came += 1,
                 Err(error) => break error,
             }

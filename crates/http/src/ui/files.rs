@@ -1,4 +1,4 @@
-//! The files of the inspector, as they are compiled in.
+//! The inspector's files, compiled in.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -79,7 +79,7 @@ impl File {
         }
     }
 
-    /// Tells this text from every other.
+    /// The file's entity tag.
     pub(super) fn tag(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);

@@ -1,5 +1,4 @@
-//! Going on with a claim that was won: renew, complete, fail, give back. All that is needed is the
-//! fence.
+//! Held claims: renew, complete, fail, release. All of them take the fence.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -15,57 +14,57 @@ use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// For how much longer.
+/// A request to renew a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Renewing {
-    /// What it was won with.
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     pub(in super::super) fence: Fence,
-    /// How long others are kept out from now on.
+    /// How long the lease lasts from now on.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     pub(in super::super) lease_ms: u64,
 }
 
-/// Until when it is held now.
+/// A renewed claim.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Renewed {
-    /// What it was won with.
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1)]
     pub(in super::super) fence: Fence,
-    /// Until when others are kept out.
+    /// When the lease expires.
     #[schema(value_type = String, format = DateTime)]
     pub(in super::super) until: Timestamp,
 }
 
-/// What came of the work.
+/// A request to complete a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Completing {
-    /// What it was won with.
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
-    /// What everybody who asks is to get.
+    /// The result for all callers.
     #[schema(value_type = Value)]
     result: RawJson,
 }
 
-/// Why nothing came of the work.
+/// A request to record a failure.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Failing {
-    /// What it was won with.
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
-    /// What everybody who asks is to be told.
+    /// The error for all callers.
     error: String,
 }
 
-/// What is given back.
+/// A request to release a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Releasing {
-    /// What it was won with.
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
 }
@@ -74,13 +73,13 @@ fn work(served: &AppState, key: &str, fence: Fence) -> AttachedKey {
     key_of(&served.tidelock().claims(), key).attach(fence)
 }
 
-/// Keep others out for longer.
+/// Renew the lease of a claim.
 #[utoipa::path(post, path = "/v1/claims/{key}/renew", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Renewing,
     responses(
         (status = 200, body = Renewed),
-        (status = 409, description = "Somebody else has it, or it has come to its end: drop this work", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or has ended: drop this work", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
@@ -92,14 +91,14 @@ pub(crate) async fn renew(
     Ok(Answer(Renewed { fence: asked.fence, until }))
 }
 
-/// Keep the result: from now on everybody who asks gets it. Sent again with the same result, it is
-/// fine.
+/// Complete a claim: from now on all callers get the result. Repeating it with the same result
+/// succeeds.
 #[utoipa::path(post, path = "/v1/claims/{key}/complete", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Completing,
     responses(
-        (status = 204, description = "It is done"),
-        (status = 409, description = "Somebody else has it, or it has come to another end: what you did must not count", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Completed"),
+        (status = 409, description = "The claim was lost, or has ended differently: discard the work", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn complete(
     State(served): State<AppState>,
@@ -110,14 +109,14 @@ pub(crate) async fn complete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Keep the failure: from now on everybody who asks is told of it. To let somebody else try, give
-/// the key back instead.
+/// Record a failure: from now on all callers get the error. To let another claimant try, release
+/// the claim instead.
 #[utoipa::path(post, path = "/v1/claims/{key}/fail", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Failing,
     responses(
-        (status = 204, description = "It has failed"),
-        (status = 409, description = "Somebody else has it, or it has come to another end", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Recorded"),
+        (status = 409, description = "The claim was lost, or has ended differently", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn fail(
     State(served): State<AppState>,
@@ -128,13 +127,13 @@ pub(crate) async fn fail(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Give the key back: whoever asks next does the work.
+/// Release a claim: the next claimant does the work.
 #[utoipa::path(post, path = "/v1/claims/{key}/release", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Releasing,
     responses(
-        (status = 204, description = "It is free"),
-        (status = 409, description = "Somebody else has it, or it was completed", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Released"),
+        (status = 409, description = "The claim was lost, or was completed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,

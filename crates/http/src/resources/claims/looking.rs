@@ -1,4 +1,4 @@
-//! Looking at a key without claiming it, and waiting for what comes of it.
+//! Reads the state of an idempotency key without claiming it, and waits for its result.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -19,30 +19,30 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Looking {
-    /// Wait so long for somebody who is at it; not at all, if this is left out, and no longer than
-    /// the server lets anybody wait.
+    /// How long to wait while the key is claimed; 0 by default, and no longer than the server's
+    /// limit.
     #[param(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
 }
 
-/// A key, as it stands.
+/// The state of a key.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Seen {
-    /// How it stands.
+    /// Its state.
     state: ClaimStateDto,
-    /// Who is at it.
+    /// Its claimant.
     #[schema(value_type = Option<String>)]
     by: Option<WorkerName>,
-    /// Under which fence.
+    /// The claim's fence.
     #[schema(value_type = Option<u64>, minimum = 1)]
     fence: Option<Fence>,
-    /// Since when.
+    /// When it was claimed.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// Until when, unless they ask for longer.
+    /// When the lease expires, unless it is renewed.
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
-    /// What came of it, once it is done.
+    /// The result, once there is one.
     #[schema(value_type = Option<Value>)]
     result: Option<RawJson>,
     /// Why it failed.
@@ -68,12 +68,12 @@ impl Seen {
     }
 }
 
-/// Look at a key without claiming it, and wait for its result if somebody is at it.
+/// Read a key without claiming it, and wait for its result if it is claimed.
 #[utoipa::path(get, path = "/v1/claims/{key}", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1), Looking),
     responses(
-        (status = 200, description = "Somebody is at it, or this came of it", body = Seen),
-        (status = 404, description = "It is free: claim it", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, description = "The key is claimed, or has a result", body = Seen),
+        (status = 404, description = "The key is free: claim it", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn look(
     State(served): State<AppState>,
@@ -101,7 +101,6 @@ pub(crate) async fn look(
 }
 
 fn free(key: &str) -> Problem {
-    let detail =
-        format!("nobody has claimed {key:?}, or whoever did has given up: claim it with POST");
+    let detail = format!("{key:?} is not claimed: claim it with POST");
     Problem::not_found("claim-free", detail)
 }

@@ -1,4 +1,4 @@
-//! What a claim that did not come to its end is to a client.
+//! Maps claim errors to problems.
 
 use http::StatusCode;
 use tidelock::claims::ClaimError;
@@ -6,7 +6,7 @@ use tidelock::claims::ClaimError;
 use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
-/// The problem that this is.
+/// The problem for this error.
 pub(in super::super) fn refused(error: ClaimError) -> Problem {
     let detail = error.to_string();
     match error {

@@ -1,10 +1,10 @@
-//! The reactions of a conversation: those that appended something to it, and those whose targets
-//! its streams are.
+//! The reactions of a correlation: those that appended one of its events, and those that follow its
+//! streams.
 //!
-//! What a handler appended says which reaction it was, and what it handled. Of a reaction that
+//! An event that a handler appended names the reaction and the handled event. For a reaction that
 //! appended nothing, the work item of its target says whether it is done: a few lookups by name.
-//! Which types of events a reaction wants is not in the store, so one that is done with an event
-//! may have passed it over.
+//! The event types that a reaction subscribes to are not in the store, so one that is done with an
+//! event may have skipped it.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use tidelock::{EventId, Metadata, Result as StoreResult, StoredEvent};
 use super::part::{Part, Standing, reaction_id};
 use crate::app_state::AppState;
 
-/// Work items that one request looks up, at most.
+/// The maximum number of work items looked up per request.
 const LOOKUPS: usize = 200;
 
 pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> StoreResult<Vec<Part>> {
     let mut parts = appending(events);
-    // The last event of each stream stands for those before it. Reactions follow none of Tidelock's
-    // own.
+    // The last event of each stream represents those before it. Reactions never follow reserved
+    // streams.
     let streams = events.iter().filter(|event| !is_reserved(event.stream.as_str()));
     let streams: BTreeMap<_, _> = streams.map(|event| (event.stream.as_str(), event)).collect();
     if !streams.is_empty() {
@@ -39,7 +39,7 @@ pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> StoreRes
     Ok(parts.into_values().collect())
 }
 
-/// What is not done is said whatever was appended before: it may be handled again.
+/// Unfinished work is reported whatever was appended before: the event may be handled again.
 fn add(
     parts: &mut BTreeMap<String, Part>,
     route: &RouteState,
@@ -54,7 +54,7 @@ fn add(
 
 const DONE: &str = "done";
 
-/// The reactions that appended one of these events when they handled another one; by their ids.
+/// The reactions that appended one of these events while they handled another; by their ids.
 fn appending(events: &[StoredEvent]) -> BTreeMap<String, Part> {
     let known: BTreeMap<EventId, &StoredEvent> =
         events.iter().map(|event| (event.id, event)).collect();
@@ -73,7 +73,7 @@ fn appending(events: &[StoredEvent]) -> BTreeMap<String, Part> {
     parts
 }
 
-/// Reactions that follow a stream, and the event that stands for it.
+/// Reactions that follow a stream, and the event that represents it.
 fn pairs<'a>(
     routes: &'a [RouteState],
     streams: &BTreeMap<&str, &'a StoredEvent>,
@@ -82,12 +82,12 @@ fn pairs<'a>(
     all.filter(|(route, event)| follows(route, event)).take(LOOKUPS).collect()
 }
 
-/// Whether an event is one of those that a reaction follows.
+/// Whether a reaction follows the event's stream.
 fn follows(route: &RouteState, event: &StoredEvent) -> bool {
     event.stream.as_str().starts_with(&route.streams) && event.position > route.start
 }
 
-/// How the reaction is with the event; nothing, if it has not come to it through this target.
+/// The reaction's progress with the event; `None` if it has not reached it through this target.
 fn standing(
     route: &RouteState,
     followed: Option<TargetInfo>,
@@ -101,7 +101,7 @@ fn standing(
             Some(Standing { state: "blocked", until: None, error: target.error })
         }
         Some(target) => Some(Standing { state: "waiting", until: None, error: target.error }),
-        // It is not routed yet.
+        // Not routed yet.
         None if event.position > route.position => {
             Some(Standing { state: "waiting", ..Standing::default() })
         }

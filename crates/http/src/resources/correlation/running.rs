@@ -1,4 +1,4 @@
-//! The runs of a conversation: those that one of its events began, and beside them its other
+//! The runs of a correlation: those that one of its events started, and beside them its other
 //! events.
 
 use std::collections::BTreeMap;
@@ -10,17 +10,18 @@ use super::part::Part;
 use crate::app_state::AppState;
 use crate::problem::Problem;
 
-/// Runs that one request looks up, at most; those beyond are shown by the event that began them.
+/// The maximum number of runs looked up per request; the others are represented by the event that
+/// started them.
 const LOOKUPS: usize = 100;
 
-/// Each event; those that began a run as that run.
+/// Every event; those that started a run as that run.
 pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> Result<Vec<Part>, Problem> {
     let mut runs = BTreeMap::new();
     for run in events.iter().filter_map(begun).take(LOOKUPS) {
         match served.tidelock().runs().run(run.as_str()).get().await {
             Ok(info) => _ = runs.insert(run, info),
             Err(RunError::Store(error)) => return Err(error.into()),
-            // One that was removed meanwhile has nothing more to be told about.
+            // A run that was removed in the meantime has no info.
             Err(_) => {}
         }
     }
@@ -34,7 +35,7 @@ fn part(event: &StoredEvent, runs: &BTreeMap<RunId, RunInfo>) -> Part {
     }
 }
 
-/// The run that an event began: its history begins with it.
+/// The run that an event started: its history begins with it.
 fn begun(event: &StoredEvent) -> Option<RunId> {
     run_started_by(event)
 }

@@ -1,4 +1,4 @@
-//! From something that the doctor advises to the request that does it.
+//! Translates the doctor's remedies to requests.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,19 +15,19 @@ use super::{RUNS, SCAN};
 pub(crate) struct Request {
     #[schema(example = "POST")]
     method: &'static str,
-    /// Where, below where this server is mounted.
+    /// The path, below the prefix that this server is mounted under.
     #[schema(example = "/v1/reactions/unblock")]
     path: String,
-    /// What to send.
+    /// The body.
     #[schema(value_type = Option<Object>)]
     body: Option<Value>,
-    /// What whoever sends it has to find out first and add to the body.
+    /// Fields to add to the body, whose values the operator has to find out first.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["verdict"]))]
     add: &'static [&'static str],
 }
 
-/// The request that does this; nothing, if it cannot be done from here.
+/// The request that performs this action; `None` if it cannot be done from here.
 pub(super) fn request(action: &RemedyAction) -> Option<Request> {
     match action {
         RemedyAction::Unblock(work) => Some(of_work("unblock", work, json!({}))),
@@ -37,7 +37,7 @@ pub(super) fn request(action: &RemedyAction) -> Option<Request> {
         }
         RemedyAction::Resume { run } => Some(of_run("resume", run, json!({}))),
         RemedyAction::Cancel { run } => {
-            Some(of_run("cancel", run, json!({ "reason": "asked for by an operator" })))
+            Some(of_run("cancel", run, json!({ "reason": "requested by an operator" })))
         }
         RemedyAction::Resolve { run, step } => {
             let resolve = of_run("resolve", run, json!({ "step": step }));
@@ -62,11 +62,11 @@ pub(super) fn request(action: &RemedyAction) -> Option<Request> {
         RemedyAction::LookAtMoreRuns { runs } if *runs <= RUNS => {
             Some(get(format!("/v1/doctor?runs={runs}")))
         }
-        // More than one request may look at: the command can.
+        // More than one request may examine: the command can.
         RemedyAction::LookFurther { .. } | RemedyAction::LookAtMoreRuns { .. } => None,
-        // The archive is a file of whoever closes it, and this server has none.
+        // The archive is a file on the operator's machine, which the server cannot write.
         RemedyAction::Close { .. } => None,
-        // It is the database's, not the store's.
+        // The session belongs to the database, not to the store.
         RemedyAction::EndSession { .. } => None,
     }
 }
@@ -100,7 +100,7 @@ fn get(path: String) -> Request {
     Request { method: "GET", path, body: None, add: &[] }
 }
 
-/// As one segment of a path.
+/// Percent-encodes a path segment.
 fn encoded(name: &str) -> String {
     let mut path = String::new();
     for byte in name.bytes() {

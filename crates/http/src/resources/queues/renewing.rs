@@ -1,4 +1,4 @@
-//! Keeping others out of items for longer.
+//! Renews the leases of items.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -12,52 +12,52 @@ use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::Problem;
 
-/// An item that was leased.
+/// A leased item.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeldItem {
     /// Its key.
     #[schema(min_length = 1, max_length = 256)]
     key: String,
-    /// What it was leased with.
+    /// The fence it was leased with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
 }
 
-/// What is renewed, and for how long.
+/// A request to renew leases.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RenewingItems {
-    /// Which items.
+    /// The items.
     #[schema(max_items = 1000)]
     items: Vec<HeldItem>,
-    /// How long others are kept out from now on.
+    /// How long the leases last from now on.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
 }
 
-/// What came of renewing, for each in order.
+/// The outcome of renewing, for each item in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RenewedItems {
     items: Vec<RenewedItem>,
 }
 
-/// What came of renewing one lease.
+/// The outcome of renewing one lease.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RenewedItem {
     /// Its key.
     key: String,
-    /// What it was leased with.
+    /// The fence it was leased with.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// `renewed`, or `lost`: drop this work.
     outcome: RenewalDto,
-    /// After this, others may take it.
+    /// When the lease expires.
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
 }
 
-/// What came of renewing.
+/// The outcome of renewing a lease.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RenewalOutcome)]
@@ -76,7 +76,7 @@ impl RenewedItem {
     }
 }
 
-/// Keep others out of items for longer.
+/// Renew the leases of items.
 #[utoipa::path(post, path = "/v1/queues/{queue}/renew", tag = "queues",
     params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128)),
     request_body = RenewingItems,

@@ -1,4 +1,4 @@
-//! How the work on items ended: well, to be tried again, not to be tried again, or not at all.
+//! Settles leased items: ack, retry, defer, block or release.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -13,74 +13,74 @@ use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::Problem;
 
-/// How work ended.
+/// How an item is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = WorkOutcome)]
 pub(crate) enum Outcome {
-    /// It went well.
+    /// The work succeeded.
     Ack,
-    /// It failed, and is to be tried again after a while.
+    /// The work failed, and is retried after a backoff.
     Retry,
-    /// It did not fail, but is to be tried again later.
+    /// The work did not fail, but is to be tried again later.
     Defer,
-    /// It failed, and is not to be tried until somebody unblocks it.
+    /// The work failed, and is not retried until an operator unblocks the item.
     Block,
-    /// It is given back as it was.
+    /// The item is returned unchanged.
     Release,
 }
 
-/// How the work on one item ended.
+/// How one item is settled.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settling {
     /// Its key.
     #[schema(min_length = 1, max_length = 256)]
     key: String,
-    /// What it was leased with.
+    /// The fence it was leased with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
-    /// How it ended.
+    /// The outcome.
     outcome: Outcome,
-    /// Not to be leased before so long from now: the backoff of a retry, and what is left after an
-    /// ack.
+    /// Not leased before this long from now: the backoff of a retry, or the delay of work left
+    /// after an ack.
     #[schema(value_type = Option<u64>)]
     after_ms: Option<Millis>,
-    /// What went wrong, of a retry or a block.
+    /// The error, for a retry or a block.
     error: Option<String>,
-    /// Done up to this mark, if the item was put in with one.
+    /// Done up to this mark, if the item was enqueued with one.
     #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
     done: Option<Mark>,
 }
 
-/// How the work on items ended.
+/// A request to settle items.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettlingItems {
-    /// For each item.
+    /// The items.
     #[schema(max_items = 1000)]
     items: Vec<Settling>,
 }
 
-/// What came of it, for each in order.
+/// The result of settling, for each item in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SettledItems {
     items: Vec<SettledItem>,
 }
 
-/// What came of settling one lease.
+/// The result of settling one lease.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SettledItem {
     /// Its key.
     key: String,
-    /// What it was leased with.
+    /// The fence it was leased with.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// `settled`, or `lost`: somebody else has it, and nothing was changed.
+    /// `settled`, or `lost`: another worker holds the item, and nothing was changed.
     outcome: SettledDto,
 }
 
-/// What came of settling.
+/// The result of settling a lease.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SettledOutcome)]
@@ -105,7 +105,7 @@ impl Settling {
         Ok(Settlement { lease, done: self.done, exit })
     }
 
-    /// What says nothing is refused: it was meant to say something.
+    /// Refuses fields that have no effect with the outcome: they were meant to have one.
     fn check(&self) -> Result<(), Problem> {
         let Self { key, outcome, .. } = self;
         if self.error.is_some() && !matches!(outcome, Outcome::Retry | Outcome::Block) {
@@ -113,16 +113,15 @@ impl Settling {
             return Err(Problem::bad_request("settlement-invalid", detail));
         }
         if self.after_ms.is_some() && matches!(outcome, Outcome::Block | Outcome::Release) {
-            let detail = format!(
-                "item {key:?}: what is blocked or released does not come back after a while"
-            );
+            let detail =
+                format!("item {key:?}: after_ms has no effect on a blocked or released item");
             return Err(Problem::bad_request("settlement-invalid", detail));
         }
         Ok(())
     }
 }
 
-/// Say how the work on items ended, each for itself: one that is lost is in nobody's way.
+/// Settle items independently: one lost lease does not affect the others.
 #[utoipa::path(post, path = "/v1/queues/{queue}/settle", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),

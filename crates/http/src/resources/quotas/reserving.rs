@@ -1,4 +1,4 @@
-//! Some of a quota for a while: reserved, confirmed by whoever has the voucher, or given back.
+//! Quota reservations: units taken for a while, then confirmed with the voucher, or refunded.
 
 use std::time::Duration;
 
@@ -20,49 +20,49 @@ use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// How much is taken of how much, and for how long unless it is confirmed.
+/// A request to reserve units.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReserveAsked {
-    /// How much there is.
+    /// The limit.
     #[schema(minimum = 0, example = 100)]
     limit: i64,
-    /// How much of it.
+    /// How many units to reserve.
     #[schema(minimum = 1, example = 1)]
     units: u32,
-    /// It goes back by itself after this.
+    /// How long the reservation lasts unless it is confirmed.
     #[schema(minimum = 1, maximum = 604800000, example = 60000)]
     life_ms: u64,
-    /// In each of these; once and for all, if this is left out.
+    /// Per calendar period; one period without end by default.
     per: Option<Per>,
-    /// In each stretch of this length.
+    /// Per period of this length.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
+    /// The time zone of days and hours; UTC by default.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// What was reserved: confirm it, or let it go back.
+/// A reservation: confirm it, refund it, or let it expire.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Reserved {
-    /// To be sent as it is.
+    /// Opaque: send it as it is.
     #[schema(value_type = Object)]
     voucher: ReservationToken,
-    /// When it goes back by itself.
+    /// When the reservation expires.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
 }
 
-/// Take from a quota for a while.
+/// Reserve units of a quota.
 #[utoipa::path(post, path = "/v1/quotas/{key}/reserve", tag = "quotas",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
+        ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
     request_body = ReserveAsked,
     responses(
-        (status = 201, description = "It is yours for a while", body = Reserved),
-        (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Reserved", body = Reserved),
+        (status = 429, description = "Not enough is left", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reserve(
     State(served): State<AppState>,
@@ -91,30 +91,30 @@ fn life(millis: u64) -> Result<Duration, Problem> {
     })
 }
 
-/// What is confirmed.
+/// A request to confirm a reservation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Confirming {
-    /// What reserving gave.
+    /// The voucher of the reservation.
     #[schema(value_type = Object)]
     voucher: ReservationToken,
-    /// As it was reserved.
+    /// As in the reservation.
     per: Option<Per>,
-    /// As it was reserved.
+    /// As in the reservation.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// As it was reserved.
+    /// As in the reservation.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// Take a reservation for good.
+/// Confirm a reservation.
 #[utoipa::path(post, path = "/v1/quotas/{key}/confirm", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     request_body = Confirming,
     responses(
         (status = 200, body = Granted),
-        (status = 409, description = "It was confirmed or given back, or has gone back by itself", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The reservation was confirmed or refunded, or has expired", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn confirm(
     InPath(name): InPath<String>,
@@ -128,35 +128,34 @@ pub(crate) async fn confirm(
     Ok(Answer(Granted { grant }))
 }
 
-/// What is given back: a grant, or a reservation.
+/// A request to refund a grant or a reservation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Refunding {
-    /// What taking or confirming gave.
+    /// The grant.
     #[schema(value_type = Option<Object>)]
     grant: Option<Grant>,
-    /// What reserving gave.
+    /// The voucher of the reservation.
     #[schema(value_type = Option<Object>)]
     voucher: Option<ReservationToken>,
-    /// As it was taken.
+    /// As in the request that took the units.
     per: Option<Per>,
-    /// As it was taken.
+    /// As in the request that took the units.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// As it was taken.
+    /// As in the request that took the units.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// What came of giving back.
+/// The result of a refund.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Refunded {
-    /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is
-    /// nothing to give it back to.
+    /// `refunded`, `already`, or `over`: the period is over, and there is nothing to refund.
     outcome: RefundDto,
 }
 
-/// What came of giving back.
+/// The result of a refund.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RefundOutcome)]
@@ -176,9 +175,9 @@ impl From<RefundOutcome> for RefundDto {
     }
 }
 
-/// Give back, once, what was taken or reserved.
+/// Refund, once, a grant or a reservation.
 #[utoipa::path(post, path = "/v1/quotas/{key}/refund", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     request_body = Refunding,
     responses((status = 200, body = Refunded)))]
 pub(crate) async fn refund(
@@ -196,7 +195,7 @@ pub(crate) async fn refund(
             Err(error) => Err(error),
         },
         _ => {
-            let detail = "either a grant or a voucher has to be sent, and not both";
+            let detail = "send either a grant or a voucher";
             return Err(Problem::bad_request("refund-ambiguous", detail));
         }
     };

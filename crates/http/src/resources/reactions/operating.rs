@@ -1,4 +1,4 @@
-//! What operators do to the targets of reactions.
+//! Operators' actions on the targets of reactions.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,8 +18,7 @@ use crate::extract::Body;
 use crate::idempotency::IdempotencyScope;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// What an operator asks for is which targets are meant, and what is done to them; both stand side
-/// by side in the body.
+/// Defines a request body: which targets are selected, and the fields of the action, side by side.
 macro_rules! of_targets {
     ($(#[$doc:meta])* $name:ident as $schema:ident { $($(#[$about:meta])* $field:ident: $of:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -27,24 +26,23 @@ macro_rules! of_targets {
         #[serde(deny_unknown_fields)]
         #[schema(as = $schema)]
         pub(crate) struct $name {
-            /// Of this reaction; of all, if this is left out.
+            /// Of this reaction; of all reactions by default.
             #[schema(min_length = 1)]
             reaction: Option<String>,
             /// This target.
             #[schema(min_length = 1, max_length = 256)]
             target: Option<String>,
-            /// Targets whose names are like this, where `*` stands for any characters and `?` for
-            /// one.
+            /// Targets that match this pattern, where `*` matches any characters and `?` one.
             #[schema(max_length = 256)]
             pattern: Option<String>,
-            /// Fed by streams whose names begin with this.
+            /// Fed by streams with this name prefix.
             source: Option<String>,
             /// In this lane.
             #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
             lane: Option<LaneName>,
-            /// Only those that are blocked, or only those that are not.
+            /// Only blocked targets, or only targets that are not blocked.
             blocked: Option<bool>,
-            /// Only say how many are meant.
+            /// Only count the selected targets.
             #[serde(default)]
             dry_run: bool,
             $($(#[$about])* $field: $of,)*
@@ -74,17 +72,18 @@ macro_rules! of_targets {
 }
 
 fn too_wide() -> Problem {
-    let detail = "say which targets are meant, with reaction, target or pattern; pattern \"*\" means all of them";
+    let detail =
+        "select targets with reaction, target or pattern; pattern \"*\" selects all of them";
     Problem::bad_request("targets-missing", detail)
 }
 
-/// How many are meant.
+/// Counts the selected targets.
 async fn would(served: &AppState, meant: &ReactionFilter) -> Result<Answer<AdjustedDto>, Problem> {
     let filters = reactions(served).item_filters(meant).await?;
     told(served, meant, AdjustedDto::would(count(served, filters).await?)).await
 }
 
-/// What came of it; a problem, if nothing was meant because a name is that of nothing there is.
+/// The result; a problem if nothing was selected because a given name does not exist.
 async fn told(
     served: &AppState,
     meant: &ReactionFilter,
@@ -99,15 +98,15 @@ async fn told(
 }
 
 of_targets! {
-    /// Which blocked targets go on.
+    /// Which blocked targets to unblock.
     Unblocking as UnblockingTargets {}
 }
 
-/// Blocked targets that are meant go on where they stopped, at once.
+/// Unblock the selected targets: they continue where they stopped, at once.
 #[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = Unblocking,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
@@ -121,26 +120,25 @@ pub(crate) async fn unblock(
 }
 
 of_targets! {
-    /// Which targets begin anew.
+    /// Which targets to start over.
     Resetting as ResettingTargets {
-        /// Whether what they did outside the store is done again.
+        /// Whether effects outside the store are repeated.
         #[serde(default)]
         repeat_effects: bool,
-        /// Handle what is left, also where events are gone because the books of their stream were
-        /// closed.
+        /// Handle the remaining events even where others were removed when their stream was closed.
         #[serde(default)]
         partial: bool,
     }
 }
 
-/// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses
-/// the lease. Where events are gone that a target has handled, nothing is reset, unless `partial`
-/// says that it should be.
+/// Start the selected targets over: every event is handled again. A worker that handles one of them
+/// loses its lease. If events that a target has handled were removed, nothing is reset unless
+/// `partial` is set.
 #[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 409, description = "Events are gone that would have to be handled again", body = Details, content_type = PROBLEM_JSON),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "Events that would have to be handled again were removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
@@ -169,22 +167,22 @@ fn not_reset(error: ResetError) -> Problem {
 }
 
 of_targets! {
-    /// Which targets are deferred, and until when.
+    /// Which targets to defer, and until when.
     Deferring as DeferringTargets {
-        /// Not before this moment.
+        /// Not before this time.
         #[schema(value_type = Option<String>, format = DateTime)]
         until: Option<Timestamp>,
-        /// Not before so long from now.
+        /// Not before this long from now.
         #[schema(value_type = Option<u64>)]
         in_ms: Option<Millis>,
     }
 }
 
-/// Targets that are meant are not handled before then.
+/// Defer the selected targets: they are not handled before then.
 #[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = Deferring,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
@@ -199,19 +197,19 @@ pub(crate) async fn defer(
 }
 
 of_targets! {
-    /// Which targets get another priority.
+    /// Which targets to prioritize.
     Prioritizing as PrioritisingTargets {
-        /// Which priority.
+        /// The new priority.
         #[schema(minimum = -100, maximum = 100)]
         priority: i16,
     }
 }
 
-/// Targets that are meant get this priority.
+/// Set the priority of the selected targets.
 #[utoipa::path(post, path = "/v1/reactions/prioritize", tag = "reactions", request_body = Prioritizing,
     responses(
         (status = 200, body = AdjustedDto),
-        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,
@@ -232,34 +230,34 @@ pub(crate) async fn prioritize(
     }
 }
 
-/// From where events are routed anew.
+/// Where routing starts over.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RerouteFrom)]
 pub(crate) enum Whence {
-    /// From the first event there is.
+    /// At the first event of the log.
     Beginning,
-    /// From the next event that comes.
+    /// At the next event that is appended.
     Now,
 }
 
-/// What is routed anew.
+/// A request to reroute a reaction.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rerouting {
-    /// Which reaction.
+    /// The reaction.
     #[schema(min_length = 1, max_length = 64)]
     reaction: String,
-    /// From where.
+    /// Where routing starts over.
     from: Whence,
 }
 
-/// Route a reaction's events anew: for one whose routing has stopped because the log is not the one
-/// it knew.
+/// Route a reaction's events again: for one whose routing has stopped because the log is not the
+/// one that it knew.
 #[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = Rerouting,
     responses(
-        (status = 204, description = "It is routed anew"),
-        (status = 404, description = "No such reaction was ever registered", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Rerouted"),
+        (status = 404, description = "The reaction was never registered", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reroute(
     State(served): State<AppState>,
@@ -284,7 +282,7 @@ pub(crate) async fn reroute(
         Rerouted::Overtaken => Err(Problem::conflict(
             "overtaken",
             format!(
-                "reaction {:?}: its events were being routed all the while; send the same again",
+                "reaction {:?}: its events were being routed at the same time; send the same again",
                 asked.reaction
             ),
         )),

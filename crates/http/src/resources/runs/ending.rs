@@ -1,4 +1,4 @@
-//! Waiting for the end of a run.
+//! Waits for the end of a run.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -21,27 +21,25 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Waiting {
-    /// Wait so long for it to end; not at all, if this is left out, and no longer than the server
-    /// lets anybody wait.
+    /// How long to wait; 0 by default, and no longer than the server's limit.
     #[param(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
 }
 
-/// How a run ended, if it has.
+/// The result of a run, if it has ended.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RunResult)]
 pub(crate) struct RunResultDto {
     /// Whether it is open, or how it ended.
     state: RunStateDto,
-    /// What it came to, if it completed.
+    /// The result, if it completed.
     #[schema(value_type = Option<Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<RawJson>,
     /// Why it failed, or was cancelled or terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Where it stood when the wait was over, if it is open: what it waits for, or why it is
-    /// parked.
+    /// Its status when the wait was over, if it is open: what it waits for, or why it is parked.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<Box<RunStatus>>,
@@ -53,14 +51,14 @@ impl RunResultDto {
     }
 }
 
-/// Wait for a run's end, and get its result.
+/// Wait for a run's end, and read its result.
 #[utoipa::path(get, path = "/v1/runs/{id}/result", tag = "runs",
     params(Which, Waiting),
     responses(
-        (status = 200, description = "It has ended", body = RunResultDto),
-        (status = 202, description = "It is still open: ask again", body = RunResultDto),
+        (status = 200, description = "The run has ended", body = RunResultDto),
+        (status = 202, description = "The run is still open: ask again", body = RunResultDto),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn result(
     State(served): State<AppState>,
@@ -72,7 +70,7 @@ pub(crate) async fn result(
     if open && wait.is_zero() {
         return Ok(still_open(None));
     }
-    // One that has ended is looked at once, however long that takes.
+    // A run that has ended is read once, however long that takes.
     let wait = if open { wait } else { served.limits().wait };
     let ended = match unless_closing(
         &served,

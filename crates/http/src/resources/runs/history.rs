@@ -1,4 +1,4 @@
-//! What happened in a run, page by page.
+//! The history of a run, page by page.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -18,31 +18,30 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Reading {
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
-    /// How many at most.
+    /// The maximum number of entries.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// One thing that happened in a run.
+/// An entry of a run's history.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Happened)]
 pub(crate) struct HistoryEntryDto {
-    /// Its place in the run's history.
+    /// Its version in the run's history.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
     /// When it was recorded.
     #[schema(value_type = String, format = DateTime)]
     recorded_at: Timestamp,
-    /// What it was: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
+    /// Its kind: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
     #[schema(example = "step")]
     kind: String,
-    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it
-    /// does.
+    /// The name of the step, sleep, wait or child that it belongs to, if any.
     name: Option<String>,
-    /// All that was recorded.
+    /// The recorded data.
     #[schema(value_type = Object)]
     data: RawJson,
 }
@@ -54,13 +53,13 @@ impl From<HistoryEntry> for HistoryEntryDto {
     }
 }
 
-/// What happened in a run, in order: steps, waits, attempts, signals, its end.
+/// Read a run's history, in order: steps, waits, attempts, signals, its end.
 #[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
     params(Which, Reading),
     responses(
         (status = 200, body = Page<HistoryEntryDto>),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn history(
     State(served): State<AppState>,

@@ -1,5 +1,5 @@
-//! What operators do to runs: cancel, terminate, retry, resume, and say what became of an ambiguous
-//! step.
+//! Operators' actions on runs: cancel, terminate, retry, resume, and resolve a step with an unknown
+//! outcome.
 
 use axum::Json as Answer;
 use http::StatusCode;
@@ -12,25 +12,25 @@ use super::{ThisRun, Which, refused};
 use crate::extract::{Body, MaybeBody};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// Why.
+/// A reason.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReasonDto {
-    /// For whoever asks later.
+    /// The reason, shown to later readers.
     #[serde(default)]
     reason: String,
 }
 
-/// Ask a run to cancel: its sleeps and waits end, and its clean-up runs. It may also complete, if
-/// it was quicker.
+/// Request the cancellation of a run: its sleeps and waits end, and its clean-up runs. The run may
+/// still complete first.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
     params(Which),
     request_body = Option<ReasonDto>,
     responses(
-        (status = 202, description = "It is asked to"),
+        (status = 202, description = "Cancellation is requested"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "It has ended", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has ended", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn cancel(
     ThisRun(run): ThisRun,
@@ -40,15 +40,15 @@ pub(crate) async fn cancel(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// End a run from outside, at once and without clean-up.
+/// Terminate a run at once, without clean-up.
 #[utoipa::path(post, path = "/v1/runs/{id}/terminate", tag = "runs",
     params(Which),
     request_body = Option<ReasonDto>,
     responses(
-        (status = 204, description = "It has ended"),
+        (status = 204, description = "Terminated"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "It has ended before", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run had already ended", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn terminate(
     ThisRun(run): ThisRun,
@@ -58,15 +58,15 @@ pub(crate) async fn terminate(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Let a failed run go on from the step that failed.
+/// Retry a failed run from the step that failed.
 #[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "runs",
     params(Which),
     request_body = Option<ReasonDto>,
     responses(
-        (status = 204, description = "It goes on"),
+        (status = 204, description = "The run continues"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "It has not failed, or cannot go on", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has not failed, or cannot continue", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn retry(
     ThisRun(run): ThisRun,
@@ -76,53 +76,53 @@ pub(crate) async fn retry(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunStatusDto {
-    /// Who drives it, what it waits for, why it is parked, how it ended.
+    /// Which worker drives it, what it waits for, why it is parked, how it ended.
     #[schema(value_type = Object)]
     standing: RunStatus,
 }
 
-/// Let a parked run go on at once. One that somebody drives, that sleeps or waits, or that has
-/// ended is left as it is.
+/// Resume a parked run at once. A run that is driven, sleeps, waits, or has ended is left
+/// unchanged.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
     params(Which),
     responses(
         (status = 200, body = RunStatusDto),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn resume(ThisRun(run): ThisRun) -> Result<Answer<RunStatusDto>, Problem> {
     Ok(Answer(RunStatusDto { standing: run.resume().await.map_err(refused)? }))
 }
 
-/// What became of a step.
+/// The verdict on a step.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = StepVerdict)]
 pub(crate) enum VerdictDto {
-    /// It was not done: do it.
+    /// It was not carried out: run it.
     Rerun,
-    /// It was done, with this result.
+    /// It was carried out, with this result.
     Done,
     /// It counts as failed.
     Fail,
 }
 
-/// What became of a step of which nobody knows whether it was done.
+/// A verdict on a step with an unknown outcome.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Resolving {
-    /// Which step.
+    /// The step.
     #[schema(min_length = 1, max_length = 100)]
     step: String,
-    /// What became of it.
+    /// The verdict.
     verdict: VerdictDto,
-    /// With which result, if it was done.
+    /// The result, if the step was carried out.
     #[schema(value_type = Option<Value>)]
     result: Option<RawJson>,
-    /// Why it counts as failed.
+    /// The error, if it counts as failed.
     error: Option<String>,
 }
 
@@ -142,16 +142,15 @@ impl Resolving {
     }
 }
 
-/// Say what became of a step that must not be done twice, and of which nobody knows whether it was
-/// done.
+/// Resolve a step that must not be carried out twice and has an unknown outcome.
 #[utoipa::path(post, path = "/v1/runs/{id}/resolve", tag = "runs",
     params(Which),
     request_body = Resolving,
     responses(
-        (status = 204, description = "It is said"),
+        (status = 204, description = "Resolved"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 409, description = "The step does not wait for a verdict, or the run has ended", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn resolve(
     ThisRun(run): ThisRun,

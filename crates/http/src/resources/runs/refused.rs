@@ -1,4 +1,4 @@
-//! What cannot be asked of a run is to a client.
+//! Maps run errors to problems.
 
 use http::StatusCode;
 use tidelock::runs::RunError;
@@ -6,7 +6,7 @@ use tidelock::runs::RunError;
 use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
-/// The problem that this is.
+/// The problem for this error.
 pub(super) fn refused(error: RunError) -> Problem {
     let detail = error.to_string();
     match error {

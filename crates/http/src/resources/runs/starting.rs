@@ -1,4 +1,4 @@
-//! Starting runs, and sending them signals.
+//! Starts runs, and sends them signals.
 
 use std::collections::BTreeMap;
 
@@ -16,38 +16,37 @@ use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// Which run is started.
+/// A request to start a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Starting {
-    /// Of which workflow.
+    /// The workflow.
     #[schema(min_length = 1, max_length = 64, example = "checkout")]
     workflow: String,
-    /// What its function is given.
+    /// The input of the workflow's function.
     #[schema(value_type = Value)]
     input: RawJson,
-    /// On which version of the workflow; the newest that any process has registered, if this is
-    /// left out.
+    /// The version of the workflow; by default the newest that any process has registered.
     version: Option<u32>,
-    /// What it is found by in listings.
+    /// Attributes to filter lists by.
     #[serde(default)]
     attributes: BTreeMap<String, String>,
-    /// It fails as timed out unless it has ended by so long from now.
+    /// The run fails as timed out unless it ends within this time.
     #[schema(value_type = Option<u64>, minimum = 1)]
     deadline_ms: Option<Millis>,
-    /// Kept for so long after it has ended, whatever its workflow says.
+    /// How long the run is kept after it has ended; overrides the workflow's retention.
     #[schema(value_type = Option<u64>, minimum = 1)]
     retention_ms: Option<Millis>,
 }
 
-/// Start a run under an id of your choice. Sent again, it is the same run.
+/// Start a run under an id of your choice. Repeating it returns the same run.
 #[utoipa::path(post, path = "/v1/runs/{id}", tag = "runs",
     params(Which),
     request_body = Starting,
     responses(
-        (status = 201, description = "It is started", body = RunDto),
-        (status = 200, description = "It was started before", body = RunDto),
-        (status = 409, description = "There is another run under this id, or nobody has registered the workflow", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Started", body = RunDto),
+        (status = 200, description = "The run had already been started", body = RunDto),
+        (status = 409, description = "Another run has this id, or the workflow is not registered", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn start(
     State(served): State<AppState>,
@@ -77,30 +76,30 @@ pub(crate) async fn start(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Signalling {
-    /// Its name, by which the run waits for it.
+    /// The name that the run waits for.
     #[schema(min_length = 1, max_length = 100, example = "approve")]
     name: String,
-    /// What it says.
+    /// The payload.
     #[schema(value_type = Option<Value>)]
     payload: Option<RawJson>,
-    /// Sent again under it, it is received once; if it is left out, that is so under an
-    /// `Idempotency-Key`.
+    /// Sent again under this id, the signal is received once; by default the `Idempotency-Key` has
+    /// this effect.
     #[schema(min_length = 1)]
     id: Option<String>,
-    /// Send it though there is no such run: it is there when the run is started.
+    /// Send it even if there is no such run: the run receives it when it is started.
     #[serde(default)]
     early: bool,
 }
 
-/// Send a run a signal. It is stored when this is answered, whether anybody waits for it or not.
+/// Send a signal to a run. It is stored before the response, whether the run waits for it or not.
 #[utoipa::path(post, path = "/v1/runs/{id}/signals", tag = "runs",
     params(Which),
     request_body = Signalling,
     responses(
-        (status = 204, description = "It is stored"),
-        (status = 404, description = "There is no such run, and the signal is not said to be early", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has ended, or a signal with this id says something else", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was such a run, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Stored"),
+        (status = 404, description = "There is no such run, and the signal is not marked as early", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has ended, or a signal with this id has other content", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn signal(
     ThisRun(run): ThisRun,

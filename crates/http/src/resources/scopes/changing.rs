@@ -1,4 +1,4 @@
-//! Changing a scope: replace, patch, delete, count, add to a list, set and remove entries.
+//! Mutations of a scope: replace, patch, delete, increment, push, set and remove entries.
 
 use axum::Json as Answer;
 use axum::extract::{Request, State};
@@ -19,15 +19,15 @@ use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
 use crate::idempotency::IdempotencyScope;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// What became of a change.
+/// The result of a mutation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Changed {
-    /// The scope's revision then; none if there is no scope.
+    /// The scope's revision afterwards; absent if there is no scope.
     #[schema(value_type = Option<u64>, minimum = 1)]
     revision: Option<Revision>,
-    /// `applied`, or `unchanged`: it was like that already, and nothing was written.
+    /// `applied`, or `unchanged`: the document already was as requested, and nothing was written.
     outcome: MutationDto,
-    /// What it came to: the sum of a counter, the length of a list, whether an entry was there.
+    /// The mutation's value: the sum of a counter, the length of a list, whether an entry existed.
     #[schema(value_type = Option<Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
@@ -64,22 +64,22 @@ impl Changed {
     }
 }
 
-/// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for
-/// the first time or anew after it is gone.
+/// Replace a scope's document; the body is the document. `If-None-Match: *` creates it, for the
+/// first time or after it was deleted.
 #[utoipa::path(put, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
-        ("If-None-Match" = Option<String>, Header, description = "Only *: it must not be there"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
+        ("If-None-Match" = Option<String>, Header, description = "Only *: the scope must not exist"),
         Living,
     ),
     request_body = Value,
     responses(
         (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 201, description = "It is created", body = Changed),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision, or is there", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Created", body = Changed),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision, or exists", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn replace(
     State(served): State<AppState>,
@@ -100,20 +100,20 @@ pub(crate) async fn replace(
     Ok(Changed::ok(&replaced))
 }
 
-/// Merge into a scope's document: objects entry by entry, `null` takes an entry away, and all else
-/// replaces what was there (RFC 7396).
+/// Merge into a scope's document (RFC 7396): objects are merged entry by entry, `null` removes an
+/// entry, and every other value replaces the previous one.
 #[utoipa::path(patch, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
         Living,
     ),
     request_body(content((Value = "application/merge-patch+json"), (Value = "application/json"))),
     responses(
         (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn patch(
     State(served): State<AppState>,
@@ -125,18 +125,18 @@ pub(crate) async fn patch(
     Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
 }
 
-/// Take a scope away. It stays gone until somebody creates it again. One that is gone already stays
-/// as it is, unless `If-Match` says that it was to be there.
+/// Delete a scope. It stays deleted until it is created again. A scope that does not exist is left
+/// as it is, unless `If-Match` requires that it exists.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
     ),
     responses(
-        (status = 200, description = "It is gone", body = Changed),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was to be there, and was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, description = "Deleted", body = Changed),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn delete(
     State(served): State<AppState>,
@@ -148,33 +148,33 @@ pub(crate) async fn delete(
     Ok(Changed::ok(&once.mutation(mutation).delete().await.map_err(refused)?))
 }
 
-/// What is counted, and by how much.
+/// A request to add to an integer.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Incrementing {
-    /// Where: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    /// The path: a plain name, a JSON pointer for nested values, or empty for the whole document.
     #[serde(default)]
     #[schema(example = "/visits")]
     at: String,
-    /// By how much.
+    /// The amount.
     #[schema(example = 1)]
     by: i64,
 }
 
-/// Add to an integer, which is zero if it is not there; `value` is the sum.
+/// Add to an integer, 0 if it does not exist; `value` is the sum.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/increment", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
         Living,
     ),
     request_body = Incrementing,
     responses(
         (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
         (status = 409, description = "There is no integer there, or the sum is too large", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn increment(
     Mutating { mutation, .. }: Mutating,
@@ -183,32 +183,32 @@ pub(crate) async fn increment(
     Ok(Changed::with(&mutation.increment(asked.at, asked.by).await.map_err(refused)?))
 }
 
-/// What is added, and to which list.
+/// A request to append to a list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pushing {
-    /// Where: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    /// The path: a plain name, a JSON pointer for nested values, or empty for the whole document.
     #[serde(default)]
     #[schema(example = "/items")]
     at: String,
-    /// What.
+    /// The value.
     value: Value,
 }
 
-/// Add to the end of a list, which is empty if it is not there; `value` is its length.
+/// Append to a list, empty if it does not exist; `value` is its length.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/push", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
         Living,
     ),
     request_body = Pushing,
     responses(
         (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
         (status = 409, description = "There is no list there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn push(
     Mutating { mutation, .. }: Mutating,

@@ -1,4 +1,4 @@
-//! Setting and removing entries of the objects in a scope.
+//! Sets and removes entries of the objects in a scope.
 
 use axum::response::Response;
 use serde::Deserialize;
@@ -12,35 +12,35 @@ use super::{Which, refused};
 use crate::extract::Body;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 
-/// Which entry is set, and to what.
+/// A request to set an entry.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingEntry {
-    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole
-    /// document.
+    /// The path of the object: a plain name, a JSON pointer for nested values, or empty for the
+    /// whole document.
     #[serde(default)]
     #[schema(example = "/prices")]
     at: String,
-    /// Which entry.
+    /// The entry's key.
     key: String,
-    /// To what.
+    /// The value.
     value: Value,
 }
 
-/// Set an entry of an object, which is empty if it is not there.
+/// Set an entry of an object, empty if it does not exist.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
         Living,
     ),
     request_body = SettingEntry,
     responses(
         (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
         (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn set_entry(
     Mutating { mutation, .. }: Mutating,
@@ -49,18 +49,18 @@ pub(crate) async fn set_entry(
     Ok(Changed::ok(&mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(refused)?))
 }
 
-/// Which entry is removed.
+/// Which entry to remove.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RemovingEntry {
-    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole
-    /// document.
+    /// The path of the object: a plain name, a JSON pointer for nested values, or empty for the
+    /// whole document.
     #[serde(default)]
     at: String,
-    /// Which entry.
+    /// The entry's key.
     key: String,
-    /// As for every change.
+    /// As for every mutation.
     #[param(value_type = Option<u64>, minimum = 1)]
     lives_ms: Option<Millis>,
 }
@@ -71,19 +71,19 @@ impl Lives for RemovingEntry {
     }
 }
 
-/// Take an entry of an object away; `value` says whether it was there.
+/// Remove an entry of an object; `value` says whether it existed.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
         Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
         RemovingEntry,
     ),
     responses(
         (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
         (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn remove_entry(
     Mutating { mutation, query }: Mutating<RemovingEntry>,

@@ -1,5 +1,5 @@
-//! What every change of a scope begins with: which one, on what condition, for how long it lives,
-//! and that it is made once.
+//! The extractor of every scope mutation: the scope, its precondition, its TTL, and the idempotency
+//! scope.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -17,26 +17,26 @@ use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
 use crate::problem::Problem;
 
-/// The mutation that a request asks for, still to be made; and the rest of its query.
+/// The requested mutation, yet to be executed; and the rest of the query.
 #[derive(Debug)]
 pub(crate) struct Mutating<Q = Living> {
     pub(super) mutation: Mutation<Value>,
     pub(super) query: Q,
 }
 
-/// A query that says how long the scope lives, if anything.
+/// A query with an optional TTL.
 pub(super) trait Lives {
-    /// It goes away so long after its last change.
+    /// The scope expires this long after its last change.
     fn lives_ms(&self) -> Option<Millis>;
 }
 
-/// How long the scope lives.
+/// The TTL of a scope.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Living {
-    /// It goes away so long after its last change. Kinds of your own stay, if this is left out;
-    /// `request` and `session` have a life of their own.
+    /// The scope expires this long after its last change. Without it, scopes of your own kinds
+    /// never expire; `request` and `session` have their own TTL.
     #[param(value_type = Option<u64>, minimum = 1)]
     pub(super) lives_ms: Option<Millis>,
 }

@@ -1,4 +1,4 @@
-//! What a mutation that did not happen is to a client.
+//! Maps scope errors to problems.
 
 use http::StatusCode;
 use tidelock::{Revision, ScopeError};
@@ -7,7 +7,7 @@ use super::Which;
 use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
-/// The problem that this is. What the client expected by a header is a precondition.
+/// The problem for this error. An expectation from a header is a precondition.
 pub(super) fn refused(error: ScopeError) -> Problem {
     let detail = error.to_string();
     match error {
@@ -21,7 +21,7 @@ pub(super) fn refused(error: ScopeError) -> Problem {
                 .with("found", revision)
         }
         ScopeError::Gone { revision: Some(revision), .. } => {
-            let advice = "create it anew with PUT and If-None-Match: *";
+            let advice = "create it again with PUT and If-None-Match: *";
             Problem::new(StatusCode::GONE, "scope-gone", format!("{detail}: {advice}"))
                 .with("revision", revision)
         }
@@ -40,12 +40,12 @@ pub(super) fn refused(error: ScopeError) -> Problem {
 
 pub(super) fn gone(Which { kind, id }: &Which, revision: Revision) -> Problem {
     let detail = format!(
-        "scope {kind}/{id}: it was deleted, or has expired; create it anew with PUT and If-None-Match: *"
+        "scope {kind}/{id}: it was deleted, or has expired; create it again with PUT and If-None-Match: *"
     );
     Problem::new(StatusCode::GONE, "scope-gone", detail).with("revision", revision)
 }
 
 pub(super) fn never(Which { kind, id }: &Which) -> Problem {
-    let detail = format!("scope {kind}/{id}: there never was such a scope; create it with PUT");
+    let detail = format!("scope {kind}/{id}: it never existed; create it with PUT");
     Problem::not_found("no-scope", detail)
 }
