@@ -29,7 +29,7 @@ use crate::problem::Problem;
 
 /// A request by an operator.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ActionRequested {
     /// The name of the token.
     pub(crate) who: String,
     /// Method and route.
@@ -42,7 +42,7 @@ pub(crate) struct Asked {
 
 /// The result of a request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Answered {
+pub(crate) struct ActionAnswered {
     /// The event that recorded the request.
     pub(crate) asked: EventId,
     /// The status of the response.
@@ -51,7 +51,7 @@ pub(crate) struct Answered {
 
 /// How much of a request is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Noted {
+pub(crate) enum AuditDetail {
     /// The whole request: it is the operator's decision.
     Whole,
     /// Only the path: the body is data, which belongs in the store and may have to be erased there.
@@ -62,7 +62,7 @@ pub(crate) enum Noted {
 #[derive(Debug, Clone)]
 pub(crate) struct Audit {
     pub(crate) served: AppState,
-    pub(crate) noted: Noted,
+    pub(crate) noted: AuditDetail,
 }
 
 /// Records what an operator does.
@@ -80,8 +80,8 @@ impl Audit {
     async fn recorded(&self, request: Request, next: Next) -> Result<Response, Problem> {
         let (parts, body) = request.into_parts();
         match self.noted {
-            Noted::Path => done(&self.served, parts, None, body, next).await,
-            Noted::Whole => {
+            AuditDetail::Path => done(&self.served, parts, None, body, next).await,
+            AuditDetail::Whole => {
                 let bytes = extract::whole(body, &self.served).await?;
                 done(&self.served, parts, parameters(&bytes), Body::from(bytes), next).await
             }
@@ -99,7 +99,7 @@ async fn done(
     let once = IdempotencyScope::of(&parts);
     let asked = ask(served, &asked(&parts, parameters), &once, &parts).await?;
     let response = next.run(Request::from_parts(copy(&parts), body)).await;
-    let answered = Answered { asked, status: response.status().as_u16() };
+    let answered = ActionAnswered { asked, status: response.status().as_u16() };
     // The operation is done and cannot be undone, and the stream has the request: the operator gets
     // the response.
     let id = once.id(format!("{} {asked} {}", keys::ANSWERED, answered.status).as_bytes());
@@ -113,13 +113,13 @@ async fn done(
 /// again.
 async fn ask(
     served: &AppState,
-    asked: &Asked,
+    asked: &ActionRequested,
     once: &IdempotencyScope,
     parts: &Parts,
 ) -> Result<EventId, Problem> {
     for nth in 0..REFUSALS {
         let id = once.id(format!("{} {nth}", keys::ASKED).as_bytes());
-        let Written { id, version, replayed } =
+        let RecordedEvent { id, version, replayed } =
             append(served, keys::ASKED, asked, id, parts).await?;
         if !replayed || !was_refused(served, id, version).await? {
             return Ok(id);
@@ -137,7 +137,7 @@ async fn was_refused(served: &AppState, asked: EventId, at: Version) -> Result<b
     let later = StreamQuery::forward(&keys::stream()).from(at.plus(1)).limit(LATER);
     let answers = served.store().full_page(later).await?.events;
     let answers = answers.iter().filter(|event| event.event_type.as_str() == keys::ANSWERED);
-    let mut answers = answers.filter_map(|event| event.payload.to::<Answered>().ok());
+    let mut answers = answers.filter_map(|event| event.payload.to::<ActionAnswered>().ok());
     Ok(answers.any(|answer| answer.asked == asked && answer.status >= 400))
 }
 
@@ -145,10 +145,10 @@ async fn was_refused(served: &AppState, asked: EventId, at: Version) -> Result<b
 /// concurrent operators produce.
 pub(crate) const LATER: usize = 200;
 
-fn asked(parts: &Parts, parameters: Option<RawJson>) -> Asked {
+fn asked(parts: &Parts, parameters: Option<RawJson>) -> ActionRequested {
     let route =
         parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
-    Asked {
+    ActionRequested {
         who: who(parts),
         what: format!("{} {route}", parts.method),
         on: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
@@ -163,7 +163,7 @@ fn parameters(body: &Bytes) -> Option<RawJson> {
 }
 
 fn who(parts: &Parts) -> String {
-    parts.extensions.get::<Caller>().unwrap_or(&Caller::ANYBODY).shown().to_owned()
+    parts.extensions.get::<Caller>().unwrap_or(&Caller::ANONYMOUS).shown().to_owned()
 }
 
 /// Copies the head of a request.
@@ -178,7 +178,7 @@ fn copy(parts: &Parts) -> Parts {
 }
 
 /// A recorded event, and whether it had been recorded before.
-struct Written {
+struct RecordedEvent {
     id: EventId,
     version: Version,
     replayed: bool,
@@ -190,7 +190,7 @@ async fn append(
     said: &impl Serialize,
     id: Option<EventId>,
     parts: &Parts,
-) -> Result<Written, Problem> {
+) -> Result<RecordedEvent, Problem> {
     let event = NewEvent::of(event, said)?.with_metadata(Metadata::new().by(who(parts)).to_json()?);
     let id = id.unwrap_or(event.id);
     let outcome = served
@@ -198,7 +198,7 @@ async fn append(
         .append(&keys::stream(), ExpectedVersion::Any, vec![event.with_id(id)])
         .await?;
     match outcome.committed().map(|committed| committed.appends.into_iter().next()) {
-        Ok(Some(Appended { version, replayed, .. })) => Ok(Written { id, version, replayed }),
+        Ok(Some(Appended { version, replayed, .. })) => Ok(RecordedEvent { id, version, replayed }),
         Ok(None) => Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "store-failed",

@@ -19,7 +19,7 @@ use serde_path_to_error::{Path, Segment};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::problem::Problem;
-use crate::serve::TooSlow;
+use crate::serve::BodyTimeout;
 
 /// Names in a path, validated as they are parsed.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ fn too_large(announced: Option<u64>, limit: usize) -> Problem {
 fn unread(error: &(dyn Error + 'static)) -> Problem {
     let (mut cause, mut slow) = (Some(error), None);
     while let Some(error) = cause {
-        slow = slow.or_else(|| error.downcast_ref::<TooSlow>());
+        slow = slow.or_else(|| error.downcast_ref::<BodyTimeout>());
         cause = error.source();
     }
     match slow {

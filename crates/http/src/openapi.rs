@@ -11,7 +11,7 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::problem::{Details, PROBLEM_JSON};
+use crate::problem::{PROBLEM_JSON, ProblemDetails};
 use crate::routes::Needs;
 
 const BEARER: &str = "token";
@@ -67,7 +67,7 @@ pub(crate) fn document(mut document: OpenApi) -> Bytes {
         .description(Some("Streams, scopes, claims, work items, runs and reactions of one store."))
         .build();
     let components = document.components.get_or_insert_with(Default::default);
-    components.schemas.insert(Details::name().into_owned(), Details::schema());
+    components.schemas.insert(ProblemDetails::name().into_owned(), ProblemDetails::schema());
     components.security_schemes.insert(
         BEARER.to_owned(),
         RefOr::T(SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer))),
@@ -168,7 +168,7 @@ fn in_common(needs: Needs, method: &Method) -> &'static [(&'static str, &'static
 }
 
 fn problem(what: &str) -> RefOr<Response> {
-    let schema = RefOr::Ref(Ref::from_schema_name(Details::name()));
+    let schema = RefOr::Ref(Ref::from_schema_name(ProblemDetails::name()));
     let content = Content::new(Some(schema));
     RefOr::T(ResponseBuilder::new().description(what).content(PROBLEM_JSON, content).build())
 }

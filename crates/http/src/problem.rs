@@ -40,7 +40,7 @@ struct More {
 /// Problem details, as they are sent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(crate) struct Details {
+pub(crate) struct ProblemDetails {
     /// The type of problem, as a URI; its fragment is the code.
     #[schema(example = "urn:tidelock:problem#version-conflict")]
     r#type: String,
@@ -127,7 +127,7 @@ impl Problem {
     }
 
     /// The details as they are sent; server errors are also logged.
-    pub(crate) fn logged(&self) -> Details {
+    pub(crate) fn logged(&self) -> ProblemDetails {
         if self.status.is_server_error() {
             let (status, code) = (self.status.as_u16(), self.code);
             tracing::warn!(status, code, detail = self.detail, "answered with a problem");
@@ -135,8 +135,8 @@ impl Problem {
         self.details()
     }
 
-    fn details(&self) -> Details {
-        Details {
+    fn details(&self) -> ProblemDetails {
+        ProblemDetails {
             r#type: format!("{TYPES}#{}", self.code),
             title: self.status.canonical_reason().unwrap_or("Problem"),
             status: self.status.as_u16(),

@@ -9,7 +9,7 @@
 //!    `#[serde(deny_unknown_fields)]`, and `Caller` for the caller. The body comes last.
 //! 2. Above it, `#[utoipa::path(...)]` with the whole path (`/v1/…`), `params(…)`, `request_body`
 //!    and its own responses. Responses of every route (400, 401, 403, 500, 503, and those of
-//!    `Idempotency-Key`) are added by `openapi.rs`. Problem responses say `body = Details,
+//!    `Idempotency-Key`) are added by `openapi.rs`. Problem responses say `body = ProblemDetails,
 //!    content_type = PROBLEM_JSON`.
 //! 3. A line in the table in `routes.rs` with the role that it needs: `reader`, `writer` or
 //!    `operator`. That makes it authorized, counted, idempotent by `Idempotency-Key` if it writes,
@@ -25,14 +25,14 @@
 //! 6. A test over a socket in `tests/http/`, on every store; the test over all routes
 //!    (`tests/http/walk.rs`) finds the route by itself.
 
-mod adjusting;
+mod bulk_action;
+mod cancellation;
 mod cursor;
+mod durations;
 pub(crate) mod event;
 mod item;
 mod named;
 mod period;
-mod span;
-mod waiting;
 
 pub(crate) mod audit;
 pub(crate) mod claims;

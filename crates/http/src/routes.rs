@@ -16,7 +16,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
-use crate::audit::{Audit, Noted};
+use crate::audit::{Audit, AuditDetail};
 use crate::auth::{Authorize, Role, admit};
 use crate::problem::Problem;
 use crate::requests::{Counted, count};
@@ -188,20 +188,20 @@ impl Table {
 
     /// For writers of data. An operator's use is audited, without the data.
     fn writer(self, routes: Routes) -> Self {
-        self.changing(Role::Writer, Noted::Path, routes)
+        self.changing(Role::Writer, AuditDetail::Path, routes)
     }
 
     /// For writers. An operator's use is audited, with the body.
     fn deciding(self, routes: Routes) -> Self {
-        self.changing(Role::Writer, Noted::Whole, routes)
+        self.changing(Role::Writer, AuditDetail::Whole, routes)
     }
 
     /// For operators; audited.
     fn operator(self, routes: Routes) -> Self {
-        self.changing(Role::Operator, Noted::Whole, routes)
+        self.changing(Role::Operator, AuditDetail::Whole, routes)
     }
 
-    fn changing(self, role: Role, noted: Noted, routes: Routes) -> Self {
+    fn changing(self, role: Role, noted: AuditDetail, routes: Routes) -> Self {
         self.add(Needs::Role(role), routes, |methods, served| {
             let audit = Audit { served: served.clone(), noted };
             let audited = methods.route_layer(from_fn_with_state(audit, audit::record));

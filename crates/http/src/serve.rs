@@ -9,7 +9,7 @@
 
 mod connections;
 mod read_timeout;
-mod sent;
+mod timed_body;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -36,14 +36,14 @@ use tower_service::Service;
 use crate::api::Api;
 use crate::limits::{HANDSHAKE, Limits, PAUSE, RESERVE};
 use crate::problem::Problem;
-use crate::resources::health::is_checkup;
+use crate::resources::health::is_health_check;
 use crate::samples;
 use crate::tls::Tls;
 use connections::{ConnectionGuard, ConnectionSlot, Connections};
 use read_timeout::ReadTimeout;
-use sent::{Sent, answered};
+use timed_body::{TimedBody, answered};
 
-pub(crate) use sent::TooSlow;
+pub(crate) use timed_body::BodyTimeout;
 
 /// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -93,27 +93,27 @@ struct Server {
     limits: Limits,
     /// One permit per connection that can be open, and a few more for answering that the server is
     /// full.
-    room: Arc<Semaphore>,
-    crowd: Arc<Connections>,
-    connections: TaskTracker,
+    permits: Arc<Semaphore>,
+    connections: Arc<Connections>,
+    tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Server {
     fn new(api: &Api, tls: Option<Tls>) -> Self {
         let limits = api.setup().limits;
-        let room = Arc::new(Semaphore::new(limits.connections.saturating_add(RESERVE)));
+        let permits = Arc::new(Semaphore::new(limits.connections.saturating_add(RESERVE)));
         let closing = api.setup().closing.clone();
         let (served, router) = api.served();
         samples::keep(&served);
-        let (crowd, connections) = (Arc::default(), TaskTracker::new());
-        Self { router, tls, limits, room, crowd, connections, closing }
+        let (connections, tasks) = (Arc::default(), TaskTracker::new());
+        Self { router, tls, limits, permits, connections, tasks, closing }
     }
 
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
             let permit =
-                self.room.clone().acquire_owned().await.expect("the semaphore is never closed");
+                self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             match listener.accept().await {
                 Ok((stream, _)) => self.begin(stream, permit),
                 Err(error) => self.recover(&error).await,
@@ -125,22 +125,22 @@ impl Server {
     fn begin(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
         // A response is written in one piece, and should not wait for the next one.
         let _without = stream.set_nodelay(true);
-        let is_full = self.room.available_permits() < RESERVE && !self.crowd.let_one_go();
-        let (seat, tls) = (self.crowd.seat(), self.tls.clone());
+        let is_full = self.permits.available_permits() < RESERVE && !self.connections.evict_idle();
+        let (guard, tls) = (self.connections.guard(), self.tls.clone());
         let (router, limits) = (self.router.clone(), self.limits);
-        let talk = Talk {
+        let handler = ConnectionHandler {
             router,
             limits,
             is_full,
-            place: seat.place.clone(),
+            slot: guard.slot.clone(),
             closing: self.closing.clone(),
         };
-        self.connections.spawn(async move {
+        self.tasks.spawn(async move {
             tokio::select! {
-                () = seat.place.is_let_go() => tracing::debug!("an idle connection was closed for a new one"),
-                () = talk.with(stream, tls) => {}
+                () = guard.slot.evicted() => tracing::debug!("an idle connection was closed for a new one"),
+                () = handler.with(stream, tls) => {}
             }
-            leave(seat, permit);
+            release(guard, permit);
         });
     }
 
@@ -152,16 +152,16 @@ impl Server {
             return;
         }
         tracing::warn!(%error, "cannot accept a connection");
-        let pause = if self.crowd.let_one_go() { PAUSE.0 } else { PAUSE.1 };
+        let pause = if self.connections.evict_idle() { PAUSE.0 } else { PAUSE.1 };
         tokio::time::sleep(pause).await;
     }
 
     async fn end(self) {
         self.closing.cancel();
-        self.connections.close();
-        if tokio::time::timeout(self.limits.grace, self.connections.wait()).await.is_err() {
+        self.tasks.close();
+        if tokio::time::timeout(self.limits.grace, self.tasks.wait()).await.is_err() {
             tracing::warn!(
-                connections = self.connections.len(),
+                connections = self.tasks.len(),
                 "ended before all requests were answered"
             );
         }
@@ -169,39 +169,39 @@ impl Server {
 }
 
 /// The slot first: a task that gets the permit must not find the slot still taken.
-fn leave(seat: ConnectionGuard, permit: OwnedSemaphorePermit) {
-    drop(seat);
+fn release(guard: ConnectionGuard, permit: OwnedSemaphorePermit) {
+    drop(guard);
     drop(permit);
 }
 
-/// What the requests of one connection are answered with.
-struct Talk {
+/// Serves the requests of one connection.
+struct ConnectionHandler {
     router: Router,
     limits: Limits,
     /// Whether the connection is beyond the limit, and only told so.
     is_full: bool,
-    place: Arc<ConnectionSlot>,
+    slot: Arc<ConnectionSlot>,
     closing: CancellationToken,
 }
 
-impl Talk {
+impl ConnectionHandler {
     async fn with(self, stream: TcpStream, tls: Option<Tls>) {
         let stream = ReadTimeout::new(stream, self.limits.taken);
         match tls {
-            None => self.converse(stream).await,
+            None => self.serve_http1(stream).await,
             Some(tls) => {
                 // A connection without a complete handshake is dropped.
                 if let Ok(Ok(stream)) =
                     tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await
                 {
-                    self.converse(stream).await;
+                    self.serve_http1(stream).await;
                 }
             }
         }
     }
 
     /// Answers requests until the connection or the server ends.
-    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn serve_http1(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let (head, closing, keep_alive) = (self.limits.head, self.closing.clone(), !self.is_full);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -222,18 +222,18 @@ impl Talk {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response, Infallible> {
-        self.place.works();
-        if self.is_full && !is_checkup(request.uri().path()) {
-            return Ok(no_room());
+        self.slot.set_active();
+        if self.is_full && !is_health_check(request.uri().path()) {
+            return Ok(too_many_connections());
         }
-        let request =
-            request.map(|body| Body::new(Sent::new(body, self.limits.body, self.place.clone())));
+        let request = request
+            .map(|body| Body::new(TimedBody::new(body, self.limits.body, self.slot.clone())));
         let answer = self.router.clone().call(request).await?;
-        Ok(answer.map(|body| answered(body, self.place.clone())))
+        Ok(answer.map(|body| answered(body, self.slot.clone())))
     }
 }
 
-fn no_room() -> Response {
+fn too_many_connections() -> Response {
     let detail = "the connection limit of this server is reached; try again later";
     let mut answer = Problem::unavailable("too-many-connections", detail).into_response();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

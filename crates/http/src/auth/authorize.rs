@@ -37,7 +37,7 @@ pub(crate) async fn admit(
 
 impl Authorize {
     fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Needs::Role(needed) = self.needs else { return Ok(Caller::ANYBODY) };
+        let Needs::Role(needed) = self.needs else { return Ok(Caller::ANONYMOUS) };
         let caller = self.known(headers)?;
         match caller.role >= needed {
             true => Ok(caller),
@@ -46,7 +46,7 @@ impl Authorize {
     }
 
     fn known(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Some(tokens) = &self.served.setup.tokens else { return Ok(Caller::ANYBODY) };
+        let Some(tokens) = &self.served.setup.tokens else { return Ok(Caller::ANONYMOUS) };
         let token = bearer(headers)?.ok_or_else(|| {
             unauthorized(
                 "this request needs a token: send it in the header Authorization: Bearer TOKEN",

@@ -14,10 +14,10 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The caller of a server without tokens.
-    pub(crate) const ANYBODY: Self = Self { name: None, role: Role::Reader };
+    pub(crate) const ANONYMOUS: Self = Self { name: None, role: Role::Reader };
 
     /// The name to display.
     pub(crate) fn shown(&self) -> &str {
-        self.name.as_deref().unwrap_or("anybody")
+        self.name.as_deref().unwrap_or("anonymous")
     }
 }

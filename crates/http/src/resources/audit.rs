@@ -9,14 +9,14 @@ use tidelock::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Timestamp, 
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
-use crate::audit::{Answered, Asked, LATER, keys};
+use crate::audit::{ActionAnswered, ActionRequested, LATER, keys};
 use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
 
 /// An operator's action.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Action {
+pub(crate) struct AuditEntryDto {
     /// When it was requested, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
@@ -40,7 +40,7 @@ pub(crate) struct Action {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// The cursor: `next` of the previous page.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
@@ -50,11 +50,11 @@ pub(crate) struct Listed {
 }
 
 /// List operators' actions, newest first.
-#[utoipa::path(get, path = "/v1/audit", tag = "server", params(Listed), responses((status = 200, body = Page<Action>)))]
+#[utoipa::path(get, path = "/v1/audit", tag = "server", params(ListQuery), responses((status = 200, body = Page<AuditEntryDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<Action>>, Problem> {
+    InQuery(asked): InQuery<ListQuery>,
+) -> Result<Answer<Page<AuditEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = StreamQuery { from: asked.after, ..StreamQuery::backward(&keys::stream()) };
     let page = served.store().full_page(query.limit(limit)).await?;
@@ -80,19 +80,19 @@ async fn statuses_after(
 
 fn note_answer(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) {
     if event.event_type.as_str() == keys::ANSWERED
-        && let Ok(answered) = event.payload.to::<Answered>()
+        && let Ok(answered) = event.payload.to::<ActionAnswered>()
     {
         statuses.insert(answered.asked, answered.status);
     }
 }
 
-fn shown(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) -> Option<Action> {
+fn shown(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) -> Option<AuditEntryDto> {
     note_answer(event, statuses);
     if event.event_type.as_str() != keys::ASKED {
         return None;
     }
-    let Asked { who, what, on, parameters } = event.payload.to().ok()?;
-    Some(Action {
+    let ActionRequested { who, what, on, parameters } = event.payload.to().ok()?;
+    Some(AuditEntryDto {
         at: event.recorded_at,
         who,
         what,

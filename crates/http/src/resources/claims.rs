@@ -4,8 +4,8 @@
 mod abandoned;
 mod held;
 mod listing;
-mod looking;
-mod refused;
+mod peek;
+mod problems;
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use tidelock::claims::{
 use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
-use super::span::Millis;
-use super::waiting::unless_gone;
+use super::cancellation::unless_gone;
+use super::durations::Millis;
 use super::{named, span};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::{IdempotencyScope, OnceClaims};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use abandoned::*;
 pub(crate) use held::*;
 pub(crate) use listing::*;
-pub(crate) use looking::*;
-pub(super) use refused::refused;
+pub(crate) use peek::*;
+pub(super) use problems::to_problem;
 
 /// The claims, in the name that was given, or in that of the caller.
 pub(super) fn asked_by(
@@ -52,7 +52,7 @@ fn key_of(claims: &Claims, key: &str) -> Idempotency {
 /// A request to claim a key.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Claiming {
+pub(crate) struct ClaimRequest {
     /// The request's content: a key can only be used for one content. Only a digest is kept.
     #[schema(value_type = Option<Value>)]
     fingerprint: Option<RawJson>,
@@ -69,10 +69,10 @@ pub(crate) struct Claiming {
 
 /// The outcome of a claim.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Claimed {
+pub(crate) struct ClaimResponse {
     /// `won`: do the work, then complete it. `done`: it was done, with this result. `failed`: it
     /// was done, and failed.
-    outcome: Came,
+    outcome: ClaimOutcomeDto,
     /// The fence to complete the work with; only if the claim was won.
     #[schema(value_type = Option<u64>, minimum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,29 +94,29 @@ pub(crate) struct Claimed {
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClaimOutcome)]
-pub(crate) enum Came {
+pub(crate) enum ClaimOutcomeDto {
     Won,
     Done,
     Failed,
 }
 
-impl Claimed {
-    fn came(outcome: Came) -> Self {
+impl ClaimResponse {
+    fn came(outcome: ClaimOutcomeDto) -> Self {
         Self { outcome, fence: None, until: None, result: None, error: None }
     }
 
     fn won(passed: &Handoff) -> Response {
         let (fence, until) = (Some(passed.fence), Some(passed.until));
-        (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(Came::Won) }))
+        (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(ClaimOutcomeDto::Won) }))
             .into_response()
     }
 
     fn done(result: RawJson) -> Response {
-        Answer(Self { result: Some(result), ..Self::came(Came::Done) }).into_response()
+        Answer(Self { result: Some(result), ..Self::came(ClaimOutcomeDto::Done) }).into_response()
     }
 
     fn failed(error: String) -> Response {
-        Answer(Self { error: Some(error), ..Self::came(Came::Failed) }).into_response()
+        Answer(Self { error: Some(error), ..Self::came(ClaimOutcomeDto::Failed) }).into_response()
     }
 }
 
@@ -128,12 +128,12 @@ impl Claimed {
     params(
         ("key" = String, Path, description = "The key", min_length = 1),
     ),
-    request_body = Claiming,
+    request_body = ClaimRequest,
     responses(
-        (status = 201, description = "The claim is yours: do the work, then complete it", body = Claimed),
-        (status = 200, description = "The work was done", body = Claimed),
-        (status = 409, description = "The key is claimed: retry later, or wait for the result", body = Details, content_type = PROBLEM_JSON),
-        (status = 422, description = "The key was used for another request", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "The claim is yours: do the work, then complete it", body = ClaimResponse),
+        (status = 200, description = "The work was done", body = ClaimResponse),
+        (status = 409, description = "The key is claimed: retry later, or wait for the result", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 422, description = "The key was used for another request", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn claim(
     State(served): State<AppState>,
@@ -141,15 +141,15 @@ pub(crate) async fn claim(
     caller: Caller,
     once: IdempotencyScope,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Claiming>,
+    Body(asked): Body<ClaimRequest>,
 ) -> Result<Response, Problem> {
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
-    let mut claim = key_of(&claims, &key).lease(span::lease(asked.lease_ms)?);
+    let mut claim = key_of(&claims, &key).lease(durations::lease(asked.lease_ms)?);
     if let Some(request) = &asked.fingerprint {
         claim = claim.fingerprinted(Fingerprint::of(request)?);
     }
     if let Some(ttl) = asked.ttl_ms {
-        claim = claim.ttl(span::some(ttl, "ttl_ms")?);
+        claim = claim.ttl(durations::some(ttl, "ttl_ms")?);
     }
     let claimed = match once.is_keyed() {
         // It runs to completion even if the client disconnects; a retry may own the claim already.
@@ -157,16 +157,16 @@ pub(crate) async fn claim(
         false => unless_gone(async move { claim.claim::<RawJson>().await }, give_back).await?,
     };
     match claimed {
-        Ok(IdempotencyClaim::Won(won)) => Ok(Claimed::won(&won.detach())),
-        Ok(IdempotencyClaim::Done(result)) => Ok(Claimed::done(result)),
+        Ok(IdempotencyClaim::Won(won)) => Ok(ClaimResponse::won(&won.detach())),
+        Ok(IdempotencyClaim::Done(result)) => Ok(ClaimResponse::done(result)),
         Ok(IdempotencyClaim::Held(holder)) => Err(held(&served, &holder).await?),
         Ok(IdempotencyClaim::Mismatch(first)) => {
             Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", first.to_string())
                 .with("outcome", "mismatch")
                 .with("by", &first.by))
         }
-        Err(ClaimError::Failed { error, .. }) => Ok(Claimed::failed(error)),
-        Err(error) => Err(refused(error)),
+        Err(ClaimError::Failed { error, .. }) => Ok(ClaimResponse::failed(error)),
+        Err(error) => Err(to_problem(error)),
     }
 }
 

@@ -7,8 +7,8 @@
 //! is scanned.
 
 mod part;
-mod reacting;
-mod running;
+mod reactions;
+mod runs;
 
 use axum::Json;
 use axum::extract::State;
@@ -21,19 +21,19 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
-use part::Part;
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
+use part::CorrelationPartDto;
 
 /// Events read before the requested position.
 const BEFORE: usize = 5_000;
 /// The maximum number of feed pages per request.
 const PAGES: usize = 10;
 
-/// Where to search.
+/// CorrelationQuery to search.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Where {
+pub(crate) struct CorrelationQuery {
     /// Start a little before this position; at the start of the feed by default.
     #[param(value_type = Option<u64>)]
     around: Option<Position>,
@@ -42,20 +42,20 @@ pub(crate) struct Where {
     after: Option<Position>,
 }
 
-/// Part of a correlation.
+/// A part of a correlation.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Conversation {
+pub(crate) struct CorrelationDto {
     /// Its parts: events and runs in the order of the feed, then reactions.
-    items: Vec<Part>,
+    items: Vec<CorrelationPartDto>,
     /// The part of the feed that was read.
-    looked: Looked,
+    looked: FeedRangeDto,
     /// Pass this as `after` to continue; absent at the end of the feed.
     next: Option<String>,
 }
 
 /// A part of the feed.
 #[derive(Debug, Serialize, ToSchema)]
-struct Looked {
+struct FeedRangeDto {
     /// The first position.
     #[schema(value_type = u64)]
     from: Position,
@@ -66,29 +66,29 @@ struct Looked {
 
 /// List everything that belongs to a correlation, around a position.
 #[utoipa::path(get, path = "/v1/correlations/{id}", tag = "streams",
-    params(("id" = String, Path, description = "The correlation id; for one that an event started, the event's id"), Where),
+    params(("id" = String, Path, description = "The correlation id; for one that an event started, the event's id"), CorrelationQuery),
     responses(
-        (status = 200, body = Conversation),
-        (status = 410, description = "The position is not one of this store", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = CorrelationDto),
+        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(id): InPath<String>,
-    InQuery(asked): InQuery<Where>,
-) -> Result<Json<Conversation>, Problem> {
+    InQuery(asked): InQuery<CorrelationQuery>,
+) -> Result<Json<CorrelationDto>, Problem> {
     let start = asked.start();
     let from = first(&served, start).await?;
     let Found { events, to, at_end } = look(&served, &id, start).await?;
-    let mut items = running::parts(&served, &events).await?;
-    items.extend(reacting::parts(&served, &events).await?);
-    Ok(Json(Conversation {
+    let mut items = runs::parts(&served, &events).await?;
+    items.extend(reactions::parts(&served, &events).await?);
+    Ok(Json(CorrelationDto {
         items,
-        looked: Looked { from, to },
+        looked: FeedRangeDto { from, to },
         next: (!at_end).then(|| to.to_string()),
     }))
 }
 
-impl Where {
+impl CorrelationQuery {
     fn start(&self) -> FeedStart {
         match (self.after, self.around) {
             (Some(after), _) => FeedStart::After(after),

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::problem::Problem;
-use request::{Request, request};
+use request::{RemedyRequestDto, request};
 
 /// The doctor's report.
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,16 +55,16 @@ struct RemedyDto {
     /// What to do, or to know, before acting.
     advice: Option<String>,
     /// The actions; where there are several, choose one.
-    actions: Vec<Offered>,
+    actions: Vec<RemedyActionDto>,
 }
 
 /// An action.
 #[derive(Debug, Serialize, ToSchema)]
-struct Offered {
+struct RemedyActionDto {
     /// The command that performs it.
     command: String,
     /// The request that performs it, if there is one.
-    request: Option<Request>,
+    request: Option<RemedyRequestDto>,
     #[serde(flatten)]
     #[schema(value_type = Object)]
     action: RemedyAction,
@@ -74,7 +74,7 @@ struct Offered {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Far {
+pub(crate) struct DoctorQuery {
     /// The maximum number of work items to examine.
     #[param(minimum = 1, maximum = 1000000)]
     scan: Option<usize>,
@@ -89,10 +89,10 @@ const SCAN: usize = 1_000_000;
 const RUNS: usize = 10_000;
 
 /// Diagnose why something is not moving, and what fixes it.
-#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(Far), responses((status = 200, body = DoctorReport)))]
+#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(DoctorQuery), responses((status = 200, body = DoctorReport)))]
 pub(crate) async fn examine(
     State(served): State<AppState>,
-    InQuery(far): InQuery<Far>,
+    InQuery(far): InQuery<DoctorQuery>,
 ) -> Result<Json<DoctorReport>, Problem> {
     let own = served.setup.doctor.clone();
     let doctor = own.unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
@@ -109,7 +109,7 @@ pub(crate) async fn examine(
     }))
 }
 
-impl Far {
+impl DoctorQuery {
     /// The thresholds, with the limits that were requested.
     fn bounds(&self, bounds: Thresholds) -> Result<Thresholds, Problem> {
         let scan = self.scan.map_or(Ok(bounds.scan), |scan| checked("scan", scan, SCAN))?;
@@ -133,7 +133,7 @@ fn out_of_bounds(what: &str, asked: usize, most: usize) -> Problem {
 impl From<Finding> for FindingDto {
     fn from(finding: Finding) -> Self {
         let cure = &finding.remedy;
-        let offered = |action: &RemedyAction| Offered {
+        let offered = |action: &RemedyAction| RemedyActionDto {
             command: cure.command(action),
             request: request(action),
             action: action.clone(),

@@ -10,13 +10,13 @@ use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::limits::PAGE;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The query of a feed page.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct FeedParams {
     /// Only events after this position; from the start by default.
     #[param(value_type = Option<u64>)]
     after: Option<Position>,
@@ -47,13 +47,13 @@ pub(crate) struct FeedDto {
 }
 
 /// Read a page of the feed.
-#[utoipa::path(get, path = "/v1/events", tag = "streams", params(Asked), responses(
+#[utoipa::path(get, path = "/v1/events", tag = "streams", params(FeedParams), responses(
     (status = 200, body = FeedDto),
-    (status = 410, description = "The position is not one of this store", body = Details, content_type = PROBLEM_JSON),
+    (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
 ))]
 pub(crate) async fn page(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<FeedParams>,
 ) -> Result<Json<FeedDto>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = FeedQuery::from(start(&asked)?).limit(limit).stream_prefix(asked.prefix);
@@ -66,7 +66,7 @@ pub(crate) async fn page(
     }))
 }
 
-fn start(asked: &Asked) -> Result<FeedStart, Problem> {
+fn start(asked: &FeedParams) -> Result<FeedStart, Problem> {
     match (asked.after, asked.last) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "query-invalid",

@@ -15,7 +15,7 @@ use super::feed::types;
 use crate::app_state::AppState;
 use crate::extract::{InQuery, header};
 use crate::limits::{FOLLOW_PAGE, LOOK};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 use crate::sse::{self, Piece, Source};
 
 /// Where a client continues after a reconnect.
@@ -25,7 +25,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct FollowParams {
     /// Only events after this position; from the start by default.
     #[param(value_type = Option<u64>)]
     after: Option<Position>,
@@ -47,14 +47,14 @@ pub(crate) struct Asked {
 /// fails, an event `problem` says so and the stream ends; continue after the last position that you
 /// received.
 #[utoipa::path(get, path = "/v1/events/follow", tag = "streams",
-    params(Asked, ("Last-Event-ID" = Option<String>, Header, description = "The last position received")),
+    params(FollowParams, ("Last-Event-ID" = Option<String>, Header, description = "The last position received")),
     responses(
         (status = 200, description = "Events, until the client disconnects", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The position is not one of this store", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn follow(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<FollowParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let follower = Follower::new(&served, asked, &headers)?;
@@ -74,7 +74,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(served: &AppState, asked: Asked, headers: &HeaderMap) -> Result<Self, Problem> {
+    fn new(served: &AppState, asked: FollowParams, headers: &HeaderMap) -> Result<Self, Problem> {
         let after = match header(headers, &LAST_EVENT_ID)? {
             Some(id) => position(id)?,
             None => asked.after.unwrap_or(Position::START),
@@ -162,7 +162,7 @@ mod tests {
             .unwrap()
             .committed()
             .unwrap();
-        let asked = Asked { after: None, types: None, prefix: String::new(), stream: None };
+        let asked = FollowParams { after: None, types: None, prefix: String::new(), stream: None };
         let mut follower = Follower::new(&served, asked, &HeaderMap::new()).unwrap();
         assert_eq!(follower.next().await.unwrap().count(), FOLLOW_PAGE);
         assert_eq!(follower.next().await.unwrap().count(), 1);

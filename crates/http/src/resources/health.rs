@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app_state::AppState;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// How long the store can take to return its time before it counts as unavailable.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ pub(crate) struct Health {
 }
 
 /// Whether this path is answered even when the server is full.
-pub(crate) fn is_checkup(path: &str) -> bool {
+pub(crate) fn is_health_check(path: &str) -> bool {
     matches!(path, "/health" | "/ready")
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn health() -> Json<Health> {
 /// Whether the store answers.
 #[utoipa::path(get, path = "/ready", tag = "health", responses(
     (status = 200, body = Health),
-    (status = 503, description = "The store does not answer", body = Details, content_type = PROBLEM_JSON),
+    (status = 503, description = "The store does not answer", body = ProblemDetails, content_type = PROBLEM_JSON),
 ))]
 pub(crate) async fn ready(State(served): State<AppState>) -> Result<Json<Health>, Problem> {
     match tokio::time::timeout(ANSWER, served.store().now()).await {

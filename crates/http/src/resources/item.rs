@@ -11,7 +11,7 @@ use tidelock::{
 use utoipa::ToSchema;
 
 use super::cursor::Cursor;
-use super::span::Millis;
+use super::durations::Millis;
 use crate::app_state::AppState;
 use crate::paging::Page;
 use crate::problem::Problem;
@@ -158,7 +158,7 @@ impl ItemDto {
 }
 
 /// A filter of items, and the cursor.
-pub(super) struct Listing {
+pub(super) struct ItemQuery {
     pub(super) filter: ItemFilter,
     pub(super) state: Option<ItemStateDto>,
     pub(super) holder: Option<String>,
@@ -166,7 +166,7 @@ pub(super) struct Listing {
     pub(super) limit: usize,
 }
 
-impl Listing {
+impl ItemQuery {
     /// Reads a page. States that the store cannot filter by are filtered here, a few pages at a
     /// time.
     pub(super) async fn page(self, served: &AppState) -> Result<Page<ItemDto>, Problem> {

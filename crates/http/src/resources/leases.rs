@@ -9,20 +9,20 @@ use tidelock::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use super::adjusting::AdjustedDto;
+use super::bulk_action::BulkActionDto;
 use super::cursor::Cursor;
-use super::item::{ItemDto, ItemStateDto, Listing, count, pattern, when};
-use super::span::Millis;
+use super::durations::Millis;
+use super::item::{ItemDto, ItemQuery, ItemStateDto, count, pattern, when};
 use crate::app_state::AppState;
 use crate::extract::{Body, InQuery};
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// Of queues that match this pattern: `*` matches any characters, `?` one.
     #[param(max_length = 128)]
     queue: Option<String>,
@@ -43,10 +43,10 @@ pub(crate) struct Listed {
 }
 
 /// List work items of every queue, by queue and key.
-#[utoipa::path(get, path = "/v1/leases", tag = "leases", params(Listed), responses((status = 200, body = Page<ItemDto>)))]
+#[utoipa::path(get, path = "/v1/leases", tag = "leases", params(ListQuery), responses((status = 200, body = Page<ItemDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ItemDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let like = |like: Option<String>| like.map_or(NamePattern::Any, NamePattern::like);
@@ -54,7 +54,7 @@ pub(crate) async fn list(
         ItemFilter { queue: like(asked.queue), key: like(asked.key), ..ItemFilter::default() };
     let filter = if asked.holder.is_some() { filter.held(true) } else { filter };
     let listing =
-        Listing { filter, state: asked.state, holder: asked.holder, after: asked.after, limit };
+        ItemQuery { filter, state: asked.state, holder: asked.holder, after: asked.after, limit };
     Ok(Answer(listing.page(&served).await?))
 }
 
@@ -87,7 +87,7 @@ macro_rules! of_items {
         }
 
         impl $name {
-            fn meant(&self) -> Result<Meant, Problem> {
+            fn meant(&self) -> Result<Selection, Problem> {
                 let filter = ItemFilter {
                     queue: NamePattern::is(self.queue.as_str()),
                     key: pattern(self.key.clone(), self.pattern.clone(), "key")?,
@@ -95,28 +95,28 @@ macro_rules! of_items {
                     blocked: self.blocked,
                     held: None,
                 };
-                Ok(Meant { filter, dry_run: self.dry_run })
+                Ok(Selection { filter, dry_run: self.dry_run })
             }
         }
     };
 }
 
 /// The items that an operator selected.
-struct Meant {
+struct Selection {
     filter: ItemFilter,
     dry_run: bool,
 }
 
-impl Meant {
+impl Selection {
     async fn adjust(
         self,
         served: &AppState,
         how: Adjustment,
-    ) -> Result<Answer<AdjustedDto>, Problem> {
+    ) -> Result<Answer<BulkActionDto>, Problem> {
         self.filter.check()?;
         how.check()?;
         let shown = match self.dry_run {
-            true => AdjustedDto::would(count(served, vec![self.filter.clone()]).await?),
+            true => BulkActionDto::would(count(served, vec![self.filter.clone()]).await?),
             false => served.store().adjust(self.filter.clone(), how).await?.into(),
         };
         if shown.is_none()
@@ -130,26 +130,26 @@ impl Meant {
 
 of_items! {
     /// Which blocked items to unblock.
-    Unblocking {}
+    UnblockRequest {}
 }
 
 /// Unblock the selected items: they continue where they stopped, at once.
-#[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = Unblocking,
+#[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = UnblockRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
-    Body(asked): Body<Unblocking>,
-) -> Result<Answer<AdjustedDto>, Problem> {
-    let Meant { filter, dry_run } = asked.meant()?;
-    Meant { filter: filter.blocked(true), dry_run }.adjust(&served, Adjustment::Unblock).await
+    Body(asked): Body<UnblockRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
+    let Selection { filter, dry_run } = asked.meant()?;
+    Selection { filter: filter.blocked(true), dry_run }.adjust(&served, Adjustment::Unblock).await
 }
 
 of_items! {
     /// Which items to start over, and from which mark.
-    Resetting {
+    ResetRequest {
         /// Back to this mark; to the beginning by default.
         #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
         to: Option<Mark>,
@@ -157,21 +157,21 @@ of_items! {
 }
 
 /// Start the selected items over. A worker that holds one of them loses its lease.
-#[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = Resetting,
+#[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = ResetRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
-    Body(asked): Body<Resetting>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<ResetRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     asked.meant()?.adjust(&served, Adjustment::Reset { to: asked.to.unwrap_or(Mark::ZERO) }).await
 }
 
 of_items! {
     /// Which items to defer, and until when.
-    Deferring {
+    DeferRequest {
         /// Not before this time.
         #[schema(value_type = Option<String>, format = DateTime)]
         until: Option<Timestamp>,
@@ -182,15 +182,15 @@ of_items! {
 }
 
 /// Defer the selected items: they are not leased before then. A lease in force is not affected.
-#[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = Deferring,
+#[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = DeferRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
-    Body(asked): Body<Deferring>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<DeferRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
     asked.meant()?.adjust(&served, Adjustment::Defer { until }).await
 }
@@ -204,7 +204,7 @@ pub(super) fn no_time() -> Problem {
 
 of_items! {
     /// Which items to prioritize.
-    Prioritizing {
+    PrioritizeRequest {
         /// The new priority.
         #[schema(minimum = -100, maximum = 100)]
         priority: i16,
@@ -212,15 +212,15 @@ of_items! {
 }
 
 /// Set the priority of the selected items.
-#[utoipa::path(post, path = "/v1/leases/prioritize", tag = "leases", request_body = Prioritizing,
+#[utoipa::path(post, path = "/v1/leases/prioritize", tag = "leases", request_body = PrioritizeRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,
-    Body(asked): Body<Prioritizing>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<PrioritizeRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let priority = Priority::new(asked.priority)?;
     asked.meant()?.adjust(&served, Adjustment::Prioritize { priority }).await
 }

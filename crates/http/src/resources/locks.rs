@@ -9,16 +9,16 @@ use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, LockOutcome, WaitPoli
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{ClaimDto, Renewed, Renewing, asked_by, refused, until};
-use super::span::Millis;
-use super::waiting::unless_closing;
+use super::cancellation::unless_closing;
+use super::claims::{ClaimDto, RenewRequest, RenewedDto, asked_by, to_problem, until};
+use super::durations::Millis;
 use super::{named, span};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
     let (first, rest) = named::parts(name)?;
@@ -29,7 +29,7 @@ fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// A prefix of their names.
     #[serde(default)]
     prefix: String,
@@ -42,10 +42,10 @@ pub(crate) struct Listed {
 }
 
 /// List locks that are held, or were when their holder died, by name.
-#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
+#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(ListQuery), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("lock/{}", asked.prefix);
@@ -56,7 +56,7 @@ pub(crate) async fn list(
 /// A request to acquire a lock.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Acquiring {
+pub(crate) struct AcquireRequest {
     /// How long the lock is held if it is not renewed.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Acquiring {
 
 /// An acquired lock.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Acquired {
+pub(crate) struct AcquiredLockDto {
     /// Its whole name.
     #[schema(example = "lock/door/7")]
     key: String,
@@ -92,26 +92,27 @@ pub(crate) struct Acquired {
     params(
         ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = Acquiring,
+    request_body = AcquireRequest,
     responses(
-        (status = 201, description = "Acquired", body = Acquired),
-        (status = 409, description = "The lock is held", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Acquired", body = AcquiredLockDto),
+        (status = 409, description = "The lock is held", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn acquire(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     caller: Caller,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Acquiring>,
+    Body(asked): Body<AcquireRequest>,
 ) -> Result<Response, Problem> {
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let lock = lock(&claims, &name)?
-        .lease(span::lease(asked.lease_ms)?)
-        .patience(WaitPolicy::of(span::wait(&served, asked.wait_ms)));
-    match unless_closing(&served, lock.acquire()).await?.map_err(refused)? {
+        .lease(durations::lease(asked.lease_ms)?)
+        .patience(WaitPolicy::of(durations::wait(&served, asked.wait_ms)));
+    match unless_closing(&served, lock.acquire()).await?.map_err(to_problem)? {
         LockOutcome::Locked(guard) => {
             let passed = guard.detach();
-            let acquired = Acquired { key: passed.key, fence: passed.fence, until: passed.until };
+            let acquired =
+                AcquiredLockDto { key: passed.key, fence: passed.fence, until: passed.until };
             Ok((StatusCode::CREATED, Answer(acquired)).into_response())
         }
         LockOutcome::Busy(busy) => Err(in_use(&served, &busy).await?),
@@ -129,27 +130,30 @@ async fn in_use(served: &AppState, busy: &LockBusy) -> Result<Problem, Problem> 
 /// Renew the lease of a lock.
 #[utoipa::path(put, path = "/v1/locks/{key}", tag = "locks",
     params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
-    request_body = Renewing,
+    request_body = RenewRequest,
     responses(
-        (status = 200, body = Renewed),
-        (status = 409, description = "The lock was lost, or released", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = RenewedDto),
+        (status = 409, description = "The lock was lost, or released", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    Body(asked): Body<Renewing>,
-) -> Result<Answer<Renewed>, Problem> {
+    Body(asked): Body<RenewRequest>,
+) -> Result<Answer<RenewedDto>, Problem> {
     let lock = lock(&served.tidelock().claims(), &name)?;
-    let until =
-        lock.attach(asked.fence).renew(span::lease(asked.lease_ms)?).await.map_err(refused)?;
-    Ok(Answer(Renewed { fence: asked.fence, until }))
+    let until = lock
+        .attach(asked.fence)
+        .renew(durations::lease(asked.lease_ms)?)
+        .await
+        .map_err(to_problem)?;
+    Ok(Answer(RenewedDto { fence: asked.fence, until }))
 }
 
 /// The fence to release.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Releasing {
+pub(crate) struct ReleaseQuery {
     /// The fence it was acquired with.
     #[param(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
@@ -157,21 +161,21 @@ pub(crate) struct Releasing {
 
 /// Release a lock. Repeating it succeeds.
 #[utoipa::path(delete, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), Releasing),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), ReleaseQuery),
     responses(
         (status = 204, description = "Released"),
-        (status = 409, description = "The lock was lost", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The lock was lost", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    InQuery(asked): InQuery<Releasing>,
+    InQuery(asked): InQuery<ReleaseQuery>,
 ) -> Result<StatusCode, Problem> {
     lock(&served.tidelock().claims(), &name)?
         .attach(asked.fence)
         .release()
         .await
-        .map_err(refused)?;
+        .map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -204,13 +208,13 @@ impl From<LockHolder> for LockHolderDto {
     params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     responses(
         (status = 200, body = LockHolderDto),
-        (status = 404, description = "The lock is free", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The lock is free", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
 ) -> Result<Answer<LockHolderDto>, Problem> {
-    match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(refused)? {
+    match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(to_problem)? {
         Some(holder) => Ok(Answer(holder.into())),
         None => Err(Problem::not_found(
             "lock-free",

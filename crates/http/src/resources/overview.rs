@@ -65,15 +65,15 @@ pub(crate) async fn overview(State(served): State<AppState>) -> Result<Json<Over
 ))]
 pub(crate) async fn live(State(served): State<AppState>) -> Result<Response, Problem> {
     samples::keep(&served);
-    sse::answer(&served, Beats { served: served.clone(), beat: interval(BEAT) })
+    sse::answer(&served, LiveSamples { served: served.clone(), beat: interval(BEAT) })
 }
 
-struct Beats {
+struct LiveSamples {
     served: AppState,
     beat: Interval,
 }
 
-impl Source for Beats {
+impl Source for LiveSamples {
     async fn next(&mut self) -> Option<Piece> {
         let mut piece = Piece::default();
         self.beat.tick().await;

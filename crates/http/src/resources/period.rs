@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tidelock::claims::{Period, TimeZone};
 use utoipa::ToSchema;
 
-use super::span::Millis;
+use super::durations::Millis;
 use crate::problem::Problem;
 
 /// A shorter period would be over before the response arrives.

@@ -1,8 +1,8 @@
 //! Queues: work items that clients enqueue, and that workers in any language lease, renew and
 //! settle.
 
-mod renewing;
-mod settling;
+mod renewal;
+mod settlement;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -15,10 +15,10 @@ use tidelock::{
 };
 use utoipa::{IntoParams, ToSchema};
 
+use super::cancellation::unless_closing;
 use super::cursor::Cursor;
-use super::item::{ItemDto, ItemStateDto, Listing, when};
-use super::span::Millis;
-use super::waiting::unless_closing;
+use super::durations::Millis;
+use super::item::{ItemDto, ItemQuery, ItemStateDto, when};
 use super::{named, span};
 use crate::app_state::AppState;
 use crate::auth::Caller;
@@ -27,8 +27,8 @@ use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-pub(crate) use renewing::*;
-pub(crate) use settling::*;
+pub(crate) use renewal::*;
+pub(crate) use settlement::*;
 
 /// A queue that can be written to: not a reserved one.
 fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
@@ -45,7 +45,7 @@ fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
 /// A request to enqueue an item.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Putting {
+pub(crate) struct EnqueueRequest {
     /// Its key: enqueued again under it, it is the same item.
     #[schema(value_type = String, min_length = 1, max_length = 256, example = "order-7")]
     key: ItemKey,
@@ -78,7 +78,7 @@ pub(crate) struct EnqueuedDto {
     key: ItemKey,
     /// When it was enqueued, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
-    put_at: Timestamp,
+    enqueued_at: Timestamp,
 }
 
 /// Enqueue an item. An existing item is woken; a leased one is due again once it is settled.
@@ -86,13 +86,13 @@ pub(crate) struct EnqueuedDto {
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
-    request_body = Putting,
+    request_body = EnqueueRequest,
     responses((status = 201, description = "Enqueued", body = EnqueuedDto)))]
 pub(crate) async fn put(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     once: IdempotencyScope,
-    Body(asked): Body<Putting>,
+    Body(asked): Body<EnqueueRequest>,
 ) -> Result<Response, Problem> {
     let mut put = queue(&served, &name)?.put(asked.key.as_str());
     if let Some(mark) = asked.mark {
@@ -113,14 +113,14 @@ pub(crate) async fn put(
     if let Some(id) = once.operation() {
         put = put.operation_id(id);
     }
-    let put_at = put.await?;
-    Ok((StatusCode::CREATED, Answer(EnqueuedDto { key: asked.key, put_at })).into_response())
+    let enqueued_at = put.await?;
+    Ok((StatusCode::CREATED, Answer(EnqueuedDto { key: asked.key, enqueued_at })).into_response())
 }
 
 /// A request to lease items.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Leasing {
+pub(crate) struct LeaseRequest {
     /// The worker's name, shown to others; the name of the token by default.
     #[schema(min_length = 1, max_length = 128)]
     worker: Option<String>,
@@ -204,19 +204,19 @@ impl From<LeasedItems> for LeaseDto {
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
-    request_body = Leasing,
+    request_body = LeaseRequest,
     responses((status = 200, body = LeasedItemsDto)))]
 pub(crate) async fn lease(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     caller: Caller,
-    Body(asked): Body<Leasing>,
+    Body(asked): Body<LeaseRequest>,
 ) -> Result<Answer<LeasedItemsDto>, Problem> {
     let mut take = queue(&served, &name)?
         .take(named::who(asked.worker.as_deref().unwrap_or(caller.shown()))?.as_str())
-        .lease(span::lease(asked.lease_ms)?)
+        .lease(durations::lease(asked.lease_ms)?)
         .limit(asked.limit.unwrap_or(1))
-        .within(span::wait(&served, asked.wait_ms));
+        .within(durations::wait(&served, asked.wait_ms));
     if let Some(lane) = asked.lane {
         take = take.lane(lane);
     }
@@ -228,7 +228,7 @@ pub(crate) async fn lease(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// In this state.
     #[param(inline)]
     state: Option<ItemStateDto>,
@@ -242,15 +242,15 @@ pub(crate) struct Listed {
 
 /// List the items of a queue, by key.
 #[utoipa::path(get, path = "/v1/queues/{queue}/items", tag = "queues",
-    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128), Listed),
+    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128), ListQuery),
     responses((status = 200, body = Page<ItemDto>)))]
 pub(crate) async fn items(
     State(served): State<AppState>,
     InPath(name): InPath<QueueName>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ItemDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = ItemFilter::queue(name.as_str());
-    let listing = Listing { filter, state: asked.state, holder: None, after: asked.after, limit };
+    let listing = ItemQuery { filter, state: asked.state, holder: None, after: asked.after, limit };
     Ok(Answer(listing.page(&served).await?))
 }

@@ -1,6 +1,6 @@
-//! Quotas: a limit per period. Drawn at once, or reserved and confirmed later with the voucher.
+//! Quotas: a limit per period. Drawn at once, or reserved and confirmed later with the reservation_token.
 
-mod reserving;
+mod reservation;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -11,17 +11,17 @@ use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo, QuotaOutc
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{refused, until};
+use super::claims::{to_problem, until};
+use super::durations::Millis;
 use super::named;
 use super::period::{Per, period, zone};
-use super::span::Millis;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-pub(crate) use reserving::*;
+pub(crate) use reservation::*;
 
 /// A quota, as requests name it.
 struct Named<'a> {
@@ -49,7 +49,7 @@ impl Named<'_> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// A prefix of their names.
     #[serde(default)]
     prefix: String,
@@ -83,10 +83,10 @@ impl From<QuotaInfo> for QuotaDto {
 
 /// List quotas in use in the current period, by name. Their limits are not stored: each request
 /// gives its own.
-#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaDto>)))]
+#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(ListQuery), responses((status = 200, body = Page<QuotaDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<QuotaDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("quota/{}", asked.prefix);
@@ -98,7 +98,7 @@ pub(crate) async fn list(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Looking {
+pub(crate) struct QuotaQuery {
     /// The limit.
     #[param(minimum = 0)]
     limit: i64,
@@ -115,7 +115,7 @@ pub(crate) struct Looking {
 
 /// The use of a quota.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Used {
+pub(crate) struct QuotaUseDto {
     /// Units in use, including reservations.
     used: i64,
     /// The limit.
@@ -129,25 +129,25 @@ pub(crate) struct Used {
 
 /// Read the use of a quota.
 #[utoipa::path(get, path = "/v1/quotas/{key}", tag = "quotas",
-    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), Looking),
-    responses((status = 200, body = Used)))]
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), QuotaQuery),
+    responses((status = 200, body = QuotaUseDto)))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    InQuery(asked): InQuery<Looking>,
-) -> Result<Answer<Used>, Problem> {
-    let Looking { limit, per, every_ms, zone } = asked;
+    InQuery(asked): InQuery<QuotaQuery>,
+) -> Result<Answer<QuotaUseDto>, Problem> {
+    let QuotaQuery { limit, per, every_ms, zone } = asked;
     let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }
         .quota(&served.tidelock().claims())?;
-    let usage = quota.usage().await.map_err(refused)?;
+    let usage = quota.usage().await.map_err(to_problem)?;
     let left = limit.saturating_sub(usage.used).max(0);
-    Ok(Answer(Used { used: usage.used, limit, left, resets_at: usage.resets_at }))
+    Ok(Answer(QuotaUseDto { used: usage.used, limit, left, resets_at: usage.resets_at }))
 }
 
 /// A request to take from a quota.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TakeAsked {
+pub(crate) struct TakeRequest {
     /// The limit.
     #[schema(minimum = 0, example = 100)]
     limit: i64,
@@ -166,7 +166,7 @@ pub(crate) struct TakeAsked {
 
 /// A grant: keep it if it may have to be refunded.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Granted {
+pub(crate) struct GrantDto {
     /// Opaque: send it as it is.
     #[schema(value_type = Object)]
     grant: Grant,
@@ -177,23 +177,23 @@ pub(crate) struct Granted {
     params(
         ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = TakeAsked,
+    request_body = TakeRequest,
     responses(
-        (status = 201, description = "Granted", body = Granted),
-        (status = 429, description = "Not enough is left", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Granted", body = GrantDto),
+        (status = 429, description = "Not enough is left", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<TakeAsked>,
+    Body(asked): Body<TakeRequest>,
 ) -> Result<Response, Problem> {
-    let TakeAsked { limit, units, per, every_ms, zone } = asked;
+    let TakeRequest { limit, units, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    match quota.take(some(units)?).await.map_err(refused)? {
-        QuotaOutcome::Granted(grant) => {
-            Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response())
+    match quota.take(some(units)?).await.map_err(to_problem)? {
+        QuotaOutcome::GrantDto(grant) => {
+            Ok((StatusCode::CREATED, Answer(GrantDto { grant })).into_response())
         }
         QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
     }

@@ -1,6 +1,6 @@
 //! Reactions: the progress of routing and handling, and operators' actions on targets.
 
-mod operating;
+mod operations;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::limits::PAGE;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-pub(crate) use operating::*;
+pub(crate) use operations::*;
 
 fn reactions(served: &AppState) -> Reactions {
     Reactions::new(Arc::clone(served.tidelock().store()))
@@ -88,7 +88,7 @@ pub(crate) async fn list(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// With names that match this pattern, with `*` and `?`.
     #[param(max_length = 256)]
     target: Option<String>,
@@ -171,12 +171,12 @@ impl From<TargetInfo> for TargetDto {
 
 /// List the targets of a reaction, by name.
 #[utoipa::path(get, path = "/v1/reactions/{reaction}/targets", tag = "reactions",
-    params(("reaction" = String, Path, description = "Its name", min_length = 1), Listed),
+    params(("reaction" = String, Path, description = "Its name", min_length = 1), ListQuery),
     responses((status = 200, body = Page<TargetDto>)))]
 pub(crate) async fn targets(
     State(served): State<AppState>,
     InPath(reaction): InPath<String>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<TargetDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let mut filter = ReactionFilter::named(&reaction);

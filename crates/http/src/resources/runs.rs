@@ -1,11 +1,11 @@
 //! Runs: start, signal, query, wait; and operators' actions. Nothing here drives a run: a worker
 //! with its workflow does.
 
-mod ending;
 mod history;
-mod operating;
-mod refused;
-mod starting;
+mod operations;
+mod problems;
+mod result;
+mod start;
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-pub(crate) use ending::*;
 pub(crate) use history::*;
-pub(crate) use operating::*;
-use refused::refused;
-pub(crate) use starting::*;
+pub(crate) use operations::*;
+use problems::to_problem;
+pub(crate) use result::*;
+pub(crate) use start::*;
 
-/// Which run.
+/// RunPath run.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(crate) struct Which {
+pub(crate) struct RunPath {
     /// Its id.
     #[param(min_length = 1, max_length = 200)]
     id: String,
@@ -41,13 +41,13 @@ pub(crate) struct Which {
 
 /// The run of a request. Operations on it under an idempotency key happen once.
 #[derive(Debug)]
-pub(crate) struct ThisRun(RunHandle);
+pub(crate) struct TargetRun(RunHandle);
 
-impl FromRequestParts<AppState> for ThisRun {
+impl FromRequestParts<AppState> for TargetRun {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, served: &AppState) -> Result<Self, Problem> {
-        let InPath(which): InPath<Which> = InPath::from_request_parts(parts, served).await?;
+        let InPath(which): InPath<RunPath> = InPath::from_request_parts(parts, served).await?;
         Ok(Self(IdempotencyScope::of(parts).run(served.tidelock().runs().run(&which.id))))
     }
 }
@@ -121,7 +121,7 @@ pub(crate) struct RunDto {
     /// Absent in lists.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<RunStatus>,
+    status: Option<RunStatus>,
 }
 
 impl From<RunInfo> for RunDto {
@@ -137,7 +137,7 @@ impl From<RunInfo> for RunDto {
             parent: run.parent.map(|parent| parent.run.as_str().to_owned()),
             attributes: run.attributes,
             generation: run.generation,
-            standing: None,
+            status: None,
         }
     }
 }
@@ -146,7 +146,7 @@ impl From<RunInfo> for RunDto {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// In this state.
     #[param(inline)]
     state: Option<RunStateDto>,
@@ -170,7 +170,7 @@ pub(crate) struct Listed {
     limit: Option<usize>,
 }
 
-impl Listed {
+impl ListQuery {
     fn filter(self, limit: usize) -> Result<RunFilter, Problem> {
         let mut filter = RunFilter::all().limit(limit);
         if let Some(state) = self.state {
@@ -194,34 +194,34 @@ fn no_attribute() -> Problem {
 }
 
 /// List runs, newest first.
-#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(Listed), responses((status = 200, body = Page<RunDto>)))]
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(ListQuery), responses((status = 200, body = Page<RunDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<RunDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = asked.filter(limit)?;
-    let page = served.tidelock().runs().list(&filter).await.map_err(refused)?;
+    let page = served.tidelock().runs().list(&filter).await.map_err(to_problem)?;
     Ok(Answer(Page::new(page.runs.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
 }
 
 /// Read a run and its status.
 #[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs",
-    params(Which),
+    params(RunPath),
     responses(
         (status = 200, body = RunDto),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunDto>, Problem> {
-    let (info, standing) =
-        (run.get().await.map_err(refused)?, run.standing().await.map_err(refused)?);
-    Ok(Answer(RunDto { standing: Some(standing), ..info.into() }))
+pub(crate) async fn show(TargetRun(run): TargetRun) -> Result<Answer<RunDto>, Problem> {
+    let (info, status) =
+        (run.get().await.map_err(to_problem)?, run.standing().await.map_err(to_problem)?);
+    Ok(Answer(RunDto { status: Some(status), ..info.into() }))
 }
 
 /// A run's published value.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Published {
+pub(crate) struct PublishedDto {
     /// The newest published value, if any.
     #[schema(value_type = Option<Value>)]
     published: Option<RawJson>,
@@ -229,13 +229,13 @@ pub(crate) struct Published {
 
 /// Query a run: read its newest published value.
 #[utoipa::path(get, path = "/v1/runs/{id}/published", tag = "runs",
-    params(Which),
+    params(RunPath),
     responses(
-        (status = 200, body = Published),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = PublishedDto),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn published(ThisRun(run): ThisRun) -> Result<Answer<Published>, Problem> {
-    let published = run.published().await.map_err(refused)?;
-    Ok(Answer(Published { published }))
+pub(crate) async fn published(TargetRun(run): TargetRun) -> Result<Answer<PublishedDto>, Problem> {
+    let published = run.published().await.map_err(to_problem)?;
+    Ok(Answer(PublishedDto { published }))
 }

@@ -8,20 +8,20 @@ use tidelock::claims::{Singleton, SingletonOutcome, SingletonTaken};
 use tidelock::{Commit, RawJson};
 use utoipa::ToSchema;
 
-use super::claims::{asked_by, refused};
+use super::claims::{asked_by, to_problem};
+use super::durations::Millis;
 use super::period::{Per, period, zone};
-use super::span::Millis;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to take a singleton.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Taking {
-    /// Details for later callers.
+pub(crate) struct TakeSingletonRequest {
+    /// ProblemDetails for later callers.
     #[schema(value_type = Option<Value>)]
     details: Option<RawJson>,
     /// One winner per calendar period; a single one by default.
@@ -43,7 +43,7 @@ pub(crate) struct Taking {
 /// A singleton that was won.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SingletonTaken)]
-pub(crate) struct Taken {
+pub(crate) struct SingletonDto {
     /// `won`.
     #[schema(example = "won")]
     outcome: &'static str,
@@ -54,16 +54,16 @@ pub(crate) struct Taken {
     params(
         ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = Taking,
+    request_body = TakeSingletonRequest,
     responses(
-        (status = 201, description = "Won", body = Taken),
-        (status = 409, description = "The singleton is taken: by whom, when, and with which details", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Won", body = SingletonDto),
+        (status = 409, description = "The singleton is taken: by whom, when, and with which details", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
     InPath(name): InPath<String>,
     caller: Caller,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Taking>,
+    Body(asked): Body<TakeSingletonRequest>,
 ) -> Result<Response, Problem> {
     let (first, rest) = named::parts(&name)?;
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
@@ -73,13 +73,13 @@ pub(crate) async fn take(
         .per(period(asked.per, asked.every_ms)?)
         .zone(zone(asked.zone.as_deref())?);
     if let Some(ttl) = asked.ttl_ms {
-        singleton = singleton.ttl(span::some(ttl, "ttl_ms")?);
+        singleton = singleton.ttl(durations::some(ttl, "ttl_ms")?);
     }
-    match singleton.take(&asked.details, Commit::new()).await.map_err(refused)? {
+    match singleton.take(&asked.details, Commit::new()).await.map_err(to_problem)? {
         SingletonOutcome::Won(()) => {
-            Ok((StatusCode::CREATED, Answer(Taken { outcome: "won" })).into_response())
+            Ok((StatusCode::CREATED, Answer(SingletonDto { outcome: "won" })).into_response())
         }
-        SingletonOutcome::Taken(winner) => Err(taken(&winner)),
+        SingletonOutcome::SingletonDto(winner) => Err(taken(&winner)),
     }
 }
 

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The state of an aggregate.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,12 +29,12 @@ pub(crate) struct StateDto {
     state: RawJson,
 }
 
-/// At which version.
+/// StateQuery which version.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct At {
-    /// At this version; the current one by default.
+pub(crate) struct StateQuery {
+    /// StateQuery this version; the current one by default.
     #[param(value_type = Option<u64>, minimum = 1)]
     version: Option<Version>,
 }
@@ -44,17 +44,17 @@ pub(crate) struct At {
     params(
         ("kind" = String, Path, description = "The kind of the aggregate"),
         ("id" = String, Path, description = "Its id"),
-        At,
+        StateQuery,
     ),
     responses(
         (status = 200, body = StateDto),
-        (status = 404, description = "The kind is not registered, or there is no such aggregate or version", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "Its events were removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The kind is not registered, or there is no such aggregate or version", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "Its events were removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath((kind, id)): InPath<(String, String)>,
-    InQuery(at): InQuery<At>,
+    InQuery(at): InQuery<StateQuery>,
 ) -> Result<Answer<StateDto>, Problem> {
     let read = served.setup.kinds.get(&kind).ok_or_else(|| unknown(&served, &kind))?;
     let read = read(served.tidelock(), &id, at.version).await.map_err(not_loaded)?;

@@ -17,7 +17,7 @@ use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use append::*;
 
@@ -63,7 +63,7 @@ impl From<Head> for StreamDto {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// A prefix of their names.
     #[serde(default)]
     #[param(max_length = 256)]
@@ -77,10 +77,10 @@ pub(crate) struct Listed {
 }
 
 /// List streams, by name.
-#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(Listed), responses((status = 200, body = Page<StreamDto>)))]
+#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(ListQuery), responses((status = 200, body = Page<StreamDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Json<Page<StreamDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = HeadQuery::Prefix { prefix: asked.prefix, after: asked.after, limit };
@@ -88,12 +88,12 @@ pub(crate) async fn list(
     Ok(Json(Page::new(page.heads.into_iter().map(StreamDto::from).collect(), page.next)))
 }
 
-/// Read a stream's summary. Its version is the `ETag`.
+/// ReadQuery a stream's summary. Its version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}", tag = "streams",
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256)),
     responses(
         (status = 200, body = StreamDto, headers(("ETag" = String, description = "The version, in quotes"))),
-        (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such stream", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -108,7 +108,7 @@ pub(crate) async fn show(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Read {
+pub(crate) struct ReadQuery {
     /// The first version to return; by default the oldest, or the newest if `backward`.
     #[param(value_type = Option<u64>, minimum = 1)]
     from: Option<Version>,
@@ -123,17 +123,17 @@ pub(crate) struct Read {
     limit: Option<usize>,
 }
 
-/// Read a page of a stream's events. The stream's version is the `ETag`.
+/// ReadQuery a page of a stream's events. The stream's version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}/events", tag = "streams",
-    params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), Read),
+    params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), ReadQuery),
     responses(
         (status = 200, body = Page<EventDto>, headers(("ETag" = String, description = "The version, in quotes"))),
-        (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such stream", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn events(
     State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
-    InQuery(asked): InQuery<Read>,
+    InQuery(asked): InQuery<ReadQuery>,
 ) -> Result<Response, Problem> {
     let query = match asked.backward {
         true => StreamQuery::backward(&stream),

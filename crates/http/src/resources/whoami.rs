@@ -10,7 +10,7 @@ use crate::auth::{Caller, Role};
 
 /// The caller.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Whoami {
+pub(crate) struct CallerDto {
     /// The name of the token; absent if the server has no tokens.
     #[schema(example = "alice")]
     name: Option<String>,
@@ -21,8 +21,8 @@ pub(crate) struct Whoami {
 }
 
 /// Read the caller's name and role.
-#[utoipa::path(get, path = "/v1/whoami", tag = "server", responses((status = 200, body = Whoami)))]
-pub(crate) async fn whoami(State(served): State<AppState>, caller: Caller) -> Json<Whoami> {
+#[utoipa::path(get, path = "/v1/whoami", tag = "server", responses((status = 200, body = CallerDto)))]
+pub(crate) async fn whoami(State(served): State<AppState>, caller: Caller) -> Json<CallerDto> {
     let name = caller.name.as_deref().map(str::to_owned);
-    Json(Whoami { name, role: caller.role, read_only: served.setup.tokens.is_none() })
+    Json(CallerDto { name, role: caller.role, read_only: served.setup.tokens.is_none() })
 }

@@ -12,12 +12,12 @@ use super::until;
 use crate::app_state::AppState;
 use crate::extract::Body;
 use crate::idempotency::OnceClaims;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to free an abandoned claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Abandoned {
+pub(crate) struct ReleaseAbandonedRequest {
     /// Its whole name, `key` in lists.
     #[schema(min_length = 1, example = "idempotency/pay:42")]
     claim: String,
@@ -25,7 +25,7 @@ pub(crate) struct Abandoned {
 
 /// A freed claim.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Freed {
+pub(crate) struct ReleasedClaimDto {
     /// Its whole name.
     #[schema(example = "idempotency/pay:42")]
     claim: String,
@@ -36,19 +36,19 @@ pub(crate) struct Freed {
 
 /// Free an abandoned claim of any kind: one whose lease has expired without a result. The next
 /// claimant takes such a claim over anyway; this is for claims that are never requested again.
-#[utoipa::path(post, path = "/v1/abandoned-claims/release", tag = "claims", request_body = Abandoned,
+#[utoipa::path(post, path = "/v1/abandoned-claims/release", tag = "claims", request_body = ReleaseAbandonedRequest,
     responses(
-        (status = 200, description = "The claim is free", body = Freed),
-        (status = 404, description = "There is no such claim", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The claim is held, or the work was done", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, description = "The claim is free", body = ReleasedClaimDto),
+        (status = 404, description = "There is no such claim", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim is held, or the work was done", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release_abandoned(
     State(served): State<AppState>,
     OnceClaims(claims): OnceClaims,
-    Body(Abandoned { claim }): Body<Abandoned>,
-) -> Result<Answer<Freed>, Problem> {
+    Body(ReleaseAbandonedRequest { claim }): Body<ReleaseAbandonedRequest>,
+) -> Result<Answer<ReleasedClaimDto>, Problem> {
     match claims.release_stale(&claim).await? {
-        Released::Free { by } => Ok(Answer(Freed { claim, by })),
+        Released::Free { by } => Ok(Answer(ReleasedClaimDto { claim, by })),
         Released::Held { by, until: end } => {
             let detail = format!(
                 "claim {claim:?}: held by {by:?}; it can be freed once its lease has expired"

@@ -8,16 +8,16 @@ use tidelock::claims::AttachedKey;
 use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
-use super::super::span;
-use super::{key_of, refused};
+use super::super::durations;
+use super::{key_of, to_problem};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to renew a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Renewing {
+pub(crate) struct RenewRequest {
     /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     pub(in super::super) fence: Fence,
@@ -28,7 +28,7 @@ pub(crate) struct Renewing {
 
 /// A renewed claim.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Renewed {
+pub(crate) struct RenewedDto {
     /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1)]
     pub(in super::super) fence: Fence,
@@ -40,7 +40,7 @@ pub(crate) struct Renewed {
 /// A request to complete a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Completing {
+pub(crate) struct CompleteRequest {
     /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
@@ -52,7 +52,7 @@ pub(crate) struct Completing {
 /// A request to record a failure.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Failing {
+pub(crate) struct FailRequest {
     /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
@@ -63,7 +63,7 @@ pub(crate) struct Failing {
 /// A request to release a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Releasing {
+pub(crate) struct ReleaseRequest {
     /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
@@ -76,36 +76,36 @@ fn work(served: &AppState, key: &str, fence: Fence) -> AttachedKey {
 /// Renew the lease of a claim.
 #[utoipa::path(post, path = "/v1/claims/{key}/renew", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Renewing,
+    request_body = RenewRequest,
     responses(
-        (status = 200, body = Renewed),
-        (status = 409, description = "The claim was lost, or has ended: drop this work", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = RenewedDto),
+        (status = 409, description = "The claim was lost, or has ended: drop this work", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Renewing>,
-) -> Result<Answer<Renewed>, Problem> {
-    let lease = span::lease(asked.lease_ms)?;
-    let until = work(&served, &key, asked.fence).renew(lease).await.map_err(refused)?;
-    Ok(Answer(Renewed { fence: asked.fence, until }))
+    Body(asked): Body<RenewRequest>,
+) -> Result<Answer<RenewedDto>, Problem> {
+    let lease = durations::lease(asked.lease_ms)?;
+    let until = work(&served, &key, asked.fence).renew(lease).await.map_err(to_problem)?;
+    Ok(Answer(RenewedDto { fence: asked.fence, until }))
 }
 
 /// Complete a claim: from now on all callers get the result. Repeating it with the same result
 /// succeeds.
 #[utoipa::path(post, path = "/v1/claims/{key}/complete", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Completing,
+    request_body = CompleteRequest,
     responses(
         (status = 204, description = "Completed"),
-        (status = 409, description = "The claim was lost, or has ended differently: discard the work", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or has ended differently: discard the work", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn complete(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Completing>,
+    Body(asked): Body<CompleteRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).complete(&asked.result).await.map_err(refused)?;
+    work(&served, &key, asked.fence).complete(&asked.result).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -113,33 +113,33 @@ pub(crate) async fn complete(
 /// the claim instead.
 #[utoipa::path(post, path = "/v1/claims/{key}/fail", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Failing,
+    request_body = FailRequest,
     responses(
         (status = 204, description = "Recorded"),
-        (status = 409, description = "The claim was lost, or has ended differently", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or has ended differently", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn fail(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Failing>,
+    Body(asked): Body<FailRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).fail(&asked.error).await.map_err(refused)?;
+    work(&served, &key, asked.fence).fail(&asked.error).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Release a claim: the next claimant does the work.
 #[utoipa::path(post, path = "/v1/claims/{key}/release", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Releasing,
+    request_body = ReleaseRequest,
     responses(
         (status = 204, description = "Released"),
-        (status = 409, description = "The claim was lost, or was completed", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or was completed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Releasing>,
+    Body(asked): Body<ReleaseRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).release().await.map_err(refused)?;
+    work(&served, &key, asked.fence).release().await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -89,7 +89,7 @@ impl From<ClaimInfo> for ClaimDto {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// A prefix of their whole names: `idempotency/`, `lock/door`.
     #[serde(default)]
     prefix: String,
@@ -105,10 +105,10 @@ pub(crate) struct Listed {
 }
 
 /// List claims of every kind, by name.
-#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
+#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(ListQuery), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let page = served.tidelock().claims().list(&asked.prefix, asked.after, limit).await?;

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 /// An event, a reaction that handled one or has yet to, or a run.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Part {
+pub(super) struct CorrelationPartDto {
     kind: PartKind,
     /// The event's id, for an event and for the run that it started; for a reaction, its name and
     /// the id of the event it handles: `mail:0198…`.
@@ -52,7 +52,7 @@ enum PartKind {
 
 /// A reaction's progress with an event.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Progress {
     /// `waiting`, `blocked` or `done`.
     pub(super) state: &'static str,
     /// When it finished.
@@ -60,7 +60,7 @@ pub(super) struct Standing {
     pub(super) error: Option<String>,
 }
 
-impl Part {
+impl CorrelationPartDto {
     pub(super) fn of_event(event: &StoredEvent) -> Self {
         Self {
             kind: PartKind::Event,
@@ -97,7 +97,7 @@ impl Part {
         reaction: &str,
         target: &str,
         handled: &StoredEvent,
-        stands: Standing,
+        stands: Progress,
     ) -> Self {
         Self {
             kind: PartKind::Reaction,

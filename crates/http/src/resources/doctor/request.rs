@@ -6,13 +6,13 @@ use tidelock::doctor::{RemedyAction, RemedyTask};
 use tidelock::runs::RunId;
 use utoipa::ToSchema;
 
-use super::super::span::Millis;
+use super::super::durations::Millis;
 use super::{RUNS, SCAN};
 
 /// A request to this server.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = CureRequest)]
-pub(crate) struct Request {
+pub(crate) struct RemedyRequestDto {
     #[schema(example = "POST")]
     method: &'static str,
     /// The path, below the prefix that this server is mounted under.
@@ -28,7 +28,7 @@ pub(crate) struct Request {
 }
 
 /// The request that performs this action; `None` if it cannot be done from here.
-pub(super) fn request(action: &RemedyAction) -> Option<Request> {
+pub(super) fn request(action: &RemedyAction) -> Option<RemedyRequestDto> {
     match action {
         RemedyAction::Unblock(work) => Some(of_work("unblock", work, json!({}))),
         RemedyAction::Defer { work, wait } => {
@@ -41,7 +41,7 @@ pub(super) fn request(action: &RemedyAction) -> Option<Request> {
         }
         RemedyAction::Resolve { run, step } => {
             let resolve = of_run("resolve", run, json!({ "step": step }));
-            Some(Request { add: &["verdict"], ..resolve })
+            Some(RemedyRequestDto { add: &["verdict"], ..resolve })
         }
         RemedyAction::Release { claim } => {
             Some(post("/v1/abandoned-claims/release".to_owned(), json!({ "claim": claim })))
@@ -71,11 +71,11 @@ pub(super) fn request(action: &RemedyAction) -> Option<Request> {
     }
 }
 
-fn of_run(verb: &str, run: &RunId, body: Value) -> Request {
+fn of_run(verb: &str, run: &RunId, body: Value) -> RemedyRequestDto {
     post(format!("/v1/runs/{}/{verb}", encoded(run.as_str())), body)
 }
 
-fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> Request {
+fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> RemedyRequestDto {
     let (resource, named) = match work {
         RemedyTask::Target { reaction, target } => {
             ("reactions", vec![("reaction", reaction), ("target", target)])
@@ -92,12 +92,12 @@ fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> Request {
     post(format!("/v1/{resource}/{verb}"), body)
 }
 
-fn post(path: String, body: Value) -> Request {
-    Request { method: "POST", path, body: Some(body), add: &[] }
+fn post(path: String, body: Value) -> RemedyRequestDto {
+    RemedyRequestDto { method: "POST", path, body: Some(body), add: &[] }
 }
 
-fn get(path: String) -> Request {
-    Request { method: "GET", path, body: None, add: &[] }
+fn get(path: String) -> RemedyRequestDto {
+    RemedyRequestDto { method: "GET", path, body: None, add: &[] }
 }
 
 /// Percent-encodes a path segment.

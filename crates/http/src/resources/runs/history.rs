@@ -7,17 +7,17 @@ use tidelock::runs::HistoryEntry;
 use tidelock::{RawJson, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{ThisRun, Which, refused};
+use super::{RunPath, TargetRun, to_problem};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// Which part of a history.
+/// RunPath part of a history.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Reading {
+pub(crate) struct HistoryQuery {
     /// The cursor: `next` of the previous page.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
@@ -55,18 +55,18 @@ impl From<HistoryEntry> for HistoryEntryDto {
 
 /// Read a run's history, in order: steps, waits, attempts, signals, its end.
 #[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
-    params(Which, Reading),
+    params(RunPath, HistoryQuery),
     responses(
         (status = 200, body = Page<HistoryEntryDto>),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn history(
     State(served): State<AppState>,
-    ThisRun(run): ThisRun,
-    InQuery(asked): InQuery<Reading>,
+    TargetRun(run): TargetRun,
+    InQuery(asked): InQuery<HistoryQuery>,
 ) -> Result<Answer<Page<HistoryEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let page = run.timeline(asked.after, limit).await.map_err(refused)?;
+    let page = run.timeline(asked.after, limit).await.map_err(to_problem)?;
     Ok(Answer(Page::new(page.entries.into_iter().map(HistoryEntryDto::from).collect(), page.next)))
 }

@@ -16,7 +16,7 @@ use super::expectation::{Expectation, Expected};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The prefix of reserved names.
 const RESERVED: char = '~';
@@ -24,10 +24,10 @@ const RESERVED: char = '~';
 /// A request to append events.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Append {
+pub(crate) struct AppendRequest {
     /// The events, in this order.
     #[schema(min_items = 1, max_items = 1000)]
-    events: Vec<Appending>,
+    events: Vec<NewEventDto>,
     /// The expected version: `"any"` (the default), `"none"` (the stream does not exist),
     /// `"exists"`, or a version.
     expected: Option<Expected>,
@@ -36,7 +36,7 @@ pub(crate) struct Append {
 /// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Appending {
+struct NewEventDto {
     /// Its type.
     #[serde(rename = "type")]
     #[schema(value_type = String, min_length = 1, max_length = 128, example = "placed")]
@@ -53,14 +53,14 @@ struct Appending {
 }
 
 /// Gives each event without an id one that is equal in every retry of the request.
-fn name(events: &mut [Appending], once: &IdempotencyScope) {
+fn name(events: &mut [NewEventDto], once: &IdempotencyScope) {
     for (nth, event) in (0_u64..).zip(events).filter(|(_, event)| event.id.is_none()) {
         event.id = once.id(&nth.to_be_bytes());
     }
 }
 
-impl From<Appending> for NewEvent {
-    fn from(event: Appending) -> Self {
+impl From<NewEventDto> for NewEvent {
+    fn from(event: NewEventDto) -> Self {
         let mut new = Self::new(event.event_type, event.data);
         if let Some(metadata) = event.metadata {
             new = new.with_metadata(metadata);
@@ -83,14 +83,14 @@ pub(crate) struct AppendedDto {
     #[schema(value_type = Option<u64>)]
     position: Option<Position>,
     /// The events, in the order of the request.
-    events: Vec<EventAppended>,
+    events: Vec<AppendedEventDto>,
     /// Whether the events had already been appended by an earlier attempt, whose result this is.
     replayed: bool,
 }
 
 /// An appended event.
 #[derive(Debug, Serialize, ToSchema)]
-struct EventAppended {
+struct AppendedEventDto {
     #[schema(value_type = String, format = "uuid")]
     id: EventId,
     #[schema(value_type = u64, minimum = 1)]
@@ -108,19 +108,19 @@ struct EventAppended {
         ("If-Match" = Option<String>, Header, description = "The expected version, in quotes; or *"),
         ("If-None-Match" = Option<String>, Header, description = "Only *: the stream must not exist"),
     ),
-    request_body = Append,
+    request_body = AppendRequest,
     responses(
         (status = 201, description = "Appended", body = AppendedDto),
         (status = 200, description = "The events had already been appended", body = AppendedDto),
-        (status = 409, description = "The stream is not at the version expected by the body, or is closed, or an id is already used", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The stream is not at the version expected by the header", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The stream is not at the version expected by the body, or is closed, or an id is already used", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The stream is not at the version expected by the header", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn append(
     State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
     once: IdempotencyScope,
     headers: HeaderMap,
-    Body(mut asked): Body<Append>,
+    Body(mut asked): Body<AppendRequest>,
 ) -> Result<Response, Problem> {
     check_is_not_reserved(&stream)?;
     name(&mut asked.events, &once);
@@ -154,7 +154,7 @@ fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
     };
     let first = version.get().saturating_sub(ids.len() as u64 - 1);
     let events =
-        (first..).zip(ids).map(|(version, id)| EventAppended { id: *id, version }).collect();
+        (first..).zip(ids).map(|(version, id)| AppendedEventDto { id: *id, version }).collect();
     let status = if replayed { StatusCode::OK } else { StatusCode::CREATED };
     let shown =
         AppendedDto { version, position: positions.map(|(_, last)| last), events, replayed };

@@ -11,17 +11,17 @@ use tidelock::Revision;
 use tidelock::scopes::Mutated;
 use utoipa::ToSchema;
 
-use super::mutating::{Living, Mutating};
+use super::mutation_request::{MutationRequest, TtlQuery};
 use super::precondition::Precondition;
-use super::{Which, refused, scope};
+use super::{ScopePath, scope, to_problem};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The result of a mutation.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Changed {
+pub(crate) struct MutationResponse {
     /// The scope's revision afterwards; absent if there is no scope.
     #[schema(value_type = Option<u64>, minimum = 1)]
     revision: Option<Revision>,
@@ -42,7 +42,7 @@ pub(crate) enum MutationDto {
     Unchanged,
 }
 
-impl Changed {
+impl MutationResponse {
     fn answer<R>(status: StatusCode, mutated: &Mutated<R>, value: Option<Value>) -> Response {
         let (revision, applied) = (mutated.revision(), mutated.is_applied());
         let outcome = if applied { MutationDto::Applied } else { MutationDto::Unchanged };
@@ -68,90 +68,90 @@ impl Changed {
 /// first time or after it was deleted.
 #[utoipa::path(put, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        Which,
+        ScopePath,
         ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
         ("If-None-Match" = Option<String>, Header, description = "Only *: the scope must not exist"),
-        Living,
+        TtlQuery,
     ),
     request_body = Value,
     responses(
-        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 201, description = "Created", body = Changed),
-        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision, or exists", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 201, description = "Created", body = MutationResponse),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision, or exists", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn replace(
     State(served): State<AppState>,
-    InPath(which): InPath<Which>,
-    InQuery(living): InQuery<Living>,
+    InPath(which): InPath<ScopePath>,
+    InQuery(living): InQuery<TtlQuery>,
     once: IdempotencyScope,
     headers: HeaderMap,
     Body(state): Body<Value>,
 ) -> Result<Response, Problem> {
     let precondition = Precondition::of(&headers)?;
-    let scope = scope(&served, &which, living.lives_ms)?;
+    let scope = scope(&served, &which, living.ttl_ms)?;
     if precondition == Precondition::Absent {
-        let created = once.mutation(scope.mutation()).create(state).await.map_err(refused)?;
-        return Ok(Changed::answer(StatusCode::CREATED, &created, None));
+        let created = once.mutation(scope.mutation()).create(state).await.map_err(to_problem)?;
+        return Ok(MutationResponse::answer(StatusCode::CREATED, &created, None));
     }
     let replaced =
-        once.mutation(precondition.mutation(&scope)?).set(&state).await.map_err(refused)?;
-    Ok(Changed::ok(&replaced))
+        once.mutation(precondition.mutation(&scope)?).set(&state).await.map_err(to_problem)?;
+    Ok(MutationResponse::ok(&replaced))
 }
 
 /// Merge into a scope's document (RFC 7396): objects are merged entry by entry, `null` removes an
 /// entry, and every other value replaces the previous one.
 #[utoipa::path(patch, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        Which,
+        ScopePath,
         ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
-        Living,
+        TtlQuery,
     ),
     request_body(content((Value = "application/merge-patch+json"), (Value = "application/json"))),
     responses(
-        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn patch(
     State(served): State<AppState>,
-    Mutating { mutation, .. }: Mutating,
+    MutationRequest { mutation, .. }: MutationRequest,
     request: Request,
 ) -> Result<Response, Problem> {
     check_is_json(request.headers(), &["application/merge-patch+json", "application/json"])?;
     let patch: Value = parse(&whole(request.into_body(), &served).await?)?;
-    Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
+    Ok(MutationResponse::ok(&mutation.patch(patch).await.map_err(to_problem)?))
 }
 
 /// Delete a scope. It stays deleted until it is created again. A scope that does not exist is left
 /// as it is, unless `If-Match` requires that it exists.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        Which,
+        ScopePath,
         ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
     ),
     responses(
-        (status = 200, description = "Deleted", body = Changed),
-        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, description = "Deleted", body = MutationResponse),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn delete(
     State(served): State<AppState>,
-    InPath(which): InPath<Which>,
+    InPath(which): InPath<ScopePath>,
     once: IdempotencyScope,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &which, None)?)?;
-    Ok(Changed::ok(&once.mutation(mutation).delete().await.map_err(refused)?))
+    Ok(MutationResponse::ok(&once.mutation(mutation).delete().await.map_err(to_problem)?))
 }
 
 /// A request to add to an integer.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Incrementing {
+pub(crate) struct IncrementRequest {
     /// The path: a plain name, a JSON pointer for nested values, or empty for the whole document.
     #[serde(default)]
     #[schema(example = "/visits")]
@@ -164,29 +164,29 @@ pub(crate) struct Incrementing {
 /// Add to an integer, 0 if it does not exist; `value` is the sum.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/increment", tag = "scopes",
     params(
-        Which,
+        ScopePath,
         ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
-        Living,
+        TtlQuery,
     ),
-    request_body = Incrementing,
+    request_body = IncrementRequest,
     responses(
-        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no integer there, or the sum is too large", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no integer there, or the sum is too large", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn increment(
-    Mutating { mutation, .. }: Mutating,
-    Body(asked): Body<Incrementing>,
+    MutationRequest { mutation, .. }: MutationRequest,
+    Body(asked): Body<IncrementRequest>,
 ) -> Result<Response, Problem> {
-    Ok(Changed::with(&mutation.increment(asked.at, asked.by).await.map_err(refused)?))
+    Ok(MutationResponse::with(&mutation.increment(asked.at, asked.by).await.map_err(to_problem)?))
 }
 
 /// A request to append to a list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Pushing {
+pub(crate) struct PushRequest {
     /// The path: a plain name, a JSON pointer for nested values, or empty for the whole document.
     #[serde(default)]
     #[schema(example = "/items")]
@@ -198,21 +198,21 @@ pub(crate) struct Pushing {
 /// Append to a list, empty if it does not exist; `value` is its length.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/push", tag = "scopes",
     params(
-        Which,
+        ScopePath,
         ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
-        Living,
+        TtlQuery,
     ),
-    request_body = Pushing,
+    request_body = PushRequest,
     responses(
-        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no list there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no list there", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn push(
-    Mutating { mutation, .. }: Mutating,
-    Body(asked): Body<Pushing>,
+    MutationRequest { mutation, .. }: MutationRequest,
+    Body(asked): Body<PushRequest>,
 ) -> Result<Response, Problem> {
-    Ok(Changed::with(&mutation.push(asked.at, asked.value).await.map_err(refused)?))
+    Ok(MutationResponse::with(&mutation.push(asked.at, asked.value).await.map_err(to_problem)?))
 }

@@ -1,4 +1,4 @@
-//! Quota reservations: units taken for a while, then confirmed with the voucher, or refunded.
+//! Quota reservations: units taken for a while, then confirmed with the reservation_token, or refunded.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use tidelock::Timestamp;
 use tidelock::claims::{Grant, QuotaOutcome, RefundOutcome, ReservationToken};
 use utoipa::ToSchema;
 
-use super::super::claims::refused;
+use super::super::claims::to_problem;
+use super::super::durations::{self, Millis};
 use super::super::period::Per;
-use super::super::span::{self, Millis};
-use super::{Granted, Named, some, too_much};
+use super::{GrantDto, Named, some, too_much};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to reserve units.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ReserveAsked {
+pub(crate) struct ReserveRequest {
     /// The limit.
     #[schema(minimum = 0, example = 100)]
     limit: i64,
@@ -32,7 +32,7 @@ pub(crate) struct ReserveAsked {
     units: u32,
     /// How long the reservation lasts unless it is confirmed.
     #[schema(minimum = 1, maximum = 604800000, example = 60000)]
-    life_ms: u64,
+    ttl_ms: u64,
     /// Per calendar period; one period without end by default.
     per: Option<Per>,
     /// Per period of this length.
@@ -45,10 +45,10 @@ pub(crate) struct ReserveAsked {
 
 /// A reservation: confirm it, refund it, or let it expire.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Reserved {
+pub(crate) struct ReservationDto {
     /// Opaque: send it as it is.
     #[schema(value_type = Object)]
-    voucher: ReservationToken,
+    reservation_token: ReservationToken,
     /// When the reservation expires.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
@@ -59,34 +59,37 @@ pub(crate) struct Reserved {
     params(
         ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = ReserveAsked,
+    request_body = ReserveRequest,
     responses(
-        (status = 201, description = "Reserved", body = Reserved),
-        (status = 429, description = "Not enough is left", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Reserved", body = ReservationDto),
+        (status = 429, description = "Not enough is left", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reserve(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<ReserveAsked>,
+    Body(asked): Body<ReserveRequest>,
 ) -> Result<Response, Problem> {
-    let ReserveAsked { limit, units, life_ms, per, every_ms, zone } = asked;
+    let ReserveRequest { limit, units, ttl_ms, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
-        QuotaOutcome::Granted(reservation) => {
-            let reserved = Reserved { until: reservation.until(), voucher: reservation.voucher() };
+    match quota.reserve(some(units)?, ttl(ttl_ms)?).await.map_err(to_problem)? {
+        QuotaOutcome::GrantDto(reservation) => {
+            let reserved = ReservationDto {
+                until: reservation.until(),
+                reservation_token: reservation.reservation_token(),
+            };
             Ok((StatusCode::CREATED, Answer(reserved)).into_response())
         }
         QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
 }
 
-fn life(millis: u64) -> Result<Duration, Problem> {
-    span::lease(millis).map_err(|_| {
+fn ttl(millis: u64) -> Result<Duration, Problem> {
+    durations::lease(millis).map_err(|_| {
         Problem::bad_request(
-            "life-invalid",
-            format!("life_ms {millis} is not between 1 and 604800000"),
+            "ttl-invalid",
+            format!("ttl_ms {millis} is not between 1 and 604800000"),
         )
     })
 }
@@ -94,10 +97,10 @@ fn life(millis: u64) -> Result<Duration, Problem> {
 /// A request to confirm a reservation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Confirming {
-    /// The voucher of the reservation.
+pub(crate) struct ConfirmRequest {
+    /// The reservation_token of the reservation.
     #[schema(value_type = Object)]
-    voucher: ReservationToken,
+    reservation_token: ReservationToken,
     /// As in the reservation.
     per: Option<Per>,
     /// As in the reservation.
@@ -111,33 +114,38 @@ pub(crate) struct Confirming {
 /// Confirm a reservation.
 #[utoipa::path(post, path = "/v1/quotas/{key}/confirm", tag = "quotas",
     params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
-    request_body = Confirming,
+    request_body = ConfirmRequest,
     responses(
-        (status = 200, body = Granted),
-        (status = 409, description = "The reservation was confirmed or refunded, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = GrantDto),
+        (status = 409, description = "The reservation was confirmed or refunded, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn confirm(
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Confirming>,
-) -> Result<Answer<Granted>, Problem> {
-    let Confirming { voucher, per, every_ms, zone } = asked;
+    Body(asked): Body<ConfirmRequest>,
+) -> Result<Answer<GrantDto>, Problem> {
+    let ConfirmRequest { reservation_token, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    let grant = quota.attach(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
-    Ok(Answer(Granted { grant }))
+    let grant = quota
+        .attach(&reservation_token)
+        .map_err(to_problem)?
+        .confirm()
+        .await
+        .map_err(to_problem)?;
+    Ok(Answer(GrantDto { grant }))
 }
 
 /// A request to refund a grant or a reservation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Refunding {
+pub(crate) struct RefundRequest {
     /// The grant.
     #[schema(value_type = Option<Object>)]
     grant: Option<Grant>,
-    /// The voucher of the reservation.
+    /// The reservation_token of the reservation.
     #[schema(value_type = Option<Object>)]
-    voucher: Option<ReservationToken>,
+    reservation_token: Option<ReservationToken>,
     /// As in the request that took the units.
     per: Option<Per>,
     /// As in the request that took the units.
@@ -150,7 +158,7 @@ pub(crate) struct Refunding {
 
 /// The result of a refund.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Refunded {
+pub(crate) struct RefundResponse {
     /// `refunded`, `already`, or `over`: the period is over, and there is nothing to refund.
     outcome: RefundDto,
 }
@@ -160,7 +168,7 @@ pub(crate) struct Refunded {
 #[serde(rename_all = "snake_case")]
 #[schema(as = RefundOutcome)]
 pub(crate) enum RefundDto {
-    Refunded,
+    RefundResponse,
     Already,
     Over,
 }
@@ -168,7 +176,7 @@ pub(crate) enum RefundDto {
 impl From<RefundOutcome> for RefundDto {
     fn from(refund: RefundOutcome) -> Self {
         match refund {
-            RefundOutcome::Refunded => Self::Refunded,
+            RefundOutcome::RefundResponse => Self::RefundResponse,
             RefundOutcome::Already => Self::Already,
             RefundOutcome::Over => Self::Over,
         }
@@ -178,26 +186,26 @@ impl From<RefundOutcome> for RefundDto {
 /// Refund, once, a grant or a reservation.
 #[utoipa::path(post, path = "/v1/quotas/{key}/refund", tag = "quotas",
     params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
-    request_body = Refunding,
-    responses((status = 200, body = Refunded)))]
+    request_body = RefundRequest,
+    responses((status = 200, body = RefundResponse)))]
 pub(crate) async fn refund(
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Refunding>,
-) -> Result<Answer<Refunded>, Problem> {
-    let Refunding { grant, voucher, per, every_ms, zone } = asked;
+    Body(asked): Body<RefundRequest>,
+) -> Result<Answer<RefundResponse>, Problem> {
+    let RefundRequest { grant, reservation_token, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    let refund = match (grant, voucher) {
+    let refund = match (grant, reservation_token) {
         (Some(grant), None) => quota.refund(&grant).await,
-        (None, Some(voucher)) => match quota.attach(&voucher) {
+        (None, Some(reservation_token)) => match quota.attach(&reservation_token) {
             Ok(reservation) => reservation.refund().await,
             Err(error) => Err(error),
         },
         _ => {
-            let detail = "send either a grant or a voucher";
+            let detail = "send either a grant or a reservation_token";
             return Err(Problem::bad_request("refund-ambiguous", detail));
         }
     };
-    Ok(Answer(Refunded { outcome: refund.map_err(refused)?.into() }))
+    Ok(Answer(RefundResponse { outcome: refund.map_err(to_problem)?.into() }))
 }

@@ -9,18 +9,18 @@ use tidelock::RawJson;
 use tidelock::runs::{RunError, RunStatus};
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::span::{self, Millis};
-use super::super::waiting::unless_closing;
-use super::{RunStateDto, ThisRun, Which, refused};
+use super::super::cancellation::unless_closing;
+use super::super::durations::{self, Millis};
+use super::{RunPath, RunStateDto, TargetRun, to_problem};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// How long to wait for a result.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitQuery {
     /// How long to wait; 0 by default, and no longer than the server's limit.
     #[param(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
@@ -42,31 +42,31 @@ pub(crate) struct RunResultDto {
     /// Its status when the wait was over, if it is open: what it waits for, or why it is parked.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<Box<RunStatus>>,
+    status: Option<Box<RunStatus>>,
 }
 
 impl RunResultDto {
     fn ended(state: RunStateDto, error: String) -> Self {
-        Self { state, result: None, error: Some(error), standing: None }
+        Self { state, result: None, error: Some(error), status: None }
     }
 }
 
 /// Wait for a run's end, and read its result.
 #[utoipa::path(get, path = "/v1/runs/{id}/result", tag = "runs",
-    params(Which, Waiting),
+    params(RunPath, WaitQuery),
     responses(
         (status = 200, description = "The run has ended", body = RunResultDto),
         (status = 202, description = "The run is still open: ask again", body = RunResultDto),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn result(
     State(served): State<AppState>,
-    ThisRun(run): ThisRun,
-    InQuery(asked): InQuery<Waiting>,
+    TargetRun(run): TargetRun,
+    InQuery(asked): InQuery<WaitQuery>,
 ) -> Result<Response, Problem> {
-    let wait = span::wait(&served, asked.wait_ms);
-    let open = !run.get().await.map_err(refused)?.state.is_ended();
+    let wait = durations::wait(&served, asked.wait_ms);
+    let open = !run.get().await.map_err(to_problem)?.state.is_ended();
     if open && wait.is_zero() {
         return Ok(still_open(None));
     }
@@ -80,7 +80,7 @@ pub(crate) async fn result(
     {
         Ok(result) => {
             let (state, result) = (RunStateDto::Completed, Some(result));
-            RunResultDto { state, result, error: None, standing: None }
+            RunResultDto { state, result, error: None, status: None }
         }
         Err(RunError::Failed { failure, .. }) => {
             RunResultDto::ended(RunStateDto::Failed, failure.error)
@@ -91,13 +91,13 @@ pub(crate) async fn result(
         Err(RunError::Terminated { reason, .. }) => {
             RunResultDto::ended(RunStateDto::Terminated, reason)
         }
-        Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing)),
-        Err(error) => return Err(refused(error)),
+        Err(RunError::StillOpen { status, .. }) => return Ok(still_open(status)),
+        Err(error) => return Err(to_problem(error)),
     };
     Ok(Answer(ended).into_response())
 }
 
-fn still_open(standing: Option<Box<RunStatus>>) -> Response {
-    let open = RunResultDto { state: RunStateDto::Open, result: None, error: None, standing };
+fn still_open(status: Option<Box<RunStatus>>) -> Response {
+    let open = RunResultDto { state: RunStateDto::Open, result: None, error: None, status };
     (StatusCode::ACCEPTED, Answer(open)).into_response()
 }

@@ -1,22 +1,22 @@
-//! Where requests come in: which of them have a key, and under what name it is claimed.
+//! The layer's configuration: the store's claims, and the options of a route.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Response};
 use tidelock::claims::{Claims, Fingerprint, Idempotency};
 
 use crate::body::ResponseBody;
-use crate::claimed::IdempotencyKey;
+use crate::claim_name;
+use crate::idempotency_key::IdempotencyKey;
 use crate::key::Key;
-use crate::name;
 use crate::options::Options;
 use crate::problem::Problem;
 use crate::recorded::Recorded;
 use crate::telemetry;
 
-/// The header that keys are in.
+/// The header with the key.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The claims of a store, and what a route asks of its keys.
+/// The store's claims, and the options of a route.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) claims: Claims,
@@ -24,15 +24,15 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The name of the claim that this request is about, if it is about any.
+    /// The name of the claim for this request, if it has a key.
     pub(crate) fn name(&self, request: &Parts) -> Result<Option<String>, Problem> {
-        // One layer around another: the outer one has the claim.
+        // Nested layers: the outer one has the claim.
         let taken = request.extensions.get::<IdempotencyKey>().is_some();
         if taken || !self.options.methods.contains(&request.method) {
             return Ok(None);
         }
         match key(&request.headers)? {
-            Some(key) => Ok(Some(name::of(self.scope(request)?.as_deref(), &key)?)),
+            Some(key) => Ok(Some(claim_name::of(self.scope(request)?.as_deref(), &key)?)),
             None if self.options.required => Err(Problem::KeyMissing),
             None => Ok(None),
         }
@@ -43,19 +43,19 @@ impl Config {
         scope(request).map(Some).ok_or(Problem::ScopeMissing)
     }
 
-    /// The claim of this name, for the request with this fingerprint.
+    /// The claim of this name, for a request with this fingerprint.
     pub(crate) fn claim(&self, name: &str, fingerprint: Fingerprint) -> Idempotency {
         let claim = self.claims.idempotency(name).fingerprinted(fingerprint);
         claim.lease(self.options.lease).ttl(self.options.ttl)
     }
 
-    /// Tells a client what is wrong.
+    /// The response for a problem.
     pub(crate) fn refuse<B>(&self, problem: Problem) -> Response<ResponseBody<B>> {
         telemetry::answered(problem.code());
         problem.response(&self.options).map(ResponseBody::whole)
     }
 
-    /// The response that everybody gets.
+    /// The recorded response.
     pub(crate) fn replay<B>(&self, recorded: Recorded) -> Response<ResponseBody<B>> {
         let Some(response) = recorded.replay() else {
             return self.refuse(Problem::ResponseNotKept);

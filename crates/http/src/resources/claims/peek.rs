@@ -7,18 +7,18 @@ use tidelock::claims::{ClaimError, InProgress, Peek};
 use tidelock::{Fence, RawJson, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::span::{self, Millis};
-use super::super::waiting::unless_closing;
-use super::{ClaimStateDto, key_of, refused};
+use super::super::cancellation::unless_closing;
+use super::super::durations::{self, Millis};
+use super::{ClaimStateDto, key_of, to_problem};
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// How long to wait for a result.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Looking {
+pub(crate) struct WaitQuery {
     /// How long to wait while the key is claimed; 0 by default, and no longer than the server's
     /// limit.
     #[param(value_type = Option<u64>)]
@@ -27,7 +27,7 @@ pub(crate) struct Looking {
 
 /// The state of a key.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Seen {
+pub(crate) struct KeyStateDto {
     /// Its state.
     state: ClaimStateDto,
     /// Its claimant.
@@ -49,7 +49,7 @@ pub(crate) struct Seen {
     error: Option<String>,
 }
 
-impl Seen {
+impl KeyStateDto {
     fn in_state(state: ClaimStateDto) -> Self {
         Self { state, by: None, fence: None, since: None, until: None, result: None, error: None }
     }
@@ -70,33 +70,33 @@ impl Seen {
 
 /// Read a key without claiming it, and wait for its result if it is claimed.
 #[utoipa::path(get, path = "/v1/claims/{key}", tag = "claims",
-    params(("key" = String, Path, description = "The key", min_length = 1), Looking),
+    params(("key" = String, Path, description = "The key", min_length = 1), WaitQuery),
     responses(
-        (status = 200, description = "The key is claimed, or has a result", body = Seen),
-        (status = 404, description = "The key is free: claim it", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, description = "The key is claimed, or has a result", body = KeyStateDto),
+        (status = 404, description = "The key is free: claim it", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn look(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    InQuery(asked): InQuery<Looking>,
-) -> Result<Answer<Seen>, Problem> {
+    InQuery(asked): InQuery<WaitQuery>,
+) -> Result<Answer<KeyStateDto>, Problem> {
     let claim = key_of(&served.tidelock().claims(), &key);
-    let wait = span::wait(&served, asked.wait_ms);
-    let (holder, fence) = match claim.peek::<RawJson>().await.map_err(refused)? {
+    let wait = durations::wait(&served, asked.wait_ms);
+    let (holder, fence) = match claim.peek::<RawJson>().await.map_err(to_problem)? {
         Peek::Held(holder, fence) => (holder, fence),
-        Peek::Done(result) => return Ok(Answer(Seen::done(result))),
-        Peek::Failed(error) => return Ok(Answer(Seen::failed(error))),
+        Peek::Done(result) => return Ok(Answer(KeyStateDto::done(result))),
+        Peek::Failed(error) => return Ok(Answer(KeyStateDto::failed(error))),
         Peek::Free => return Err(free(&key)),
     };
     if wait.is_zero() {
-        return Ok(Answer(Seen::pending(&holder, fence)));
+        return Ok(Answer(KeyStateDto::pending(&holder, fence)));
     }
     match unless_closing(&served, holder.wait(wait)).await? {
-        Ok(result) => Ok(Answer(Seen::done(result))),
-        Err(ClaimError::Failed { error, .. }) => Ok(Answer(Seen::failed(error))),
-        Err(ClaimError::StillHeld { .. }) => Ok(Answer(Seen::pending(&holder, fence))),
+        Ok(result) => Ok(Answer(KeyStateDto::done(result))),
+        Err(ClaimError::Failed { error, .. }) => Ok(Answer(KeyStateDto::failed(error))),
+        Err(ClaimError::StillHeld { .. }) => Ok(Answer(KeyStateDto::pending(&holder, fence))),
         Err(ClaimError::Free { .. }) => Err(free(&key)),
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(to_problem(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
 /// The problem for this error.
-pub(in super::super) fn refused(error: ClaimError) -> Problem {
+pub(in super::super) fn to_problem(error: ClaimError) -> Problem {
     let detail = error.to_string();
     match error {
         ClaimError::Lost { fence, .. } => {

@@ -11,13 +11,16 @@ use std::collections::BTreeMap;
 use tidelock::reactions::{RouteState, TargetInfo, is_reserved};
 use tidelock::{EventId, Metadata, Result as StoreResult, StoredEvent};
 
-use super::part::{Part, Standing, reaction_id};
+use super::part::{CorrelationPartDto, Progress, reaction_id};
 use crate::app_state::AppState;
 
 /// The maximum number of work items looked up per request.
 const LOOKUPS: usize = 200;
 
-pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> StoreResult<Vec<Part>> {
+pub(super) async fn parts(
+    served: &AppState,
+    events: &[StoredEvent],
+) -> StoreResult<Vec<CorrelationPartDto>> {
     let mut parts = appending(events);
     // The last event of each stream represents those before it. Reactions never follow reserved
     // streams.
@@ -31,7 +34,7 @@ pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> StoreRes
                 .reactions()
                 .target(&route.reaction, event.stream.as_str())
                 .await?;
-            if let Some(stands) = standing(route, followed, event) {
+            if let Some(stands) = progress(route, followed, event) {
                 add(&mut parts, route, event, stands);
             }
         }
@@ -41,21 +44,24 @@ pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> StoreRes
 
 /// Unfinished work is reported whatever was appended before: the event may be handled again.
 fn add(
-    parts: &mut BTreeMap<String, Part>,
+    parts: &mut BTreeMap<String, CorrelationPartDto>,
     route: &RouteState,
     event: &StoredEvent,
-    stands: Standing,
+    stands: Progress,
 ) {
     let id = reaction_id(&route.reaction, &event.id.to_string());
     if stands.state != DONE || !parts.contains_key(&id) {
-        parts.insert(id, Part::of_reaction(&route.reaction, event.stream.as_str(), event, stands));
+        parts.insert(
+            id,
+            CorrelationPartDto::of_reaction(&route.reaction, event.stream.as_str(), event, stands),
+        );
     }
 }
 
 const DONE: &str = "done";
 
 /// The reactions that appended one of these events while they handled another; by their ids.
-fn appending(events: &[StoredEvent]) -> BTreeMap<String, Part> {
+fn appending(events: &[StoredEvent]) -> BTreeMap<String, CorrelationPartDto> {
     let known: BTreeMap<EventId, &StoredEvent> =
         events.iter().map(|event| (event.id, event)).collect();
     let mut parts = BTreeMap::new();
@@ -66,8 +72,9 @@ fn appending(events: &[StoredEvent]) -> BTreeMap<String, Part> {
         else {
             continue;
         };
-        let stands = Standing { state: DONE, until: Some(appended.recorded_at), error: None };
-        let part = Part::of_reaction(&reaction, handled.stream.as_str(), handled, stands);
+        let stands = Progress { state: DONE, until: Some(appended.recorded_at), error: None };
+        let part =
+            CorrelationPartDto::of_reaction(&reaction, handled.stream.as_str(), handled, stands);
         parts.insert(part.id.clone(), part);
     }
     parts
@@ -88,22 +95,22 @@ fn follows(route: &RouteState, event: &StoredEvent) -> bool {
 }
 
 /// The reaction's progress with the event; `None` if it has not reached it through this target.
-fn standing(
+fn progress(
     route: &RouteState,
     followed: Option<TargetInfo>,
     event: &StoredEvent,
-) -> Option<Standing> {
+) -> Option<Progress> {
     match followed {
         Some(target) if target.at.get() >= event.version.get() => {
-            Some(Standing { state: DONE, ..Standing::default() })
+            Some(Progress { state: DONE, ..Progress::default() })
         }
         Some(target) if target.blocked => {
-            Some(Standing { state: "blocked", until: None, error: target.error })
+            Some(Progress { state: "blocked", until: None, error: target.error })
         }
-        Some(target) => Some(Standing { state: "waiting", until: None, error: target.error }),
+        Some(target) => Some(Progress { state: "waiting", until: None, error: target.error }),
         // Not routed yet.
         None if event.position > route.position => {
-            Some(Standing { state: "waiting", ..Standing::default() })
+            Some(Progress { state: "waiting", ..Progress::default() })
         }
         None => None,
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidelock::StoredEvent;
 use tidelock::runs::{RunError, RunId, RunInfo, run_started_by};
 
-use super::part::Part;
+use super::part::CorrelationPartDto;
 use crate::app_state::AppState;
 use crate::problem::Problem;
 
@@ -15,7 +15,10 @@ use crate::problem::Problem;
 const LOOKUPS: usize = 100;
 
 /// Every event; those that started a run as that run.
-pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> Result<Vec<Part>, Problem> {
+pub(super) async fn parts(
+    served: &AppState,
+    events: &[StoredEvent],
+) -> Result<Vec<CorrelationPartDto>, Problem> {
     let mut runs = BTreeMap::new();
     for run in events.iter().filter_map(begun).take(LOOKUPS) {
         match served.tidelock().runs().run(run.as_str()).get().await {
@@ -28,10 +31,10 @@ pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> Result<V
     Ok(events.iter().map(|event| part(event, &runs)).collect())
 }
 
-fn part(event: &StoredEvent, runs: &BTreeMap<RunId, RunInfo>) -> Part {
+fn part(event: &StoredEvent, runs: &BTreeMap<RunId, RunInfo>) -> CorrelationPartDto {
     match begun(event).and_then(|run| runs.get(&run)) {
-        Some(run) => Part::of_run(run, event),
-        None => Part::of_event(event),
+        Some(run) => CorrelationPartDto::of_run(run, event),
+        None => CorrelationPartDto::of_event(event),
     }
 }
 

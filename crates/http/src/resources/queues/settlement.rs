@@ -7,7 +7,7 @@ use tidelock::queues::{Queue, SettleOutcome};
 use tidelock::{Fence, Mark, Settle, Settlement, When};
 use utoipa::ToSchema;
 
-use super::super::span::Millis;
+use super::super::durations::Millis;
 use super::queue;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
@@ -17,7 +17,7 @@ use crate::problem::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = WorkOutcome)]
-pub(crate) enum Outcome {
+pub(crate) enum SettleOutcome {
     /// The work succeeded.
     Ack,
     /// The work failed, and is retried after a backoff.
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 /// How one item is settled.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Settling {
+pub(crate) struct SettleItem {
     /// Its key.
     #[schema(min_length = 1, max_length = 256)]
     key: String,
@@ -41,7 +41,7 @@ pub(crate) struct Settling {
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
     /// The outcome.
-    outcome: Outcome,
+    outcome: SettleOutcome,
     /// Not leased before this long from now: the backoff of a retry, or the delay of work left
     /// after an ack.
     #[schema(value_type = Option<u64>)]
@@ -56,51 +56,53 @@ pub(crate) struct Settling {
 /// A request to settle items.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SettlingItems {
+pub(crate) struct SettleItemsRequest {
     /// The items.
     #[schema(max_items = 1000)]
-    items: Vec<Settling>,
+    items: Vec<SettleItem>,
 }
 
 /// The result of settling, for each item in order.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SettledItems {
-    items: Vec<SettledItem>,
+pub(crate) struct SettledItemsDto {
+    items: Vec<SettledItemDto>,
 }
 
 /// The result of settling one lease.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SettledItem {
+pub(crate) struct SettledItemDto {
     /// Its key.
     key: String,
     /// The fence it was leased with.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// `settled`, or `lost`: another worker holds the item, and nothing was changed.
-    outcome: SettledDto,
+    outcome: SettleResultDto,
 }
 
 /// The result of settling a lease.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SettledOutcome)]
-pub(crate) enum SettledDto {
+pub(crate) enum SettleResultDto {
     Settled,
     Lost,
 }
 
-impl Settling {
+impl SettleItem {
     fn settlement(&self, queue: &Queue) -> Result<Settlement, Problem> {
         self.check()?;
         let lease = queue.token(&self.key, self.fence)?;
         let after = self.after_ms.map(Millis::span);
         let error = || self.error.clone().unwrap_or_default();
         let exit = match self.outcome {
-            Outcome::Ack => Settle::Ack { defer: after.map(When::In), forget: None },
-            Outcome::Retry => Settle::Retry { after: after.unwrap_or_default(), error: error() },
-            Outcome::Defer => Settle::Defer { until: When::In(after.unwrap_or_default()) },
-            Outcome::Block => Settle::Block { error: error() },
-            Outcome::Release => Settle::Release,
+            SettleOutcome::Ack => Settle::Ack { defer: after.map(When::In), forget: None },
+            SettleOutcome::Retry => {
+                Settle::Retry { after: after.unwrap_or_default(), error: error() }
+            }
+            SettleOutcome::Defer => Settle::Defer { until: When::In(after.unwrap_or_default()) },
+            SettleOutcome::Block => Settle::Block { error: error() },
+            SettleOutcome::Release => Settle::Release,
         };
         Ok(Settlement { lease, done: self.done, exit })
     }
@@ -108,11 +110,13 @@ impl Settling {
     /// Refuses fields that have no effect with the outcome: they were meant to have one.
     fn check(&self) -> Result<(), Problem> {
         let Self { key, outcome, .. } = self;
-        if self.error.is_some() && !matches!(outcome, Outcome::Retry | Outcome::Block) {
+        if self.error.is_some() && !matches!(outcome, SettleOutcome::Retry | SettleOutcome::Block) {
             let detail = format!("item {key:?}: only a retry or a block has an error");
             return Err(Problem::bad_request("settlement-invalid", detail));
         }
-        if self.after_ms.is_some() && matches!(outcome, Outcome::Block | Outcome::Release) {
+        if self.after_ms.is_some()
+            && matches!(outcome, SettleOutcome::Block | SettleOutcome::Release)
+        {
             let detail =
                 format!("item {key:?}: after_ms has no effect on a blocked or released item");
             return Err(Problem::bad_request("settlement-invalid", detail));
@@ -126,23 +130,23 @@ impl Settling {
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
-    request_body = SettlingItems,
-    responses((status = 200, body = SettledItems)))]
+    request_body = SettleItemsRequest,
+    responses((status = 200, body = SettledItemsDto)))]
 pub(crate) async fn settle(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    Body(asked): Body<SettlingItems>,
-) -> Result<Answer<SettledItems>, Problem> {
+    Body(asked): Body<SettleItemsRequest>,
+) -> Result<Answer<SettledItemsDto>, Problem> {
     let queue = queue(&served, &name)?;
     let settlements = asked.items.iter().map(|item| item.settlement(&queue));
     let settled = queue.settle(settlements.collect::<Result<_, Problem>>()?).await?;
-    let items = asked.items.into_iter().zip(settled).map(|(item, settled)| SettledItem {
+    let items = asked.items.into_iter().zip(settled).map(|(item, settled)| SettledItemDto {
         key: item.key,
         fence: item.fence,
         outcome: match settled {
-            SettleOutcome::Settled => SettledDto::Settled,
-            SettleOutcome::Lost(_) => SettledDto::Lost,
+            SettleOutcome::Settled => SettleResultDto::Settled,
+            SettleOutcome::Lost(_) => SettleResultDto::Lost,
         },
     });
-    Ok(Answer(SettledItems { items: items.collect() }))
+    Ok(Answer(SettledItemsDto { items: items.collect() }))
 }

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// The result of a bulk action.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Adjusted)]
-pub(crate) struct AdjustedDto {
+pub(crate) struct BulkActionDto {
     /// How many items matched the filter.
     matched: u64,
     /// How many were changed.
@@ -18,7 +18,7 @@ pub(crate) struct AdjustedDto {
     dry_run: bool,
 }
 
-impl AdjustedDto {
+impl BulkActionDto {
     /// The result of a dry run.
     pub(super) fn would(matched: u64) -> Self {
         Self { matched, changed: 0, dry_run: true }
@@ -30,7 +30,7 @@ impl AdjustedDto {
     }
 }
 
-impl From<Adjusted> for AdjustedDto {
+impl From<Adjusted> for BulkActionDto {
     fn from(adjusted: Adjusted) -> Self {
         Self { matched: adjusted.matched, changed: adjusted.changed, dry_run: false }
     }

@@ -3,12 +3,12 @@
 use http::StatusCode;
 use tidelock::{Revision, ScopeError};
 
-use super::Which;
+use super::ScopePath;
 use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
 /// The problem for this error. An expectation from a header is a precondition.
-pub(super) fn refused(error: ScopeError) -> Problem {
+pub(super) fn to_problem(error: ScopeError) -> Problem {
     let detail = error.to_string();
     match error {
         ScopeError::Moved { expected, found, .. } => {
@@ -38,14 +38,14 @@ pub(super) fn refused(error: ScopeError) -> Problem {
     }
 }
 
-pub(super) fn gone(Which { kind, id }: &Which, revision: Revision) -> Problem {
+pub(super) fn gone(ScopePath { kind, id }: &ScopePath, revision: Revision) -> Problem {
     let detail = format!(
         "scope {kind}/{id}: it was deleted, or has expired; create it again with PUT and If-None-Match: *"
     );
     Problem::new(StatusCode::GONE, "scope-gone", detail).with("revision", revision)
 }
 
-pub(super) fn never(Which { kind, id }: &Which) -> Problem {
+pub(super) fn never(ScopePath { kind, id }: &ScopePath) -> Problem {
     let detail = format!("scope {kind}/{id}: it never existed; create it with PUT");
     Problem::not_found("no-scope", detail)
 }

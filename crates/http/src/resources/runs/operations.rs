@@ -8,9 +8,9 @@ use tidelock::RawJson;
 use tidelock::runs::{RunStatus, Verdict};
 use utoipa::ToSchema;
 
-use super::{ThisRun, Which, refused};
+use super::{RunPath, TargetRun, to_problem};
 use crate::extract::{Body, MaybeBody};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A reason.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -24,77 +24,77 @@ pub(crate) struct ReasonDto {
 /// Request the cancellation of a run: its sleeps and waits end, and its clean-up runs. The run may
 /// still complete first.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
-    params(Which),
+    params(RunPath),
     request_body = Option<ReasonDto>,
     responses(
         (status = 202, description = "Cancellation is requested"),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has ended", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has ended", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn cancel(
-    ThisRun(run): ThisRun,
+    TargetRun(run): TargetRun,
     MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
-    run.cancel(&why.reason).await.map_err(refused)?;
+    run.cancel(&why.reason).await.map_err(to_problem)?;
     Ok(StatusCode::ACCEPTED)
 }
 
 /// Terminate a run at once, without clean-up.
 #[utoipa::path(post, path = "/v1/runs/{id}/terminate", tag = "runs",
-    params(Which),
+    params(RunPath),
     request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "Terminated"),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run had already ended", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run had already ended", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn terminate(
-    ThisRun(run): ThisRun,
+    TargetRun(run): TargetRun,
     MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
-    run.terminate(&why.reason).await.map_err(refused)?;
+    run.terminate(&why.reason).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Retry a failed run from the step that failed.
 #[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "runs",
-    params(Which),
+    params(RunPath),
     request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "The run continues"),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has not failed, or cannot continue", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has not failed, or cannot continue", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn retry(
-    ThisRun(run): ThisRun,
+    TargetRun(run): TargetRun,
     MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
-    run.retry(&why.reason).await.map_err(refused)?;
+    run.retry(&why.reason).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The status of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunStatusDto {
-    /// Which worker drives it, what it waits for, why it is parked, how it ended.
+    /// RunPath worker drives it, what it waits for, why it is parked, how it ended.
     #[schema(value_type = Object)]
-    standing: RunStatus,
+    status: RunStatus,
 }
 
 /// Resume a parked run at once. A run that is driven, sleeps, waits, or has ended is left
 /// unchanged.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
-    params(Which),
+    params(RunPath),
     responses(
         (status = 200, body = RunStatusDto),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn resume(ThisRun(run): ThisRun) -> Result<Answer<RunStatusDto>, Problem> {
-    Ok(Answer(RunStatusDto { standing: run.resume().await.map_err(refused)? }))
+pub(crate) async fn resume(TargetRun(run): TargetRun) -> Result<Answer<RunStatusDto>, Problem> {
+    Ok(Answer(RunStatusDto { status: run.resume().await.map_err(to_problem)? }))
 }
 
 /// The verdict on a step.
@@ -113,7 +113,7 @@ pub(crate) enum VerdictDto {
 /// A verdict on a step with an unknown outcome.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Resolving {
+pub(crate) struct ResolveRequest {
     /// The step.
     #[schema(min_length = 1, max_length = 100)]
     step: String,
@@ -126,7 +126,7 @@ pub(crate) struct Resolving {
     error: Option<String>,
 }
 
-impl Resolving {
+impl ResolveRequest {
     fn verdict(self) -> Result<Verdict, Problem> {
         match (self.verdict, self.result, self.error) {
             (VerdictDto::Rerun, None, None) => Ok(Verdict::Rerun),
@@ -144,19 +144,19 @@ impl Resolving {
 
 /// Resolve a step that must not be carried out twice and has an unknown outcome.
 #[utoipa::path(post, path = "/v1/runs/{id}/resolve", tag = "runs",
-    params(Which),
-    request_body = Resolving,
+    params(RunPath),
+    request_body = ResolveRequest,
     responses(
         (status = 204, description = "Resolved"),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The step does not wait for a verdict, or the run has ended", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The step does not wait for a verdict, or the run has ended", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn resolve(
-    ThisRun(run): ThisRun,
-    Body(asked): Body<Resolving>,
+    TargetRun(run): TargetRun,
+    Body(asked): Body<ResolveRequest>,
 ) -> Result<StatusCode, Problem> {
     let step = asked.step.clone();
-    run.resolve(&step, asked.verdict()?).await.map_err(refused)?;
+    run.resolve(&step, asked.verdict()?).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,7 +7,7 @@ use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
 /// The problem for this error.
-pub(super) fn refused(error: RunError) -> Problem {
+pub(super) fn to_problem(error: RunError) -> Problem {
     let detail = error.to_string();
     match error {
         RunError::Name(_) => Problem::bad_request("name-invalid", detail),

@@ -1,9 +1,7 @@
-//! The end of a response that is passed on as it comes: its key is settled before the client sees
-//! that end.
+//! Settles the key of a streamed response at its end, before the client sees that end.
 //!
-//! Until then the key is held, and renewed. A stream that comes to its end spends the key; one that
-//! breaks off is a failure of the handler. A client that goes away in the middle had the response
-//! as far as it wanted it.
+//! Until then the key is held, and renewed. A stream that ends uses up the key; one that fails is a
+//! failure of the handler. A client that disconnects in the middle has had its response.
 
 use std::any::Any;
 use std::fmt;
@@ -16,33 +14,33 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::claimed::HeldKey;
-use crate::settling;
+use crate::idempotency_key::HeldKey;
+use crate::settlement;
 
-/// What is left to be done at the end of a stream.
-pub(crate) struct Ending {
-    right: Option<(Arc<HeldKey>, StatusCode)>,
+/// The pending settlement at the end of a stream.
+pub(crate) struct StreamEnd {
+    held: Option<(Arc<HeldKey>, StatusCode)>,
     settling: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    last: Option<Last>,
+    last: Option<FinalFrame>,
 }
 
 /// What the client sees once the key is settled.
-enum Last {
-    /// The last piece.
+enum FinalFrame {
+    /// The last frame.
     Piece(Frame<Bytes>),
-    /// That the stream broke off, with the error of its body.
+    /// The error of the body.
     Broken(Box<dyn Any + Send>),
-    /// Its end.
+    /// The end.
     End,
 }
 
-impl Ending {
-    pub(crate) fn new(right: Arc<HeldKey>, status: StatusCode) -> Self {
-        Self { right: Some((right, status)), settling: None, last: None }
+impl StreamEnd {
+    pub(crate) fn new(held: Arc<HeldKey>, status: StatusCode) -> Self {
+        Self { held: Some((held, status)), settling: None, last: None }
     }
 
-    /// The next piece of this body; the last one, or what comes instead of it, after the key is
-    /// settled.
+    /// The next frame of this body; the last one, or the end or error in its place, after the key
+    /// is settled.
     pub(crate) fn poll_frame<B>(
         &mut self,
         mut body: Pin<&mut B>,
@@ -56,45 +54,45 @@ impl Ending {
             if let Some(settling) = &mut self.settling {
                 ready!(settling.as_mut().poll(context));
                 self.settling = None;
-                return Poll::Ready(self.last.take().and_then(Last::seen));
+                return Poll::Ready(self.last.take().and_then(FinalFrame::seen));
             }
-            if self.right.is_none() {
+            if self.held.is_none() {
                 return Poll::Ready(None);
             }
             match ready!(body.as_mut().poll_frame(context)) {
-                Some(Ok(piece)) if body.is_end_stream() => self.settle(Last::Piece(piece)),
+                Some(Ok(piece)) if body.is_end_stream() => self.settle(FinalFrame::Piece(piece)),
                 Some(Ok(piece)) => return Poll::Ready(Some(Ok(piece))),
-                Some(Err(error)) => self.settle(Last::Broken(Box::new(error))),
-                None => self.settle(Last::End),
+                Some(Err(error)) => self.settle(FinalFrame::Broken(Box::new(error))),
+                None => self.settle(FinalFrame::End),
             }
         }
     }
 
     /// Whether the client has seen the end.
     pub(crate) fn is_over(&self) -> bool {
-        self.right.is_none() && self.settling.is_none()
+        self.held.is_none() && self.settling.is_none()
     }
 
     pub(crate) fn size_hint(&self, body: &impl Body) -> SizeHint {
         match &self.last {
-            Some(Last::Piece(piece)) => {
+            Some(FinalFrame::Piece(piece)) => {
                 SizeHint::with_exact(piece.data_ref().map_or(0, |data| data.len() as u64))
             }
             _ => body.size_hint(),
         }
     }
 
-    fn settle(&mut self, last: Last) {
-        let Some((right, status)) = self.right.take() else { return };
+    fn settle(&mut self, last: FinalFrame) {
+        let Some((held, status)) = self.held.take() else { return };
         self.settling = Some(match last {
-            Last::Broken(_) => Box::pin(settling::fail(right)),
-            Last::Piece(_) | Last::End => Box::pin(settling::spend(right, status)),
+            FinalFrame::Broken(_) => Box::pin(settlement::fail(held)),
+            FinalFrame::Piece(_) | FinalFrame::End => Box::pin(settlement::spend(held, status)),
         });
         self.last = Some(last);
     }
 }
 
-impl Last {
+impl FinalFrame {
     fn seen<E: 'static>(self) -> Option<Result<Frame<Bytes>, E>> {
         match self {
             Self::Piece(piece) => Some(Ok(piece)),
@@ -104,11 +102,11 @@ impl Last {
     }
 }
 
-impl Drop for Ending {
+impl Drop for StreamEnd {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if let Some((right, status)) = self.right.take() {
-            runtime.spawn(settling::spend(right, status));
+        if let Some((held, status)) = self.held.take() {
+            runtime.spawn(settlement::spend(held, status));
         }
         if let Some(settling) = self.settling.take() {
             runtime.spawn(settling);
@@ -116,8 +114,8 @@ impl Drop for Ending {
     }
 }
 
-impl fmt::Debug for Ending {
+impl fmt::Debug for StreamEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ending").field("is_over", &self.is_over()).finish_non_exhaustive()
+        f.debug_struct("StreamEnd").field("is_over", &self.is_over()).finish_non_exhaustive()
     }
 }

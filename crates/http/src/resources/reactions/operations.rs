@@ -8,15 +8,15 @@ use tidelock::reactions::{ReactionFilter, Rerouted, ResetEffects, ResetError, St
 use tidelock::{LaneName, Missing, Priority, Timestamp};
 use utoipa::ToSchema;
 
-use super::super::adjusting::AdjustedDto;
+use super::super::bulk_action::BulkActionDto;
+use super::super::durations::Millis;
 use super::super::item::{count, pattern, when};
 use super::super::leases::no_time;
-use super::super::span::Millis;
 use super::reactions;
 use crate::app_state::AppState;
 use crate::extract::Body;
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// Defines a request body: which targets are selected, and the fields of the action, side by side.
 macro_rules! of_targets {
@@ -78,17 +78,20 @@ fn too_wide() -> Problem {
 }
 
 /// Counts the selected targets.
-async fn would(served: &AppState, meant: &ReactionFilter) -> Result<Answer<AdjustedDto>, Problem> {
+async fn would(
+    served: &AppState,
+    meant: &ReactionFilter,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let filters = reactions(served).item_filters(meant).await?;
-    told(served, meant, AdjustedDto::would(count(served, filters).await?)).await
+    told(served, meant, BulkActionDto::would(count(served, filters).await?)).await
 }
 
 /// The result; a problem if nothing was selected because a given name does not exist.
 async fn told(
     served: &AppState,
     meant: &ReactionFilter,
-    shown: AdjustedDto,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    shown: BulkActionDto,
+) -> Result<Answer<BulkActionDto>, Problem> {
     if shown.is_none()
         && let Some(missing) = reactions(served).missing(meant).await?
     {
@@ -99,19 +102,19 @@ async fn told(
 
 of_targets! {
     /// Which blocked targets to unblock.
-    Unblocking as UnblockingTargets {}
+    UnblockRequest as UnblockTargetsRequest {}
 }
 
 /// Unblock the selected targets: they continue where they stopped, at once.
-#[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = Unblocking,
+#[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = UnblockRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
-    Body(asked): Body<Unblocking>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<UnblockRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?.blocked(true);
     match asked.dry_run {
         true => would(&served, &meant).await,
@@ -121,7 +124,7 @@ pub(crate) async fn unblock(
 
 of_targets! {
     /// Which targets to start over.
-    Resetting as ResettingTargets {
+    ResetRequest as ResetTargetsRequest {
         /// Whether effects outside the store are repeated.
         #[serde(default)]
         repeat_effects: bool,
@@ -134,16 +137,16 @@ of_targets! {
 /// Start the selected targets over: every event is handled again. A worker that handles one of them
 /// loses its lease. If events that a target has handled were removed, nothing is reset unless
 /// `partial` is set.
-#[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting,
+#[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = ResetRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 409, description = "Events that would have to be handled again were removed", body = Details, content_type = PROBLEM_JSON),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 409, description = "Events that would have to be handled again were removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
-    Body(asked): Body<Resetting>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<ResetRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?;
     let effects = if asked.repeat_effects { ResetEffects::Repeat } else { ResetEffects::Keep };
     match (asked.dry_run, asked.partial) {
@@ -168,7 +171,7 @@ fn not_reset(error: ResetError) -> Problem {
 
 of_targets! {
     /// Which targets to defer, and until when.
-    Deferring as DeferringTargets {
+    DeferRequest as DeferTargetsRequest {
         /// Not before this time.
         #[schema(value_type = Option<String>, format = DateTime)]
         until: Option<Timestamp>,
@@ -179,15 +182,15 @@ of_targets! {
 }
 
 /// Defer the selected targets: they are not handled before then.
-#[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = Deferring,
+#[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = DeferRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
-    Body(asked): Body<Deferring>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<DeferRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?;
     let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
     match asked.dry_run {
@@ -198,7 +201,7 @@ pub(crate) async fn defer(
 
 of_targets! {
     /// Which targets to prioritize.
-    Prioritizing as PrioritisingTargets {
+    PrioritizeRequest as PrioritizeTargetsRequest {
         /// The new priority.
         #[schema(minimum = -100, maximum = 100)]
         priority: i16,
@@ -206,15 +209,15 @@ of_targets! {
 }
 
 /// Set the priority of the selected targets.
-#[utoipa::path(post, path = "/v1/reactions/prioritize", tag = "reactions", request_body = Prioritizing,
+#[utoipa::path(post, path = "/v1/reactions/prioritize", tag = "reactions", request_body = PrioritizeRequest,
     responses(
-        (status = 200, body = AdjustedDto),
-        (status = 404, description = "A given name does not exist", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = BulkActionDto),
+        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,
-    Body(asked): Body<Prioritizing>,
-) -> Result<Answer<AdjustedDto>, Problem> {
+    Body(asked): Body<PrioritizeRequest>,
+) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?;
     Priority::new(asked.priority)?;
     match asked.dry_run {
@@ -234,7 +237,7 @@ pub(crate) async fn prioritize(
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RerouteFrom)]
-pub(crate) enum Whence {
+pub(crate) enum RerouteFrom {
     /// At the first event of the log.
     Beginning,
     /// At the next event that is appended.
@@ -244,29 +247,29 @@ pub(crate) enum Whence {
 /// A request to reroute a reaction.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Rerouting {
+pub(crate) struct RerouteRequest {
     /// The reaction.
     #[schema(min_length = 1, max_length = 64)]
     reaction: String,
     /// Where routing starts over.
-    from: Whence,
+    from: RerouteFrom,
 }
 
 /// Route a reaction's events again: for one whose routing has stopped because the log is not the
 /// one that it knew.
-#[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = Rerouting,
+#[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = RerouteRequest,
     responses(
         (status = 204, description = "Rerouted"),
-        (status = 404, description = "The reaction was never registered", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The reaction was never registered", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reroute(
     State(served): State<AppState>,
     once: IdempotencyScope,
-    Body(asked): Body<Rerouting>,
+    Body(asked): Body<RerouteRequest>,
 ) -> Result<StatusCode, Problem> {
     let from = match asked.from {
-        Whence::Beginning => StartFrom::Beginning,
-        Whence::Now => StartFrom::Now,
+        RerouteFrom::Beginning => StartFrom::Beginning,
+        RerouteFrom::Now => StartFrom::Now,
     };
     let reactions = reactions(&served);
     let rerouted = match once.operation() {

@@ -15,25 +15,25 @@ use tokio::time::{Sleep, sleep};
 use super::connections::ConnectionSlot;
 
 /// A body as its client sends it.
-pub(super) struct Sent<B> {
+pub(super) struct TimedBody<B> {
     body: B,
     limit: Duration,
     /// Set at the first poll.
     end: Option<Pin<Box<Sleep>>>,
-    place: Arc<ConnectionSlot>,
+    slot: Arc<ConnectionSlot>,
 }
 
 /// The client took too long.
 #[derive(Debug)]
-pub(crate) struct TooSlow(pub(crate) Duration);
+pub(crate) struct BodyTimeout(pub(crate) Duration);
 
-impl<B> Sent<B> {
-    pub(super) fn new(body: B, limit: Duration, place: Arc<ConnectionSlot>) -> Self {
-        Self { body, limit, end: None, place }
+impl<B> TimedBody<B> {
+    pub(super) fn new(body: B, limit: Duration, slot: Arc<ConnectionSlot>) -> Self {
+        Self { body, limit, end: None, slot }
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Sent<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for TimedBody<B> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -42,14 +42,14 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Sent<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            self.place.works();
+            self.slot.set_active();
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        self.place.waits();
+        self.slot.set_idle();
         let limit = self.limit;
         ready!(self.end.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));
-        self.place.works();
-        Poll::Ready(Some(Err(TooSlow(limit).into())))
+        self.slot.set_active();
+        Poll::Ready(Some(Err(BodyTimeout(limit).into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -61,28 +61,28 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Sent<B> {
     }
 }
 
-impl fmt::Display for TooSlow {
+impl fmt::Display for BodyTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the body of the request did not come within {:?}", self.0)
     }
 }
 
-impl std::error::Error for TooSlow {}
+impl std::error::Error for BodyTimeout {}
 
 /// The body of a response; when it is sent, the connection is idle.
-pub(super) fn answered(body: axum::body::Body, place: Arc<ConnectionSlot>) -> axum::body::Body {
-    let end = End(place);
+pub(super) fn answered(body: axum::body::Body, slot: Arc<ConnectionSlot>) -> axum::body::Body {
+    let end = IdleOnDrop(slot);
     axum::body::Body::new(body.map_frame(move |frame| {
         let _until_then = &end;
         frame
     }))
 }
 
-struct End(Arc<ConnectionSlot>);
+struct IdleOnDrop(Arc<ConnectionSlot>);
 
-impl Drop for End {
+impl Drop for IdleOnDrop {
     fn drop(&mut self) {
-        self.0.waits();
+        self.0.set_idle();
     }
 }
 
@@ -101,9 +101,9 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Some((Ok::<_, BoxError>(Frame::data(Bytes::from_static(b" "))), ()))
         });
-        let (seat, begun) = (Arc::new(Connections::default()).seat(), Instant::now());
+        let (guard, begun) = (Arc::new(Connections::default()).guard(), Instant::now());
         let body = StreamBody::new(Box::pin(drops));
-        let mut body = Sent::new(body, Duration::from_millis(10_500), seat.place.clone());
+        let mut body = TimedBody::new(body, Duration::from_millis(10_500), guard.slot.clone());
         let mut came = 0;
         let ended = loop {
             match body.frame().await.expect("it never ends") {
@@ -111,7 +111,7 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert!(ended.is::<TooSlow>() && came == 10, "{ended} after {came}");
+        assert!(ended.is::<BodyTimeout>() && came == 10, "{ended} after {came}");
         assert_eq!(begun.elapsed(), Duration::from_millis(10_500));
     }
 }

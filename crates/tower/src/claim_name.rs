@@ -1,4 +1,4 @@
-//! The name of a claim: whose key it is, and which.
+//! The name of a claim: scope and key.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use crate::key::Key;
 use crate::limits::NAME_BYTES;
 use crate::problem::Problem;
 
-/// The name under which this key of this scope is claimed. No other key of any scope has it, and no
-/// claim that a program makes by itself, unless it calls it `http:`.
+/// The name under which this key of this scope is claimed. It is unique among all scopes and keys,
+/// and among the claims of a program, unless they begin with `http:`.
 pub(crate) fn of(scope: Option<&str>, key: &Key) -> Result<String, Problem> {
     let mut name = String::from("http:");
     if let Some(scope) = scope {
@@ -17,14 +17,12 @@ pub(crate) fn of(scope: Option<&str>, key: &Key) -> Result<String, Problem> {
     push_plain(&mut name, key.as_str());
     match stored_bytes(&name) {
         0..=NAME_BYTES => Ok(name),
-        _ => {
-            Err(Problem::KeyMalformed("together with whom it is for, it is too long to be stored"))
-        }
+        _ => Err(Problem::KeyMalformed("together with its scope, it is too long to be stored")),
     }
 }
 
-/// As it is, but for what would end it early or cannot be stored: that is written like in a URL,
-/// with `=` for `%`, which claims use themselves.
+/// Percent-encodes separators and what cannot be stored, with `=` for `%`, which claims use
+/// themselves.
 fn push_plain(name: &mut String, part: &str) {
     for byte in part.bytes() {
         match byte {

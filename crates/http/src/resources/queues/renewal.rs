@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::{Fence, LeaseToken, Renewal, StoreError, Timestamp};
 use utoipa::ToSchema;
 
-use super::super::span;
+use super::super::durations;
 use super::queue;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 /// A leased item.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct HeldItem {
+pub(crate) struct HeldItemDto {
     /// Its key.
     #[schema(min_length = 1, max_length = 256)]
     key: String,
@@ -27,10 +27,10 @@ pub(crate) struct HeldItem {
 /// A request to renew leases.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RenewingItems {
+pub(crate) struct RenewItemsRequest {
     /// The items.
     #[schema(max_items = 1000)]
-    items: Vec<HeldItem>,
+    items: Vec<HeldItemDto>,
     /// How long the leases last from now on.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
@@ -38,13 +38,13 @@ pub(crate) struct RenewingItems {
 
 /// The outcome of renewing, for each item in order.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RenewedItems {
-    items: Vec<RenewedItem>,
+pub(crate) struct RenewedItemsDto {
+    items: Vec<RenewedItemDto>,
 }
 
 /// The outcome of renewing one lease.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RenewedItem {
+pub(crate) struct RenewedItemDto {
     /// Its key.
     key: String,
     /// The fence it was leased with.
@@ -62,14 +62,14 @@ pub(crate) struct RenewedItem {
 #[serde(rename_all = "snake_case")]
 #[schema(as = RenewalOutcome)]
 pub(crate) enum RenewalDto {
-    Renewed,
+    RenewedDto,
     Lost,
 }
 
-impl RenewedItem {
-    fn of(item: HeldItem, renewal: &Renewal) -> Self {
+impl RenewedItemDto {
+    fn of(item: HeldItemDto, renewal: &Renewal) -> Self {
         let (outcome, until) = match renewal {
-            Renewal::Renewed(until) => (RenewalDto::Renewed, Some(*until)),
+            Renewal::RenewedDto(until) => (RenewalDto::RenewedDto, Some(*until)),
             Renewal::Lost(_) => (RenewalDto::Lost, None),
         };
         Self { key: item.key, fence: item.fence, outcome, until }
@@ -79,18 +79,21 @@ impl RenewedItem {
 /// Renew the leases of items.
 #[utoipa::path(post, path = "/v1/queues/{queue}/renew", tag = "queues",
     params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128)),
-    request_body = RenewingItems,
-    responses((status = 200, body = RenewedItems)))]
+    request_body = RenewItemsRequest,
+    responses((status = 200, body = RenewedItemsDto)))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    Body(asked): Body<RenewingItems>,
-) -> Result<Answer<RenewedItems>, Problem> {
-    let (queue, lease) = (queue(&served, &name)?, span::lease(asked.lease_ms)?);
+    Body(asked): Body<RenewItemsRequest>,
+) -> Result<Answer<RenewedItemsDto>, Problem> {
+    let (queue, lease) = (queue(&served, &name)?, durations::lease(asked.lease_ms)?);
     let tokens = asked.items.iter().map(|item| queue.token(&item.key, item.fence));
     let tokens = tokens.collect::<Result<Vec<LeaseToken>, StoreError>>()?;
     let renewed = queue.renew(&tokens, lease).await?;
-    let items =
-        asked.items.into_iter().zip(&renewed).map(|(item, renewal)| RenewedItem::of(item, renewal));
-    Ok(Answer(RenewedItems { items: items.collect() }))
+    let items = asked
+        .items
+        .into_iter()
+        .zip(&renewed)
+        .map(|(item, renewal)| RenewedItemDto::of(item, renewal));
+    Ok(Answer(RenewedItemsDto { items: items.collect() }))
 }

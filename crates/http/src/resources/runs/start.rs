@@ -10,16 +10,16 @@ use serde::Deserialize;
 use tidelock::RawJson;
 use utoipa::ToSchema;
 
-use super::super::span::{self, Millis};
-use super::{RunDto, ThisRun, Which, refused};
+use super::super::durations::{self, Millis};
+use super::{RunDto, RunPath, TargetRun, to_problem};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to start a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Starting {
+pub(crate) struct StartRequest {
     /// The workflow.
     #[schema(min_length = 1, max_length = 64, example = "checkout")]
     workflow: String,
@@ -41,17 +41,17 @@ pub(crate) struct Starting {
 
 /// Start a run under an id of your choice. Repeating it returns the same run.
 #[utoipa::path(post, path = "/v1/runs/{id}", tag = "runs",
-    params(Which),
-    request_body = Starting,
+    params(RunPath),
+    request_body = StartRequest,
     responses(
         (status = 201, description = "Started", body = RunDto),
         (status = 200, description = "The run had already been started", body = RunDto),
-        (status = 409, description = "Another run has this id, or the workflow is not registered", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "Another run has this id, or the workflow is not registered", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn start(
     State(served): State<AppState>,
-    InPath(Which { id }): InPath<Which>,
-    Body(asked): Body<Starting>,
+    InPath(RunPath { id }): InPath<RunPath>,
+    Body(asked): Body<StartRequest>,
 ) -> Result<Response, Problem> {
     let mut start = served.tidelock().runs().start(&asked.workflow, &id, &asked.input);
     if let Some(version) = asked.version {
@@ -61,21 +61,21 @@ pub(crate) async fn start(
         start = start.attribute(name, value);
     }
     if let Some(millis) = asked.deadline_ms {
-        start = start.deadline(span::some(millis, "deadline_ms")?);
+        start = start.deadline(durations::some(millis, "deadline_ms")?);
     }
     if let Some(millis) = asked.retention_ms {
-        start = start.retention(span::some(millis, "retention_ms")?);
+        start = start.retention(durations::some(millis, "retention_ms")?);
     }
-    let begun = start.outcome().await.map_err(refused)?;
+    let begun = start.outcome().await.map_err(to_problem)?;
     let status = if begun.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let info = begun.run.get().await.map_err(refused)?;
+    let info = begun.run.get().await.map_err(to_problem)?;
     Ok((status, Answer(RunDto::from(info))).into_response())
 }
 
 /// A signal.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Signalling {
+pub(crate) struct SignalRequest {
     /// The name that the run waits for.
     #[schema(min_length = 1, max_length = 100, example = "approve")]
     name: String,
@@ -93,17 +93,17 @@ pub(crate) struct Signalling {
 
 /// Send a signal to a run. It is stored before the response, whether the run waits for it or not.
 #[utoipa::path(post, path = "/v1/runs/{id}/signals", tag = "runs",
-    params(Which),
-    request_body = Signalling,
+    params(RunPath),
+    request_body = SignalRequest,
     responses(
         (status = 204, description = "Stored"),
-        (status = 404, description = "There is no such run, and the signal is not marked as early", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has ended, or a signal with this id has other content", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run, and the signal is not marked as early", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has ended, or a signal with this id has other content", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn signal(
-    ThisRun(run): ThisRun,
-    Body(asked): Body<Signalling>,
+    TargetRun(run): TargetRun,
+    Body(asked): Body<SignalRequest>,
 ) -> Result<StatusCode, Problem> {
     let signal = run.signal(&asked.name, &asked.payload);
     let signal = if asked.early { signal } else { signal.to_started() };
@@ -111,6 +111,6 @@ pub(crate) async fn signal(
         Some(id) => signal.id(id).await,
         None => signal.await,
     }
-    .map_err(refused)?;
+    .map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }

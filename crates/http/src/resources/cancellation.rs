@@ -29,20 +29,20 @@ pub(super) async fn unless_closing<T>(
 /// get is undone.
 pub(super) async fn unless_gone<T, F>(
     work: impl Future<Output = T> + Send + 'static,
-    take_back: impl FnOnce(T) -> F + Send + 'static,
+    undo: impl FnOnce(T) -> F + Send + 'static,
 ) -> Result<T, Problem>
 where
     T: Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     let (give, have) = oneshot::channel();
-    let take_back = move |value| take_back(value).boxed();
+    let undo = move |value| undo(value).boxed();
     tokio::spawn(async move {
-        let won = Won { value: Some(work.await), take_back: Some(Box::new(take_back)) };
+        let won = Undoable { value: Some(work.await), undo: Some(Box::new(undo)) };
         // Without a receiver, dropping the result undoes it.
         let _had_or_taken_back = give.send(won);
     });
-    let won: Won<T> = have.await.map_err(|_| died())?;
+    let won: Undoable<T> = have.await.map_err(|_| died())?;
     won.keep().ok_or_else(died)
 }
 
@@ -52,24 +52,24 @@ fn died() -> Problem {
 }
 
 /// A result that is undone unless it is kept.
-struct Won<T> {
+struct Undoable<T> {
     value: Option<T>,
-    take_back: Option<TakeBack<T>>,
+    undo: Option<Undo<T>>,
 }
 
-type TakeBack<T> = Box<dyn FnOnce(T) -> BoxFuture<'static, ()> + Send>;
+type Undo<T> = Box<dyn FnOnce(T) -> BoxFuture<'static, ()> + Send>;
 
-impl<T> Won<T> {
+impl<T> Undoable<T> {
     fn keep(mut self) -> Option<T> {
         self.value.take()
     }
 }
 
-impl<T> Drop for Won<T> {
+impl<T> Drop for Undoable<T> {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if let (Some(value), Some(take_back)) = (self.value.take(), self.take_back.take()) {
-            runtime.spawn(take_back(value));
+        if let (Some(value), Some(undo)) = (self.value.take(), self.undo.take()) {
+            runtime.spawn(undo(value));
         }
     }
 }
