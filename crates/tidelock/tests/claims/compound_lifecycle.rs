@@ -1,4 +1,5 @@
-//! Claims add up: what is had together comes back together, and every caller sees the same of it.
+//! Compound claims: parts that are acquired together are released together, and every caller sees
+//! the same state.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tidelock::prelude::*;
 use tidelock::{Fence, StoreErrorKind, limits};
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
-use crate::mumbling::Mumbling;
+use crate::lost_replies::LostReplies;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -36,8 +37,8 @@ async fn used(claims: &Claims) -> i64 {
     points(claims).usage().await.unwrap().used
 }
 
-/// Waits until the compound can be had again; until then everything that it asks for is in the way,
-/// and not a part of it.
+/// Waits until the compound can be acquired again; until then all of its parts conflict, not only
+/// some.
 pub(crate) async fn won_again(compound: &Compound) -> CompoundGuard {
     let again = std::sync::Mutex::new(None);
     until("all of it came back", async || {
@@ -46,7 +47,7 @@ pub(crate) async fn won_again(compound: &Compound) -> CompoundGuard {
             CompoundOutcome::Refused(all) if kinds(&all) == ["idempotency", "lock", "quota"] => {
                 None
             }
-            // The end came between the looks at two parts, so it has come for all of them.
+            // The lease expired between the reads of two parts, so it has expired for all of them.
             CompoundOutcome::Refused(_) => Some(won(compound).await),
         };
         *again.lock().unwrap() = won;
@@ -60,8 +61,8 @@ fn kinds(refusals: &[Refusal]) -> Vec<&'static str> {
     refusals.iter().map(|refusal| refusal.key.kind()).collect()
 }
 
-/// Schedule 110. CLAIM-14: a holder that is dropped.
-async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: TestStore) {
+/// Schedule 110. CLAIM-14: a dropped holder.
+async fn a_dropped_compound_is_free_after_its_lease(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let all = award(&claims, stage.lease());
     drop(won(&all).await);
@@ -75,9 +76,9 @@ async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: TestStore) 
     assert_eq!(used(&claims).await, 10, "charged once");
 }
 
-/// Schedule 110. CLAIM-14: a holder that is stopped for longer than its lease lasts completes
-/// nothing, and gives nothing back.
-async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: TestStore) {
+/// Schedule 110. CLAIM-14: a holder that stalls past its lease completes nothing, and releases
+/// nothing.
+async fn a_compound_of_a_stalled_holder_is_free_after_its_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let gate = Pause::over(&tidelock);
     let slow = Tidelock::over(gate.clone()).claims();
@@ -93,7 +94,7 @@ async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: Tes
     assert_eq!(used(&tidelock.claims()).await, 10);
 }
 
-/// CLAIM-14: work that takes longer than a lease keeps all parts, units included.
+/// CLAIM-14: work that outlasts a lease keeps all parts, units included.
 async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (claims, lease) = (tidelock.claims(), stage.lease());
@@ -112,8 +113,7 @@ async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: TestStore) {
     assert_eq!(used(&claims).await, 0);
 }
 
-/// CLAIM-14. CLAIM-13: what is only drawn for a while cannot be given back as if it were taken for
-/// good.
+/// CLAIM-14. CLAIM-13: reserved units cannot be refunded like granted ones.
 async fn units_of_a_compound_go_back_once(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let all = won(&award(&claims, MINUTE)).await;
@@ -135,9 +135,9 @@ async fn units_of_a_compound_go_back_once(stage: TestStore) {
 }
 
 /// CLAIM-7. CLAIM-14.
-async fn a_compound_survives_answers_that_are_lost(stage: TestStore) {
+async fn a_compound_survives_lost_replies(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let claims = Mumbling::over(&tidelock).claims();
+    let claims = LostReplies::over(&tidelock).claims();
     let mut all = won(&award(&claims, MINUTE)).await;
     all.complete("awarded").await.unwrap();
     assert_eq!(used(&claims).await, 10);
@@ -156,9 +156,8 @@ async fn waiting(tidelock: &Tidelock, lock: &str) -> usize {
     tidelock.store().rows(places).all().await.unwrap().len()
 }
 
-/// Schedule 111. CLAIM-11: a compound is behind those who came before it, and before those who came
-/// after.
-async fn a_compound_stands_in_line_for_its_locks(stage: TestStore) {
+/// Schedule 111. CLAIM-11: a compound queues behind earlier waiters, and before later ones.
+async fn a_compound_queues_for_its_locks(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (served, first) =
         (Observed::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
@@ -202,7 +201,7 @@ async fn a_compound_stands_in_line_for_its_locks(stage: TestStore) {
     assert_eq!((waiting(&tidelock, "door").await, waiting(&tidelock, "window").await), (0, 0));
 }
 
-/// Schedule 113. CLAIM-1: whoever completes again gets what the first completion kept.
+/// Schedule 113. CLAIM-1: a repeated completion returns the first result.
 async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let key = |tidelock: &Tidelock, key: &str| tidelock.claims().idempotency(key).lease(MINUTE);
@@ -236,7 +235,7 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: TestStore
         };
         assert_eq!(result, 1, "{name}");
     }
-    // The same of several.
+    // The same for a compound.
     let claims = here.claims();
     let mut all = self::won(&claims.compound().idempotency(&key(&here, "f"))).await;
     all.complete(&1).await.unwrap();
@@ -247,7 +246,8 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: TestStore
     assert_eq!(result, 1);
 }
 
-/// CLAIM-8: what a period says is no scope, and a day in one zone is no day in another.
+/// CLAIM-8: a period's text is not part of the scope, and a day in one zone is not a day in
+/// another.
 async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let quota = || claims.quota("points", 1).of("child-7");
@@ -272,7 +272,7 @@ async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Test
             quota.key()
         );
     }
-    // A zone says nothing about what has no calendar.
+    // A zone has no effect without a calendar period.
     let ever = quota().zone(zones[0].clone());
     assert!(matches!(ever.take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
     let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
@@ -287,7 +287,7 @@ async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Test
     }
 }
 
-/// CLAIM-22: a lease that ends at once, or hardly ever, is refused before anything is written.
+/// CLAIM-22: a lease of zero or of absurd length is refused before anything is written.
 async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let long = limits::LEASE_DURATION + Duration::from_micros(1);
@@ -322,7 +322,7 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: TestStore) {
     longest.acquire().await.unwrap().locked().unwrap().release().await.unwrap();
 }
 
-/// CLAIM-22. Whatever is there twice is named as its caller names it, and nothing is written.
+/// CLAIM-22. The duplicate part is named as its caller names it, and nothing is written.
 async fn a_compound_with_the_same_right_twice_is_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let (lock, key) = (claims.lock("till"), claims.idempotency("pay:42"));
@@ -354,7 +354,7 @@ async fn a_compound_with_the_same_right_twice_is_refused(stage: TestStore) {
     assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
 }
 
-/// CLAIM-22. A limit below nothing is a mistake, and not a quota of nothing.
+/// CLAIM-22. A negative limit is an error, not an empty quota.
 async fn a_quota_of_less_than_nothing_is_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let (quota, lock) = (claims.quota("points", -1), claims.lock("till"));
@@ -380,12 +380,12 @@ async fn a_quota_of_less_than_nothing_is_refused(stage: TestStore) {
 on_every_store!(
     a_compound_with_the_same_right_twice_is_refused,
     a_quota_of_less_than_nothing_is_refused,
-    a_compound_that_is_dropped_comes_back_with_its_lease,
-    a_compound_whose_holder_is_stopped_comes_back_with_its_lease,
+    a_dropped_compound_is_free_after_its_lease,
+    a_compound_of_a_stalled_holder_is_free_after_its_lease,
     a_compound_keeps_its_units_for_as_long_as_it_works,
     units_of_a_compound_go_back_once,
-    a_compound_survives_answers_that_are_lost,
-    a_compound_stands_in_line_for_its_locks,
+    a_compound_survives_lost_replies,
+    a_compound_queues_for_its_locks,
     a_claim_that_is_completed_twice_keeps_the_first_result,
     quotas_and_singletons_of_other_periods_and_zones_are_others,
     leases_of_no_time_and_of_absurd_length_are_refused,

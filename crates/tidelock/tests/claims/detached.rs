@@ -1,5 +1,4 @@
-//! Rights that go from hand to hand: won by one, gone on with by another who has nothing but key
-//! and fence.
+//! Detached claims: won in one process, continued in another with nothing but key and fence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tidelock::{Fence, Result, StoreOperation};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 
-/// Runs out in no time.
+/// Expires immediately.
 const INSTANT: Duration = Duration::from_millis(5);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -23,13 +22,13 @@ async fn won(tidelock: &Tidelock, lease: Duration) -> Handoff {
     }
 }
 
-async fn won_anew(tidelock: &Tidelock) -> Handoff {
+async fn won_again_later(tidelock: &Tidelock) -> Handoff {
     let claim = tidelock.claims().idempotency("pay:42").lease(MINUTE);
     let won = std::sync::Mutex::new(None);
     until("it is free", async || {
         let claimed = claim.claim::<Value>().await.unwrap();
-        let IdempotencyClaim::Won(anew) = claimed else { return false };
-        *won.lock().unwrap() = Some(anew.detach());
+        let IdempotencyClaim::Won(again) = claimed else { return false };
+        *won.lock().unwrap() = Some(again.detach());
         true
     })
     .await;
@@ -37,7 +36,7 @@ async fn won_anew(tidelock: &Tidelock) -> Handoff {
 }
 
 /// CLAIM-17.
-async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: TestStore) {
+async fn a_detached_lock_is_held_by_its_fence(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let lock = |tidelock: &Tidelock| {
         tidelock.claims().lock("door").lease(MINUTE).patience(WaitPolicy::none())
@@ -46,7 +45,7 @@ async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: TestStore) {
     let holder = lock(&there).holder().await.unwrap().unwrap();
     assert_eq!((holder.fence, holder.until), (passed.fence, Some(passed.until)));
     drop(lock(&there).attach(passed.fence));
-    assert!(lock(&there).acquire().await.unwrap().locked().is_err(), "nobody gave it back");
+    assert!(lock(&there).acquire().await.unwrap().locked().is_err(), "it was not released");
     let until = lock(&there).attach(passed.fence).renew(2 * MINUTE).await.unwrap();
     assert!(until > passed.until);
     let foreign = Fence::new(passed.fence.get() + 7).unwrap();
@@ -63,8 +62,8 @@ async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: TestStore) {
     assert!(lock(&here).holder().await.unwrap().is_some(), "an old fence gives nothing back");
 }
 
-/// CLAIM-17, CLAIM-4: the result is kept for as long as was said when the key was claimed.
-async fn work_that_is_passed_on_is_completed_elsewhere(stage: TestStore) {
+/// CLAIM-17, CLAIM-4: the result's TTL is the one set when the key was claimed.
+async fn detached_work_is_completed_elsewhere(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let passed = won(&here, MINUTE).await;
     let work = there.claims().idempotency("pay:42").attach(passed.fence);
@@ -90,18 +89,18 @@ async fn work_that_is_passed_on_is_completed_elsewhere(stage: TestStore) {
 }
 
 /// CLAIM-17, CLAIM-3.
-async fn whoever_comes_back_too_late_completes_nothing(stage: TestStore) {
+async fn a_late_holder_completes_nothing(stage: TestStore) {
     let (slow, quick) = (stage.tidelock().await, stage.tidelock().await);
     let late = won(&slow, INSTANT).await;
-    let anew = won_anew(&quick).await;
-    assert!(anew.fence > late.fence);
+    let again = won_again_later(&quick).await;
+    assert!(again.fence > late.fence);
     let work = slow.claims().idempotency("pay:42").attach(late.fence);
     for refused in
         [work.complete(&json!(1)).await, work.release().await, work.renew(MINUTE).await.map(drop)]
     {
         assert!(matches!(refused, Err(ClaimError::Lost { .. })), "{refused:?}");
     }
-    let work = quick.claims().idempotency("pay:42").attach(anew.fence);
+    let work = quick.claims().idempotency("pay:42").attach(again.fence);
     work.complete(&json!(2)).await.unwrap();
     let Peek::Done(done) = slow.claims().idempotency("pay:42").peek::<Value>().await.unwrap()
     else {
@@ -110,8 +109,8 @@ async fn whoever_comes_back_too_late_completes_nothing(stage: TestStore) {
     assert_eq!(done, 2);
 }
 
-/// CLAIM-17: one that was late, and was not replaced, still completes.
-async fn whoever_is_late_and_was_not_replaced_goes_on(stage: TestStore) {
+/// CLAIM-17: a late holder that was not replaced still completes.
+async fn a_late_holder_that_was_not_replaced_completes(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let late = won(&tidelock, INSTANT).await;
     let key = tidelock.claims().idempotency("pay:42");
@@ -125,7 +124,7 @@ async fn whoever_is_late_and_was_not_replaced_goes_on(stage: TestStore) {
 }
 
 /// CLAIM-18.
-async fn a_look_takes_nothing_and_tells_what_is_there(stage: TestStore) {
+async fn a_peek_claims_nothing_and_returns_the_state(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let key = tidelock.claims().idempotency("pay:42");
     assert!(matches!(key.peek::<Value>().await.unwrap(), Peek::Free));
@@ -142,7 +141,7 @@ async fn a_look_takes_nothing_and_tells_what_is_there(stage: TestStore) {
 }
 
 /// CLAIM-19.
-async fn a_reservation_is_gone_on_with_by_its_voucher(stage: TestStore) {
+async fn a_reservation_is_continued_by_its_token(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let quota = |tidelock: &Tidelock| tidelock.claims().quota("seats", 5).of("boat-3");
     let reserve = async || match quota(&here).reserve(3, MINUTE).await.unwrap() {
@@ -169,7 +168,7 @@ async fn a_reservation_is_gone_on_with_by_its_voucher(stage: TestStore) {
     );
 }
 
-/// CLAIM-16: a page at a time.
+/// CLAIM-16: one page at a time.
 async fn claims_are_listed_page_by_page(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for name in ["a", "b", "c"] {
@@ -193,7 +192,7 @@ async fn claims_are_listed_page_by_page(stage: TestStore) {
     assert_eq!(keys, ["lock/a", "lock/b", "lock/c"]);
 }
 
-/// Lets commits land, and their answers through when it is allowed.
+/// Lets commits land, and delays their replies until it is allowed.
 #[derive(Debug)]
 struct SlowAnswers {
     landed: Arc<Semaphore>,
@@ -216,7 +215,7 @@ impl Interceptor for SlowAnswers {
 }
 
 /// CLAIM-20: not even after the store has granted it.
-async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: TestStore) {
+async fn a_cancelled_acquire_holds_no_lock(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
@@ -232,8 +231,8 @@ async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: TestStore) {
     until("it was given back", async || door.holder().await.unwrap().is_none()).await;
 }
 
-/// CLAIM-20. CLAIM-21: it may be somebody's already who asked again.
-async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: TestStore) {
+/// CLAIM-20. CLAIM-21: it may already belong to a retry.
+async fn a_lock_with_an_operation_id_is_left_for_a_retry(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
@@ -262,13 +261,13 @@ async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: Test
 }
 
 on_every_store!(
-    whoever_goes_away_while_asking_for_a_lock_has_none,
-    a_lock_that_can_be_asked_for_again_is_left_for_whoever_does,
-    a_lock_that_is_passed_on_is_held_by_its_fence,
-    work_that_is_passed_on_is_completed_elsewhere,
-    whoever_comes_back_too_late_completes_nothing,
-    whoever_is_late_and_was_not_replaced_goes_on,
-    a_look_takes_nothing_and_tells_what_is_there,
-    a_reservation_is_gone_on_with_by_its_voucher,
+    a_cancelled_acquire_holds_no_lock,
+    a_lock_with_an_operation_id_is_left_for_a_retry,
+    a_detached_lock_is_held_by_its_fence,
+    detached_work_is_completed_elsewhere,
+    a_late_holder_completes_nothing,
+    a_late_holder_that_was_not_replaced_completes,
+    a_peek_claims_nothing_and_returns_the_state,
+    a_reservation_is_continued_by_its_token,
     claims_are_listed_page_by_page,
 );

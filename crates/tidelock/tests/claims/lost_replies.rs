@@ -1,4 +1,4 @@
-//! Callers that do not hear an answer.
+//! Lost replies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,17 +6,17 @@ use tidelock::prelude::*;
 use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 
-/// Every other commit happens, and nobody hears of it.
+/// Loses the reply of every other commit, which takes effect.
 #[derive(Debug, Default)]
-pub(crate) struct Mumbling(AtomicBool);
+pub(crate) struct LostReplies(AtomicBool);
 
-impl Mumbling {
+impl LostReplies {
     pub(crate) fn over(tidelock: &Tidelock) -> Tidelock {
         Tidelock::over(Wrapped::new(tidelock.store().clone(), Self::default()))
     }
 }
 
-impl Interceptor for Mumbling {
+impl Interceptor for LostReplies {
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,

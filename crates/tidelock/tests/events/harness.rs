@@ -1,4 +1,4 @@
-//! A fresh store of each kind, and handles on it that share nothing else.
+//! A new store of each kind, and handles to it that share nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,10 +8,10 @@ use tidelock::prelude::*;
 use tidelock::{MemoryStore, RetryPolicy};
 use tidelock_test_stage::{Stingy, past, stingy_seed};
 
-/// Where one test plays.
+/// The store of a test.
 pub(crate) enum Ground {
     Memory(MemoryStore),
-    /// In memory, with pages as small as they may be.
+    /// In memory, with the smallest pages.
     Stingy(MemoryStore),
     Sqlite(TempDir),
     Postgres(String),
@@ -41,13 +41,13 @@ impl Ground {
         Self::Postgres(format!("{server}?readers=2&schema={schema}"))
     }
 
-    /// The store, over connections of its own.
+    /// The store, with its own connections.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         let store = self.plain_store().await;
         if self.is_stingy() { Stingy::at_random(store) } else { store }
     }
 
-    /// Whether its pages are as small as they may be.
+    /// Whether it has the smallest pages.
     pub(crate) fn is_stingy(&self) -> bool {
         matches!(self, Self::Stingy(_)) || stingy_seed().is_some()
     }
@@ -63,19 +63,18 @@ impl Ground {
         }
     }
 
-    /// What another process would have: nothing in common but the store. It goes on trying for as
-    /// long as a test may take.
+    /// A handle like another process's: it shares nothing but the store. It retries as long as a
+    /// test can take.
     pub(crate) async fn open(&self) -> Tidelock {
         Tidelock::over(self.store().await).with_retry(RetryPolicy::attempts(1_000))
     }
 }
 
-/// Makes four tests of each: one for each store, and one with pages as small as they may be
-/// (schedule 103).
+/// Makes four tests of each case: one per store, and one with the smallest pages (schedule 103).
 macro_rules! on_every_store {
     ($($case:ident),+ $(,)?) => {$(
         mod $case {
-            use crate::ground::Ground;
+            use crate::harness::Ground;
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn memory() {

@@ -1,5 +1,4 @@
-//! A process that is cut off from its store: nothing that it asks is answered, until the cut is
-//! mended, as if it had been stopped.
+//! A process whose calls to the store hang until it is reconnected, as if it had been stopped.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use tidelock::{Result, StoreOperation};
 use tidelock_test_stage::{Interceptor, TestStore, Wrapped};
 use tokio::sync::watch;
 
-/// Cuts a process off, and mends the cut.
+/// Disconnects and reconnects a process.
 #[derive(Debug)]
 pub(crate) struct Cut {
     off: watch::Sender<bool>,
@@ -20,7 +19,7 @@ impl Cut {
         self.off.send_replace(true);
     }
 
-    pub(crate) fn mend(&self) {
+    pub(crate) fn reconnect(&self) {
         self.off.send_replace(false);
     }
 }
@@ -37,7 +36,7 @@ impl Interceptor for Cut {
     }
 }
 
-/// A handle whose process can be cut off.
+/// A handle that can be disconnected.
 pub(crate) async fn mortal(stage: &TestStore) -> (Tidelock, Arc<Wrapped<Cut>>) {
     let store = Wrapped::new(stage.store().await, Cut { off: watch::channel(false).0 });
     (Tidelock::over(store.clone()), store)

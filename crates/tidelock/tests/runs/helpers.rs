@@ -1,5 +1,4 @@
-//! What the cases of the engine have in common: applications with workflows, and histories to look
-//! at.
+//! Helpers of the run tests: applications with workflows, and their histories.
 
 use std::time::Duration;
 
@@ -10,12 +9,12 @@ use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, Workflow};
 use tidelock_test_stage::{Observed, PATIENCE, TestStore, brisk};
 
-/// An application of a process of its own.
+/// An application of its own process.
 pub(crate) async fn process(stage: &TestStore, name: &str) -> AppBuilder {
     stage.tidelock().await.app().worker(brisk(name))
 }
 
-/// Starts a run of this workflow, as a process that drives nothing.
+/// Starts a run of this workflow, from a process that drives nothing.
 pub(crate) async fn start(
     stage: &TestStore,
     workflow: &str,
@@ -26,12 +25,12 @@ pub(crate) async fn start(
     tidelock.runs().start(workflow, run, input).version(1).await.unwrap()
 }
 
-/// The result, within the patience of tests.
+/// The result, with a timeout.
 pub(crate) async fn result<T: DeserializeOwned + 'static>(run: &RunHandle) -> T {
     run.result().within(PATIENCE * 100_000).await.unwrap()
 }
 
-/// The error that it ended in.
+/// The error of a failed run.
 pub(crate) async fn error(run: &RunHandle) -> String {
     run.result::<serde_json::Value>().within(PATIENCE * 100_000).await.unwrap_err().to_string()
 }
@@ -46,12 +45,12 @@ pub(crate) async fn history(stage: &TestStore, run: &str) -> Vec<String> {
         .collect()
 }
 
-/// How often this is in the history.
+/// How often this entry is in the history.
 pub(crate) async fn count(stage: &TestStore, run: &str, entry: &str) -> usize {
     history(stage, run).await.iter().filter(|there| *there == entry).count()
 }
 
-/// A step's effect that is seen, and succeeds.
+/// A step's effect that is noted, and succeeds.
 pub(crate) async fn see(seen: &Observed, key: StepKey) -> Result<String, HandlerError> {
     seen.note(key.to_string());
     Ok(key.step().to_string())
@@ -61,10 +60,10 @@ pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What a workflow's function with some state of the test's is.
+/// A workflow's function with state of the test.
 type Function<S, I, O> = for<'c> fn(&'c mut RunCtx, I, S) -> BoxFuture<'c, Result<O, StepError>>;
 
-/// A workflow whose function has some state of the test's.
+/// A workflow whose function has state of the test.
 pub(crate) fn with<S, I, O>(name: &str, state: &S, function: Function<S, I, O>) -> Workflow
 where
     S: Clone + Send + Sync + 'static,

@@ -1,6 +1,6 @@
-//! Where a process is to die, and the store that sees to it.
+//! Crash points, and the store that triggers them.
 //!
-//! A process dies by SIGKILL to itself: nothing of it is closed, given back or written any more.
+//! A process dies by SIGKILL to itself: nothing is closed, released or written any more.
 
 use std::fmt;
 use std::future::Future;
@@ -13,26 +13,26 @@ use tidelock::prelude::*;
 use tidelock::{Result, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 
-/// On which side of something it dies.
+/// On which side of a call it dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// It does not happen.
+    /// The call has no effect.
     Before,
-    /// It has happened, and nobody hears of it.
+    /// The call takes effect, and the reply is lost.
     After,
 }
 
-/// Where it dies.
+/// A crash point.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Doom {
-    /// At its nth call on the store.
+pub(crate) enum CrashPoint {
+    /// At the nth call to the store.
     Call(Side, u64),
     /// At the effect of this step.
     Effect(Side, String),
 }
 
-impl Doom {
-    /// Dies here, if this is where.
+impl CrashPoint {
+    /// Dies here, if this is the crash point.
     pub(crate) fn at_effect(&self, side: Side, step: &str) {
         die_if(matches!(self, Self::Effect(own, name) if *own == side && name == step));
     }
@@ -48,8 +48,8 @@ fn die_if(here: bool) {
     }
 }
 
-/// Such as `before-call-7` and `after-effect-charge`: also a good name for whatever belongs to it.
-impl fmt::Display for Doom {
+/// Such as `before-call-7` and `after-effect-charge`: also a unique name for the run.
+impl fmt::Display for CrashPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = |side: &Side| if *side == Side::Before { "before" } else { "after" };
         match self {
@@ -59,7 +59,7 @@ impl fmt::Display for Doom {
     }
 }
 
-impl FromStr for Doom {
+impl FromStr for CrashPoint {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -78,22 +78,22 @@ impl FromStr for Doom {
     }
 }
 
-/// Stands before the store of a process that is to die.
+/// In front of the store of a process that is to die.
 #[derive(Debug)]
-pub(crate) struct Deadly {
-    doom: Doom,
+pub(crate) struct CrashingStore {
+    doom: CrashPoint,
     calls: AtomicU64,
 }
 
-impl Deadly {
-    pub(crate) fn over(store: Arc<dyn Store>, doom: Doom) -> Arc<Wrapped<Self>> {
+impl CrashingStore {
+    pub(crate) fn over(store: Arc<dyn Store>, doom: CrashPoint) -> Arc<Wrapped<Self>> {
         Wrapped::new(store, Self { doom, calls: AtomicU64::new(0) })
     }
 }
 
-impl Interceptor for Deadly {
-    /// Looking for work and renewing happen when the clock says so, and not when the run does: a
-    /// death there is one between the calls that are counted.
+impl Interceptor for CrashingStore {
+    /// Polling and renewing are driven by the clock, not by the run: a crash there is one between
+    /// the counted calls.
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
@@ -112,7 +112,9 @@ impl Interceptor for Deadly {
 
 #[test]
 fn a_doom_survives_its_name() {
-    for doom in [Doom::Call(Side::Before, 7), Doom::Effect(Side::After, "charge".into())] {
+    for doom in
+        [CrashPoint::Call(Side::Before, 7), CrashPoint::Effect(Side::After, "charge".into())]
+    {
         assert_eq!(doom.to_string().parse(), Ok(doom));
     }
 }
