@@ -1,18 +1,18 @@
-//! The exit codes, which scripts may rely on.
+//! The exit codes, which scripts can rely on.
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
-    /// It did what was asked for.
+    /// The command succeeded.
     Success,
-    /// It looked, and found something that is not as it should be; or it failed.
+    /// The command found a problem, or failed.
     Failure,
-    /// What was asked for makes no sense.
+    /// The arguments are invalid.
     Usage,
-    /// The store is not there, or cannot be reached or opened.
+    /// The store does not exist, or cannot be reached or opened.
     NoStore,
-    /// The store refused: somebody else was first, or the thing is not such that this can be done
-    /// to it. Nothing was done.
+    /// The store refused: there was a conflict, or the subject is in the wrong state. Nothing was
+    /// done.
     Refused,
 }
 

@@ -1,4 +1,4 @@
-//! What an operator's command is done to: targets of reactions, or items of queues.
+//! The subject of an operator's command: targets of reactions, or items of queues.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use tidelock::{
     StoreExt, When,
 };
 
-use crate::args::Which;
+use crate::args::Selector;
 use crate::failure::Failure;
 
-/// Items are counted up to here; more are more than anybody looks at one by one.
+/// Items are counted up to here: more cannot be inspected one by one anyway.
 const COUNTED: usize = 100_000;
 
-/// Items that are meant, on a store.
+/// Selected items of a store.
 pub(crate) struct Selection {
     store: Arc<dyn Store>,
-    meant: Meant,
+    meant: SelectedItems,
 }
 
-enum Meant {
+enum SelectedItems {
     Targets(ReactionFilter),
     Items(ItemFilter),
 }
 
-/// What a look at the selection found.
+/// The matched items.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
     /// The first of them.
@@ -36,40 +36,42 @@ pub(crate) struct Matched {
 }
 
 impl Selection {
-    pub(crate) fn new(store: &Arc<dyn Store>, which: Which) -> Self {
+    pub(crate) fn new(store: &Arc<dyn Store>, which: Selector) -> Self {
         let meant = match which.queue {
-            Some(queue) => Meant::Items(ItemFilter {
+            Some(queue) => SelectedItems::Items(ItemFilter {
                 queue,
                 key: which.key.unwrap_or_default(),
                 lane: which.lane,
                 ..ItemFilter::default()
             }),
-            None => Meant::Targets(targets(which)),
+            None => SelectedItems::Targets(targets(which)),
         };
         Self { store: store.clone(), meant }
     }
 
-    /// The same, of what is blocked.
+    /// Restricts the selection to blocked items.
     pub(crate) fn blocked(self) -> Self {
         let meant = match self.meant {
-            Meant::Targets(filter) => Meant::Targets(filter.blocked(true)),
-            Meant::Items(filter) => Meant::Items(filter.blocked(true)),
+            SelectedItems::Targets(filter) => SelectedItems::Targets(filter.blocked(true)),
+            SelectedItems::Items(filter) => SelectedItems::Items(filter.blocked(true)),
         };
         Self { meant, ..self }
     }
 
-    /// What the things that are meant are called.
+    /// The noun for the selected items.
     pub(crate) fn noun(&self) -> &'static str {
         match self.meant {
-            Meant::Targets(_) => "target",
-            Meant::Items(_) => "item",
+            SelectedItems::Targets(_) => "target",
+            SelectedItems::Items(_) => "item",
         }
     }
 
     pub(crate) async fn unblock(&self) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) => self.reactions().unblock(filter).await?,
-            Meant::Items(filter) => self.store.adjust(filter.clone(), Adjustment::Unblock).await?,
+            SelectedItems::Targets(filter) => self.reactions().unblock(filter).await?,
+            SelectedItems::Items(filter) => {
+                self.store.adjust(filter.clone(), Adjustment::Unblock).await?
+            }
         })
     }
 
@@ -79,11 +81,11 @@ impl Selection {
         partial: bool,
     ) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) if partial => {
+            SelectedItems::Targets(filter) if partial => {
                 self.reactions().reset_partial(filter, effects).await?
             }
-            Meant::Targets(filter) => self.reactions().reset(filter, effects).await?,
-            Meant::Items(filter) => {
+            SelectedItems::Targets(filter) => self.reactions().reset(filter, effects).await?,
+            SelectedItems::Items(filter) => {
                 self.store.adjust(filter.clone(), Adjustment::Reset { to: Mark::ZERO }).await?
             }
         })
@@ -91,8 +93,8 @@ impl Selection {
 
     pub(crate) async fn defer(&self, until: When) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) => self.reactions().defer(filter, until).await?,
-            Meant::Items(filter) => {
+            SelectedItems::Targets(filter) => self.reactions().defer(filter, until).await?,
+            SelectedItems::Items(filter) => {
                 self.store.adjust(filter.clone(), Adjustment::Defer { until }).await?
             }
         })
@@ -100,24 +102,24 @@ impl Selection {
 
     pub(crate) async fn prioritize(&self, priority: i16) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) => self.reactions().prioritize(filter, priority).await?,
-            Meant::Items(filter) => {
+            SelectedItems::Targets(filter) => self.reactions().prioritize(filter, priority).await?,
+            SelectedItems::Items(filter) => {
                 let priority = Priority::new(priority)?;
                 self.store.adjust(filter.clone(), Adjustment::Prioritize { priority }).await?
             }
         })
     }
 
-    /// Refuses a name that nothing has; for a command that found nothing to do.
+    /// Refuses a name that does not exist; for a command that matched nothing.
     pub(crate) async fn check_names(&self) -> Result<(), Failure> {
         let missing = match &self.meant {
-            Meant::Targets(filter) => self.reactions().missing(filter).await?,
-            Meant::Items(filter) => Missing::among_items(&*self.store, filter).await?,
+            SelectedItems::Targets(filter) => self.reactions().missing(filter).await?,
+            SelectedItems::Items(filter) => Missing::among_items(&*self.store, filter).await?,
         };
         missing.map_or(Ok(()), |missing| Err(missing.into()))
     }
 
-    /// Looks at what is meant, and shows so many of it at most.
+    /// Counts the matches, and returns the first so many.
     pub(crate) async fn look(&self, show: usize) -> Result<Matched, Failure> {
         let mut matched = Matched::default();
         for filter in self.filters().await? {
@@ -128,8 +130,8 @@ impl Selection {
 
     async fn filters(&self) -> Result<Vec<ItemFilter>, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) => self.reactions().item_filters(filter).await?,
-            Meant::Items(filter) => vec![filter.clone()],
+            SelectedItems::Targets(filter) => self.reactions().item_filters(filter).await?,
+            SelectedItems::Items(filter) => vec![filter.clone()],
         })
     }
 
@@ -160,7 +162,7 @@ impl Matched {
     }
 }
 
-fn targets(which: Which) -> ReactionFilter {
+fn targets(which: Selector) -> ReactionFilter {
     let filter = ReactionFilter::all()
         .reactions(which.reaction.unwrap_or_default())
         .targets(which.target.unwrap_or(NamePattern::Any));

@@ -1,8 +1,7 @@
-//! Which store is meant, and how it is opened.
+//! The store that a command uses, and how it is opened.
 //!
-//! A command that only looks makes nothing and changes no table: a file that is not there is said
-//! to be missing, and one that is not Tidelock's is left as it is. What is told of a URL never has
-//! a password in it.
+//! A command that only reads creates nothing and changes no table: a missing file is reported, and
+//! a file that is not Tidelock's is left as it is. Messages never contain the password of a URL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +12,13 @@ use tidelock::{Store, StoreError, StoreErrorKind, StoreOperation};
 use crate::Layer;
 use crate::failure::Failure;
 
-/// What is meant when nothing is said.
+/// The default.
 const DEFAULT: &str = "sqlite:tidelock.db";
-/// A store that is gone with its process.
+/// A store that ends with its process.
 const MEMORY: &str = "memory:";
-/// Where it can be said once for all commands.
+/// The store of all commands, from the environment.
 const VARIABLE: &str = "TIDELOCK_STORE";
-/// With what stores refuse to be opened as they are.
+/// How stores refuse to be opened without a migration.
 const NOT_MIGRATED: &str = ", and migrate=0 was asked for";
 
 /// The URL of a store.
@@ -30,54 +29,54 @@ pub(crate) struct StoreUrl {
 }
 
 /// A store that is open.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn Store>,
-    /// The same, if it is one of these, for what only they can tell.
+    /// The PostgreSQL store, if it is one, for its own features.
     pub(crate) postgres: Option<PostgresStore>,
 }
 
 impl StoreUrl {
-    /// What the command line names, else the environment, else a file in this folder.
+    /// The store from the command line, else the environment, else a file in this folder.
     pub(crate) fn meant(named: Option<String>) -> Self {
         let from_environment = || std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
         let url = named.or_else(from_environment).unwrap_or_else(|| DEFAULT.to_owned());
         Self { url, layer: |store| store }
     }
 
-    /// The same, with this in front of the store.
+    /// Adds a decorator in front of the store.
     pub(crate) fn behind(self, layer: Layer) -> Self {
         Self { layer, ..self }
     }
 
-    /// Opens it to look at it, and to change what is in it; not to make it.
-    pub(crate) async fn open(&self) -> Result<Opened, Failure> {
+    /// Opens the store without creating it.
+    pub(crate) async fn open(&self) -> Result<OpenedStore, Failure> {
         self.check_is_there()?;
         self.open_at(&self.url_without_migrating()).await
     }
 
-    /// Opens it, and makes it if there is none.
-    pub(crate) async fn make(&self) -> Result<Opened, Failure> {
+    /// Opens the store, and creates it if it does not exist.
+    pub(crate) async fn make(&self) -> Result<OpenedStore, Failure> {
         self.check_outlives_the_process()?;
         self.open_at(&self.url).await
     }
 
-    /// Opens it for a server, which makes it only if that is asked for. What is in memory lives as
-    /// long as the server does, and is always made.
-    pub(crate) async fn serve(&self, migrate: bool) -> Result<Opened, Failure> {
+    /// Opens the store for a server, which creates it only if requested. A memory store lives as
+    /// long as the server, and is always created.
+    pub(crate) async fn serve(&self, migrate: bool) -> Result<OpenedStore, Failure> {
         if migrate || self.url == MEMORY {
             return self.open_at(&self.url).await;
         }
         self.open().await.map_err(|failure| match failure {
             Failure::NoStore { what, .. } => Failure::no_store(
                 what,
-                "--migrate, to make it or bring it up to date; or another --store URL",
+                "--migrate, to create it or bring it up to date; or another --store URL",
             ),
             other => other,
         })
     }
 
     /// Opens it for the first time after it was restored from a backup.
-    pub(crate) async fn open_restored(&self) -> Result<Opened, Failure> {
+    pub(crate) async fn open_restored(&self) -> Result<OpenedStore, Failure> {
         self.check_is_there()?;
         match is_postgres(&self.url) {
             true => self.open_at(&self.url).await,
@@ -85,17 +84,17 @@ impl StoreUrl {
         }
     }
 
-    /// The URL as it may be shown.
+    /// The redacted URL.
     pub(crate) fn shown(&self) -> String {
         tidelock::redacted_url(&self.url)
     }
 
-    /// Whether it is a file that is not there yet.
+    /// Whether it is a file that does not exist yet.
     pub(crate) fn is_missing(&self) -> bool {
         self.path().is_some_and(|path| !path.is_empty() && !Path::new(path).exists())
     }
 
-    /// The version of the tables that this program knows for it.
+    /// The schema version that this program knows for it.
     pub(crate) fn schema_version(&self) -> usize {
         match is_postgres(&self.url) {
             true => tidelock::postgres::SCHEMA_VERSION,
@@ -103,31 +102,31 @@ impl StoreUrl {
         }
     }
 
-    async fn open_at(&self, url: &str) -> Result<Opened, Failure> {
+    async fn open_at(&self, url: &str) -> Result<OpenedStore, Failure> {
         let opened = match is_postgres(url) {
-            true => PostgresStore::open(url).await.map(|postgres| Opened {
+            true => PostgresStore::open(url).await.map(|postgres| OpenedStore {
                 store: Arc::new(postgres.clone()),
                 postgres: Some(postgres),
             }),
-            false => tidelock::open(url).await.map(|store| Opened { store, postgres: None }),
+            false => tidelock::open(url).await.map(|store| OpenedStore { store, postgres: None }),
         };
         let opened = opened.map_err(|error| self.not_opened(error))?;
-        Ok(Opened { store: (self.layer)(opened.store), ..opened })
+        Ok(OpenedStore { store: (self.layer)(opened.store), ..opened })
     }
 
-    /// Why it is not open.
+    /// The error for a store that cannot be opened.
     pub(crate) fn not_opened(&self, source: StoreError) -> Failure {
         let context = source.context();
         let is_old =
             source.kind() == StoreErrorKind::Incompatible && context.contains(NOT_MIGRATED);
-        // That nothing be migrated was asked for by the command, and not by whoever typed it.
+        // The command requested migrate=0, not the user.
         let why = context.split_once(NOT_MIGRATED).map_or(context, |(why, _)| why);
         let what = format!("cannot open store {:?}: {why}", self.shown());
         match source.kind() {
             StoreErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
             _ if is_old => Failure::no_store(
                 what,
-                "tidelock migrate, which makes a store, or brings one up to date",
+                "tidelock migrate, which creates a store or brings it up to date",
             ),
             _ => Failure::Store { what, source: source.during(StoreOperation::Open) },
         }
@@ -136,7 +135,7 @@ impl StoreUrl {
     fn hint_on_url(&self) -> String {
         match self.url.split_once(':') {
             Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => {
-                "mend that, or name another store with --store URL".to_owned()
+                "fix that, or name another store with --store URL".to_owned()
             }
             None if !self.url.is_empty() && !self.url.contains('=') => {
                 format!("--store sqlite:{}, if a file is meant", self.url)
@@ -150,7 +149,7 @@ impl StoreUrl {
         match self.path().filter(|_| self.is_missing()) {
             Some(path) => Err(Failure::no_store(
                 format!("there is no store at {:?}: no file {path:?}", self.shown()),
-                "--store URL or TIDELOCK_STORE to name another; tidelock migrate makes a new one here",
+                "--store URL or TIDELOCK_STORE to name another; tidelock migrate creates a new one here",
             )),
             None => Ok(()),
         }
@@ -161,7 +160,7 @@ impl StoreUrl {
             return Ok(());
         }
         Err(Failure::usage(
-            "memory: is a store inside one process: for a command there is never anything in it",
+            "memory: is a store inside one process: for a command it is always empty",
             "--store sqlite:PATH or --store postgres://USER@HOST/DATABASE",
         ))
     }
@@ -175,7 +174,7 @@ impl StoreUrl {
 
     fn url_without_migrating(&self) -> String {
         if !self.url.contains(':') {
-            // No URL at all: it is refused as it was typed.
+            // Not a URL: it is refused as it was typed.
             return self.url.clone();
         }
         let asked = self.url.split_once('?').map_or("", |(_, query)| query);
@@ -183,7 +182,7 @@ impl StoreUrl {
         if says { self.url.clone() } else { self.url_with("migrate=0") }
     }
 
-    /// The URL with one more option.
+    /// Adds an option to the URL.
     fn url_with(&self, option: &str) -> String {
         let mark = if self.url.contains('?') { '&' } else { '?' };
         format!("{}{mark}{option}", self.url)

@@ -1,14 +1,14 @@
-//! What the operators' commands have in common: to say what would be done, and what was.
+//! What operators' bulk commands have in common: the output of a dry run, and of the result.
 
 use serde::Serialize;
 use tidelock::reactions::TargetInfo;
 use tidelock::{Adjusted, Item};
 
 use crate::failure::Failure;
-use crate::output::{Listed, Output, Style, cut};
+use crate::output::{Output, Style, TableRow, cut};
 use crate::selection::Selection;
 
-/// Items that a dry run shows.
+/// The number of items that a dry run lists.
 const SHOWN: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -17,7 +17,7 @@ struct Row {
     item: Item,
 }
 
-/// What was done, for machines.
+/// The result, as JSON.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
     done: &'a str,
@@ -25,7 +25,7 @@ struct Done<'a> {
     adjusted: Adjusted,
 }
 
-/// Says what is meant, and does nothing to it.
+/// Reports a dry run.
 pub(crate) async fn would(
     verb: &str,
     selection: &Selection,
@@ -42,7 +42,8 @@ pub(crate) async fn would(
     Ok(out.note(&format!("dry run: {count} {more}{noun}s would be {verb}, nothing was done"))?)
 }
 
-/// Says what was done. That nothing was meant is a failure if a name was given that nothing has.
+/// Reports the result. If nothing was selected because a given name does not exist, that is an
+/// error.
 pub(crate) async fn was(
     verb: &'static str,
     selection: &Selection,
@@ -59,7 +60,7 @@ pub(crate) async fn was(
     Ok(out.line(Style::Plain, &format!("{verb}: {changed} of {matched} {noun}s"))?)
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
         &["queue or reaction", "key or target", "at", "mark", "error"];
 

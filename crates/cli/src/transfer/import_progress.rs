@@ -1,5 +1,5 @@
-//! How far an import has come: noted in the same commit as what it did, so that it goes on exactly
-//! there.
+//! The progress of an import: recorded in the same commit as its data, so that a retry continues
+//! exactly there.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
@@ -8,32 +8,32 @@ use tidelock::{
 use uuid::Uuid;
 
 use super::keys;
-use crate::args::ReactionsThen;
+use crate::args::ImportReactions;
 use crate::failure::Failure;
 
-/// What is noted.
+/// The recorded progress.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Noted {
-    /// Everything up to this line is there.
+struct ProgressRecord {
+    /// Everything up to this line is imported.
     line: u64,
     reactions: String,
     done: bool,
 }
 
-/// The note of one import.
+/// The progress record of one import.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct ImportProgress {
     key: RecordKey,
     revision: Option<Revision>,
-    noted: Noted,
+    noted: ProgressRecord,
 }
 
-impl Note {
-    /// The note as it is in the store, or a new one.
+impl ImportProgress {
+    /// Reads the progress record, or creates a new one.
     pub(super) async fn find(
         store: &dyn Store,
         export: Uuid,
-        then: ReactionsThen,
+        then: ImportReactions,
     ) -> Result<Self, Failure> {
         let key = keys::note(export)?;
         let asked = name(then);
@@ -41,14 +41,14 @@ impl Note {
             return Ok(Self {
                 key,
                 revision: None,
-                noted: Noted { line: 0, reactions: asked, done: false },
+                noted: ProgressRecord { line: 0, reactions: asked, done: false },
             });
         };
-        let noted: Noted = record.value.to()?;
+        let noted: ProgressRecord = record.value.to()?;
         if noted.reactions != asked {
             return Err(Failure::refused(
                 format!(
-                    "this import was begun with --reactions {}, and cannot go on with {asked}",
+                    "this import was started with --reactions {}, and cannot continue with {asked}",
                     noted.reactions
                 ),
                 format!("the same command with --reactions {}, or an empty store", noted.reactions),
@@ -57,7 +57,7 @@ impl Note {
         Ok(Self { key, revision: Some(record.revision), noted })
     }
 
-    /// Everything up to this line is there.
+    /// Everything up to this line is imported.
     pub(super) fn line(&self) -> u64 {
         self.noted.line
     }
@@ -66,31 +66,31 @@ impl Note {
         self.noted.done
     }
 
-    /// The write that notes this line, if nobody else has noted anything meanwhile.
+    /// The write that records this line, if the record has not changed in the meantime.
     pub(super) fn at(&mut self, line: u64) -> Result<RecordWrite, Failure> {
         self.noted.line = line;
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         Ok(RecordWrite::put(&self.key, expected, RawJson::new(&self.noted)?))
     }
 
-    /// The write that notes that all is done.
+    /// The write that records the end.
     pub(super) fn done(&mut self, line: u64) -> Result<RecordWrite, Failure> {
         self.noted.done = true;
         self.at(line)
     }
 
-    /// It was written, in this commit.
+    /// The write was committed.
     pub(super) fn written(&mut self, committed: &Committed) {
         let written = committed.writes.iter().find(|written| written.key == self.key);
         self.revision = written.and_then(|written| written.revision);
     }
 }
 
-fn name(then: ReactionsThen) -> String {
+fn name(then: ImportReactions) -> String {
     match then {
-        ReactionsThen::Continue => "continue",
-        ReactionsThen::Rebuild => "rebuild",
-        ReactionsThen::None => "none",
+        ImportReactions::Continue => "continue",
+        ImportReactions::Rebuild => "rebuild",
+        ImportReactions::None => "none",
     }
     .to_owned()
 }

@@ -1,5 +1,4 @@
-//! Where the events lie, in the new store, that something in an export remembers by their positions
-//! in the old one.
+//! Locates, in the new store, events that an export refers to by their old positions.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,24 +7,24 @@ use tidelock::{Position, Store, StoreExt, StoredEvent, StreamName, Version};
 
 use crate::failure::Failure;
 
-/// The events that matter, found while they pass in the order of the feed.
+/// The events to locate, found while all events pass in the order of the feed.
 #[derive(Debug)]
-pub(super) struct Landmarks {
-    /// What is not passed yet, in order.
+pub(super) struct PositionLookup {
+    /// Positions that have not been passed yet, in order.
     ahead: VecDeque<Position>,
-    /// The last event up to each place, and whether it is the one at that place.
+    /// The last event up to each position, and whether it is exactly there.
     found: BTreeMap<Position, Option<(StreamName, Version, bool)>>,
     last: Option<(StreamName, Version)>,
 }
 
-impl Landmarks {
+impl PositionLookup {
     pub(super) fn new(remembered: &[Position]) -> Self {
         let mut ahead = remembered.to_vec();
         ahead.sort_unstable();
         Self { ahead: ahead.into(), found: BTreeMap::new(), last: None }
     }
 
-    /// An event passes.
+    /// Passes an event.
     pub(super) fn pass(&mut self, event: &StoredEvent) {
         while let Some(place) = self.ahead.front().copied().filter(|place| *place < event.position)
         {
@@ -42,13 +41,13 @@ impl Landmarks {
         }
     }
 
-    /// Looks them up where they are now.
+    /// Looks up their new positions.
     pub(super) async fn look_up(mut self, store: &dyn Store) -> Result<PositionMap, Failure> {
         for place in std::mem::take(&mut self.ahead) {
             self.found
                 .insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
         }
-        let mut landmarks = BTreeMap::new();
+        let mut lookup = BTreeMap::new();
         for (place, found) in self.found {
             let landmark = match found {
                 Some((stream, version, exact)) => {
@@ -56,9 +55,9 @@ impl Landmarks {
                 }
                 None => MappedPosition { position: Position::START, exact: false },
             };
-            landmarks.insert(place, landmark);
+            lookup.insert(place, landmark);
         }
-        Ok(PositionMap::new(landmarks))
+        Ok(PositionMap::new(lookup))
     }
 }
 
@@ -70,10 +69,8 @@ async fn position(
     let event = store.event(stream, version).await?;
     event.map(|event| event.position).ok_or_else(|| {
         Failure::refused(
-            format!(
-                "version {version} of stream {stream:?} was imported, and is not there any more"
-            ),
-            "an import into a store that nobody else changes meanwhile",
+            format!("version {version} of stream {stream:?} was imported, and is gone"),
+            "an import into a store that is not in use",
         )
     })
 }

@@ -1,14 +1,14 @@
-//! A stream that is closed, and the file that its events go to.
+//! Closing a stream, and its archive file.
 
 use std::fs;
 
 use serde_json::json;
 
-use crate::ground::{Shop, append, lines, mail};
+use crate::harness::{Shop, append, lines, mail};
 
 on_files_and_postgres!(
-    a_closed_stream_is_in_the_archive_and_takes_no_more,
-    a_stream_that_a_reaction_is_not_done_with_is_not_closed,
+    a_closed_stream_is_archived_and_refuses_appends,
+    a_stream_with_unhandled_events_is_not_closed,
 );
 
 fn year(shop: &Shop) {
@@ -17,7 +17,7 @@ fn year(shop: &Shop) {
     });
 }
 
-fn a_closed_stream_is_in_the_archive_and_takes_no_more(shop: &Shop) {
+fn a_closed_stream_is_archived_and_refuses_appends(shop: &Shop) {
     year(shop);
     let archive = shop.path("2025.jsonl");
     let close = ["close", "year-2025", "--archive", &archive];
@@ -47,7 +47,7 @@ fn a_closed_stream_is_in_the_archive_and_takes_no_more(shop: &Shop) {
     assert_eq!(shop.run(&["close", "year-1999", "--discard", "--yes"]).code, 4);
 }
 
-fn a_stream_that_a_reaction_is_not_done_with_is_not_closed(shop: &Shop) {
+fn a_stream_with_unhandled_events_is_not_closed(shop: &Shop) {
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!("poison")]).await;
         mail(&store, 1).await;
@@ -63,7 +63,7 @@ fn a_stream_that_a_reaction_is_not_done_with_is_not_closed(shop: &Shop) {
 }
 
 #[test]
-fn an_archive_goes_on_where_it_was_cut_short_and_nothing_is_in_it_twice() {
+fn a_truncated_archive_is_continued_without_duplicates() {
     let shop = Shop::sqlite();
     year(&shop);
     let archive = shop.path("2025.jsonl");
@@ -76,7 +76,7 @@ fn an_archive_goes_on_where_it_was_cut_short_and_nothing_is_in_it_twice() {
 }
 
 #[test]
-fn a_file_that_is_no_archive_is_left_alone() {
+fn a_file_that_is_not_an_archive_is_left_unchanged() {
     for text in ["dear diary", "dear diary\n", "{}\n"] {
         let shop = Shop::sqlite();
         year(&shop);
@@ -84,7 +84,7 @@ fn a_file_that_is_no_archive_is_left_alone() {
         fs::write(&diary, text).unwrap();
         let refused = shop.run(&["close", "year-2025", "--archive", &diary, "--yes"]);
         assert_eq!(refused.code, 1, "{refused:?}");
-        assert!(refused.err.contains("no event"), "{refused:?}");
+        assert!(refused.err.contains("not an event"), "{refused:?}");
         assert_eq!(fs::read_to_string(&diary).unwrap(), text);
         assert_eq!(shop.json(&["streams"])[0]["state"], json!("open"));
     }

@@ -1,4 +1,4 @@
-//! What cannot be done, and what is said about it.
+//! Errors, and their messages.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::process::Stdio;
 use serde_json::json;
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 
-use crate::ground::{Shop, append, bare, block, said};
+use crate::harness::{Shop, append, bare, block, said};
 
 /// CMD-1. CMD-3.
 #[test]
-fn looking_at_a_file_that_is_not_there_makes_none_and_says_how_to() {
+fn reading_a_missing_file_creates_none() {
     for command in
         [&["streams"][..], &["doctor"], &["leases"], &["export", "-"], &["unblock", "--queue", "a"]]
     {
@@ -42,7 +42,7 @@ fn the_default_is_a_file_in_this_folder() {
 
 /// CMD-1.
 #[test]
-fn a_database_of_somebody_else_is_left_as_it_is() {
+fn a_foreign_database_is_left_unchanged() {
     let shop = Shop::sqlite();
     let path = shop.path("shop.db");
     // An empty file is an SQLite database without tables.
@@ -53,12 +53,12 @@ fn a_database_of_somebody_else_is_left_as_it_is() {
         refused.err.contains("no Tidelock store") && refused.err.contains("tidelock migrate"),
         "{refused:?}"
     );
-    assert!(!refused.err.contains("migrate=0"), "nobody typed that: {refused:?}");
+    assert!(!refused.err.contains("migrate=0"), "it was not typed: {refused:?}");
     assert_eq!(fs::read(&path).unwrap(), b"");
 }
 
 #[test]
-fn a_url_that_means_no_store_is_a_mistake_and_its_password_stays_secret() {
+fn an_invalid_store_url_is_refused_without_its_password() {
     for url in [
         "mongodb:shop",
         "postgress://joe:hush@host/shop",
@@ -75,9 +75,9 @@ fn a_url_that_means_no_store_is_a_mistake_and_its_password_stays_secret() {
     assert!(bare_path.contains("try: --store sqlite:shop.db"), "{bare_path}");
 }
 
-/// What a command asks of a store behind the scenes is not held against whoever typed it.
+/// Options that a command adds to a store's URL are not blamed on the user.
 #[test]
-fn a_value_that_no_store_takes_is_a_mistake_of_its_own() {
+fn an_invalid_value_is_a_usage_error() {
     let shop = Shop::sqlite();
     shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
     for (args, code, says) in [
@@ -91,7 +91,7 @@ fn a_value_that_no_store_takes_is_a_mistake_of_its_own() {
 }
 
 #[test]
-fn an_export_that_finds_no_room_names_the_file_and_leaves_none() {
+fn an_export_to_a_full_disk_names_the_file_and_leaves_none() {
     let shop = Shop::sqlite();
     shop.with(|store| async move {
         let payloads: Vec<_> =
@@ -99,8 +99,8 @@ fn an_export_that_finds_no_room_names_the_file_and_leaves_none() {
         append(&*store, "order-1", "placed", &payloads).await;
     });
     let file = shop.path("shop.jsonl");
-    // In blocks of a kibibyte or a half: less than what is exported, and more than what SQLite
-    // writes to look at the store.
+    // In blocks of a kibibyte or a half: less than the export, and more than SQLite writes to read
+    // the store.
     let little_room = "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\"";
     let mut command = std::process::Command::new("bash");
     command.args([
@@ -123,7 +123,7 @@ fn an_export_that_finds_no_room_names_the_file_and_leaves_none() {
 
 /// CMD-2. CMD-3.
 #[test]
-fn a_server_that_cannot_be_reached_is_named_without_its_password() {
+fn an_unreachable_server_is_named_without_its_password() {
     let url = "postgres://joe:hush@127.0.0.1:1/shop?connect_timeout_ms=2000";
     let other = "postgres://joe@127.0.0.1:1/shop?password=hush&connect_timeout_ms=2000";
     for (command, url) in [(&["streams"][..], url), (&["doctor"], other), (&["migrate"], url)] {
@@ -135,7 +135,7 @@ fn a_server_that_cannot_be_reached_is_named_without_its_password() {
 
 /// CMD-3.
 #[test]
-fn a_reader_that_has_seen_enough_ends_a_listing_quietly() {
+fn a_closed_pipe_ends_a_listing_quietly() {
     let shop = Shop::sqlite();
     shop.with(|store| async move {
         let payloads: Vec<_> =
@@ -152,12 +152,12 @@ fn a_reader_that_has_seen_enough_ends_a_listing_quietly() {
         let mut child =
             shop.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
-        let ended = crate::ground::told(&child.wait_with_output().unwrap());
+        let ended = crate::harness::told(&child.wait_with_output().unwrap());
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{args:?}");
     }
 }
 
-/// Makes a role that may read this store's tables, and gives the URL that uses it.
+/// Creates a role that can read this store's tables, and returns its URL.
 fn reader_of(shop: &Shop) -> String {
     let (server, schema) = shop.url.split_once("?schema=").unwrap();
     let grants = format!(
@@ -174,7 +174,7 @@ fn reader_of(shop: &Shop) -> String {
 }
 
 #[test]
-fn a_role_that_may_only_read_looks_at_everything_and_changes_nothing() {
+fn a_read_only_role_reads_everything_and_changes_nothing() {
     let shop = Shop::postgres();
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!(1)]).await;
@@ -203,12 +203,12 @@ fn a_role_that_may_only_read_looks_at_everything_and_changes_nothing() {
 }
 
 #[test]
-fn programs_of_their_own_are_run_or_said_to_be_missing() {
+fn separate_programs_are_run_or_reported_as_missing() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = bare(&["stress", "--seconds", "1"]);
     command.env("PATH", folder.path());
     let ran = said(command);
-    // Beside the tested binary there may be one, from a build of the whole workspace.
+    // There may be one beside the tested binary, from a build of the whole workspace.
     let is_there =
         Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("tidelock-stress").exists();
     assert!(is_there || ran.err.contains("cargo build --release -p tidelock-stress"), "{ran:?}");

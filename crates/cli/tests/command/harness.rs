@@ -1,4 +1,4 @@
-//! A store of one's own, the command on it, and what it said.
+//! A private store, the command on it, and its output.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,12 +19,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Shop {
     pub(crate) folder: TempDir,
     pub(crate) url: String,
-    /// The seed of pages as small as they may be, if the command is to have such.
+    /// The seed of the smallest pages, if the command is to have them.
     stingy: Option<u64>,
     runtime: tokio::runtime::Runtime,
 }
 
-/// What a command said, and how it ended.
+/// A command's output and exit code.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -32,24 +32,23 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// Makes three tests of each case: on a file, on PostgreSQL, and on a file with pages as small as
-/// they may be.
+/// Makes three tests of each case: on a file, on PostgreSQL, and on a file with the smallest pages.
 macro_rules! on_files_and_postgres {
     ($($case:ident),* $(,)?) => {
         mod sqlite {
-            $(#[test] fn $case() { super::$case(&$crate::ground::Shop::sqlite()); })*
+            $(#[test] fn $case() { super::$case(&$crate::harness::Shop::sqlite()); })*
         }
         mod postgres {
-            $(#[test] fn $case() { super::$case(&$crate::ground::Shop::postgres()); })*
+            $(#[test] fn $case() { super::$case(&$crate::harness::Shop::postgres()); })*
         }
         mod stingy {
-            $(#[test] fn $case() { super::$case(&$crate::ground::Shop::stingy()); })*
+            $(#[test] fn $case() { super::$case(&$crate::harness::Shop::stingy()); })*
         }
     };
 }
 
 impl Shop {
-    /// A file that is not there yet, or one with a past.
+    /// A file that does not exist yet, or one with history.
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         past::lay_file(&folder.path().join("shop.db"));
@@ -57,21 +56,21 @@ impl Shop {
         Self::at(folder, url)
     }
 
-    /// A file that is not there yet, for a command that reads it in pages as small as they may be.
+    /// A file that does not exist yet, for a command that reads it in the smallest pages.
     pub(crate) fn stingy() -> Self {
         let seed = stingy_seed().unwrap_or_else(|| u64::from(std::process::id()));
         println!("small pages: TIDELOCK_STINGY={seed} plays them again");
         Self { stingy: Some(seed), ..Self::sqlite() }
     }
 
-    /// A schema of its own on the tests' server, with its tables.
+    /// A new schema on the tests' server, with its tables.
     pub(crate) fn postgres() -> Self {
         let shop = Self::at(tempfile::tempdir().unwrap(), another_schema(past::lay_schema));
         shop.ok(&["migrate"]);
         shop
     }
 
-    /// Whatever store this URL names.
+    /// The store of this URL.
     pub(crate) fn on(url: String) -> Self {
         Self::at(tempfile::tempdir().unwrap(), url)
     }
@@ -85,7 +84,7 @@ impl Shop {
         Self { folder, url, stingy: stingy_seed(), runtime }
     }
 
-    /// Another store of the same kind, which is not there yet.
+    /// Another store of the same kind, which does not exist yet.
     pub(crate) fn another(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = match self.url.starts_with("sqlite:") {
@@ -100,7 +99,7 @@ impl Shop {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Does something with the store, as another program would.
+    /// Uses the store as another program would.
     pub(crate) fn with<T, F: Future<Output = T>>(
         &self,
         work: impl FnOnce(Arc<dyn Store>) -> F,
@@ -126,14 +125,14 @@ impl Shop {
         said(self.command(args))
     }
 
-    /// Runs a command that ends well, and gives what it printed.
+    /// Runs a command that succeeds, and returns its output.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let said = self.run(args);
         assert_eq!(said.code, 0, "{args:?}: {said:?}");
         said.out
     }
 
-    /// The same, as JSON, without what a past left.
+    /// Runs a command with `--json`, and leaves out what earlier history left.
     pub(crate) fn json(&self, args: &[&str]) -> Vec<Value> {
         let mut rows = lines(&self.ok(&[args, &["--json"]].concat()));
         rows.retain(|row| {
@@ -144,12 +143,12 @@ impl Shop {
         rows
     }
 
-    /// Where the feed ends, as an argument.
+    /// The end of the feed, as an argument.
     pub(crate) fn end(&self) -> String {
         self.with(|store| async move { store.feed_end().await.unwrap().to_string() })
     }
 
-    /// A command that goes on by itself.
+    /// Starts a command in the background.
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
@@ -166,12 +165,12 @@ fn another_schema(lay: impl FnOnce(&str, &str)) -> String {
     format!("{url}?schema={schema}")
 }
 
-/// The command, with nothing of the tests' own surroundings.
+/// The command, without the tests' environment.
 pub(crate) fn bare(args: &[&str]) -> Command {
     alone(Path::new(env!("CARGO_BIN_EXE_tidelock")), args)
 }
 
-/// The same, on stores whose pages are as small as they may be.
+/// The command on stores with the smallest pages.
 fn stingy(args: &[&str], seed: u64) -> Command {
     let program =
         Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("examples").join("stingy_command");
@@ -211,7 +210,7 @@ pub(crate) fn lines(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Appends so many events of this type.
+/// Appends events of this type.
 pub(crate) async fn append(store: &dyn Store, stream: &str, event_type: &str, payloads: &[Value]) {
     let events =
         payloads.iter().map(|payload| NewEvent::of(event_type, payload).unwrap()).collect();
@@ -219,20 +218,20 @@ pub(crate) async fn append(store: &dyn Store, stream: &str, event_type: &str, pa
     store.append(&stream, ExpectedVersion::Any, events).await.unwrap().committed().unwrap();
 }
 
-/// An item of a plain queue that has something to do.
+/// Enqueues an item.
 pub(crate) async fn wake(store: &dyn Store, queue: &str, key: &str, mark: u64) {
     let wake = Wake::to_mark(ItemRef::parse(queue, key).unwrap(), Mark::new(mark).unwrap());
     store.commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
 }
 
-/// Takes an item of a queue for so long.
+/// Leases an item of a queue.
 pub(crate) async fn lease(store: &dyn Store, queue: &str, duration: Duration) -> tidelock::Lease {
     let (queue, worker) = (QueueName::new(queue).unwrap(), WorkerName::new("worker-7").unwrap());
     let leased = store.lease(LeaseRequest::new(&queue, &worker, duration, 1)).await.unwrap();
     leased.leases.into_iter().next().expect("something is due")
 }
 
-/// An item that is blocked with this error.
+/// Creates an item that is blocked with this error.
 pub(crate) async fn block(store: &dyn Store, queue: &str, key: &str, error: &str) {
     wake(store, queue, key, 3).await;
     let lease = lease(store, queue, PATIENCE).await;
@@ -241,7 +240,7 @@ pub(crate) async fn block(store: &dyn Store, queue: &str, key: &str, error: &str
     store.commit(settled).await.unwrap().committed().unwrap();
 }
 
-/// The program of the shop: mails each order once, and gives up on one without an address.
+/// The shop's program: mails each order once, and fails on one without an address.
 pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
     let app = tidelock.app().worker(tidelock_test_stage::brisk("mailer"));
     let app = app.reaction(
@@ -269,11 +268,11 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
     })
 }
 
-/// Runs the program until it has done all that it can with so many events.
+/// Runs the program until it has handled so many events as far as possible.
 pub(crate) async fn mail(store: &Arc<dyn Store>, events: u64) {
     let tidelock = Tidelock::over(store.clone());
     let running = tidelock_test_stage::Running::start(mailing(&tidelock));
-    tidelock_test_stage::until("every order is mailed or given up", async || {
+    tidelock_test_stage::until("every order is mailed or blocked", async || {
         let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
         let (mail, tour): (Vec<_>, Vec<_>) =
             targets.into_iter().partition(|target| target.reaction == "mail");
@@ -288,7 +287,7 @@ pub(crate) async fn mail(store: &Arc<dyn Store>, events: u64) {
     running.stop().await;
 }
 
-/// What is counted under a key.
+/// The counter under a key.
 pub(crate) async fn counted(store: &dyn Store, key: &str) -> i64 {
     let slot = store.get_one(&RecordKey::new(key).unwrap()).await.unwrap();
     slot.live().map_or(0, |record| record.value.to().unwrap())

@@ -1,12 +1,12 @@
-//! Commands that set things right.
+//! Operators' commands.
 
 use serde_json::{Value, json};
 
-use crate::ground::{Shop, append, block, wake};
+use crate::harness::{Shop, append, block, wake};
 
 on_files_and_postgres!(
-    unblocked_items_go_on_where_they_stopped,
-    a_reset_asks_first_and_begins_anew,
+    unblocked_items_continue_where_they_stopped,
+    a_reset_asks_first_and_starts_over,
     items_are_deferred_and_prioritized,
     a_dry_run_does_nothing,
 );
@@ -22,7 +22,7 @@ fn two_blocked(shop: &Shop) {
     });
 }
 
-fn unblocked_items_go_on_where_they_stopped(shop: &Shop) {
+fn unblocked_items_continue_where_they_stopped(shop: &Shop) {
     two_blocked(shop);
     assert_eq!(shop.ok(&["unblock", "--queue", "mail", "--key", "a"]), "unblocked: 1 of 1 items\n");
     assert_eq!((&item(shop, "a")["state"], &item(shop, "a")["at"]), (&json!("due"), &json!(1)));
@@ -34,12 +34,12 @@ fn unblocked_items_go_on_where_they_stopped(shop: &Shop) {
     assert_eq!(
         shop.run(&["unblock"]).code,
         2,
-        "nothing named is nothing meant, and not everything"
+        "without a name nothing is selected, instead of everything"
     );
 }
 
 /// CMD-1.
-fn a_reset_asks_first_and_begins_anew(shop: &Shop) {
+fn a_reset_asks_first_and_starts_over(shop: &Shop) {
     two_blocked(shop);
     let asked = shop.run(&["reset", "--queue", "mail"]);
     assert_eq!(asked.code, 2, "{asked:?}");
@@ -86,7 +86,7 @@ fn a_dry_run_does_nothing(shop: &Shop) {
 }
 
 #[test]
-fn a_migration_makes_a_store_and_says_whether_one_is_there() {
+fn migrate_creates_a_store_and_checks_it() {
     let shop = Shop::sqlite();
     let missing = shop.run(&["migrate", "--check"]);
     assert_eq!(missing.code, 1, "{missing:?}");
@@ -99,9 +99,9 @@ fn a_migration_makes_a_store_and_says_whether_one_is_there() {
     assert!(none.code == 0 && none.err.contains("no such event"), "{none:?}");
 }
 
-/// Schedules 77 and 105. The copy is written over the file, so that only the command can tell.
+/// Schedules 77 and 105. The copy overwrites the file, so that only the command can tell.
 #[test]
-fn after_a_restore_that_is_told_no_position_is_handed_out_again() {
+fn after_a_declared_restore_no_position_is_issued_again() {
     let shop = Shop::sqlite();
     let note = |times: usize| {
         let numbers: Vec<_> = (0..times).map(|number| json!(number)).collect();
@@ -116,14 +116,14 @@ fn after_a_restore_that_is_told_no_position_is_handed_out_again() {
     std::fs::write(shop.path("shop.db"), backup).unwrap();
     assert_eq!(shop.run(&["migrate", "--restored", "--check"]).code, 2);
     let restored = shop.run(&["migrate", "--restored"]);
-    assert!(restored.code == 0 && restored.err.contains("go on above"), "{restored:?}");
+    assert!(restored.code == 0 && restored.err.contains("continue above"), "{restored:?}");
     let position = note(1);
     assert!(position > 5, "position {position} was handed out before");
     assert_eq!(note(1), position + 1);
 }
 
 #[test]
-fn a_restored_database_needs_no_telling() {
+fn a_restored_database_needs_no_declaration() {
     let said = Shop::postgres().run(&["migrate", "--restored"]);
-    assert!(said.code == 0 && said.err.contains("is noticed without --restored"), "{said:?}");
+    assert!(said.code == 0 && said.err.contains("needs no --restored"), "{said:?}");
 }

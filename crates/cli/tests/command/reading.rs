@@ -1,4 +1,4 @@
-//! Commands that show what is there.
+//! Commands that only read.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::scopes::ScopeKind;
 use tidelock_test_stage::past;
 
-use crate::ground::{PATIENCE, Shop, append, block, lease, told, wake};
+use crate::harness::{PATIENCE, Shop, append, block, lease, told, wake};
 
 on_files_and_postgres!(
     streams_are_listed_by_prefix_and_page,
     events_of_a_stream_are_shown_in_both_directions,
     the_feed_is_filtered_and_paged,
-    following_shows_what_comes_and_ends_when_interrupted,
+    following_shows_new_events_and_ends_on_an_interrupt,
     following_skips_nothing_while_many_append,
     work_items_are_shown_with_their_state,
     scopes_are_shown_by_kind_and_id,
@@ -40,7 +40,7 @@ fn streams_are_listed_by_prefix_and_page(shop: &Shop) {
     assert_eq!(table.lines().filter(|line| !past::left(line)).count(), 5, "{table}");
     let some = shop.run(&["streams", "order-", "--limit", "2", "--json"]);
     let names: Vec<_> =
-        crate::ground::lines(&some.out).iter().map(|row| row["stream"].clone()).collect();
+        crate::harness::lines(&some.out).iter().map(|row| row["stream"].clone()).collect();
     assert_eq!(names, ["order-1", "order-2"]);
     assert!(some.err.contains("--after order-2"), "{some:?}");
     let rest = shop.json(&["streams", "order-", "--after", "order-2"]);
@@ -87,11 +87,11 @@ fn the_feed_is_filtered_and_paged(shop: &Shop) {
     assert_eq!(shop.run(&["events", "--backward"]).code, 2);
 }
 
-/// Who append at once, and how often each does.
+/// The number of writers, and of appends by each.
 const APPENDING: (usize, usize) = (6, 120);
 
-/// CMD-4. Several append at once, through handles of their own; on PostgreSQL, somebody took a
-/// place in the log before them all and commits after them all.
+/// CMD-4. Concurrent appends, each through its own handle; on PostgreSQL, one transaction got its
+/// position before all others and commits after them.
 fn following_skips_nothing_while_many_append(shop: &Shop) {
     shop.ok(&["migrate"]);
     let mut follow = shop.spawn(&["events", "--follow", "--after", "0", "--json"]);
@@ -134,7 +134,7 @@ fn following_skips_nothing_while_many_append(shop: &Shop) {
     follow.kill().unwrap();
     follow.wait().unwrap();
     drop(lines);
-    // What it still had to say is of interest to nobody.
+    // The rest of its output does not matter.
     let _unsaid = reading.join().unwrap();
     let ids =
         |events: &[Value], id: &dyn Fn(&Value) -> Value| events.iter().map(id).collect::<Vec<_>>();
@@ -144,8 +144,7 @@ fn following_skips_nothing_while_many_append(shop: &Shop) {
     );
 }
 
-/// Somebody whose transaction on PostgreSQL is open while others commit; on a file there is no such
-/// thing.
+/// A PostgreSQL transaction that stays open while others commit; on a file there is no such thing.
 struct Late(Option<tokio_postgres::Client>);
 
 impl Late {
@@ -167,7 +166,7 @@ impl Late {
 }
 
 /// CMD-3.
-fn following_shows_what_comes_and_ends_when_interrupted(shop: &Shop) {
+fn following_shows_new_events_and_ends_on_an_interrupt(shop: &Shop) {
     let start = shop.end();
     orders(shop);
     let mut all = shop.spawn(&["events", "--follow", "--after", &start, "--json"]);
@@ -229,11 +228,11 @@ fn scopes_are_shown_by_kind_and_id(shop: &Shop) {
 }
 
 #[test]
-fn the_store_is_named_by_the_environment_too_and_colour_is_for_terminals() {
+fn the_environment_names_the_store_and_color_is_for_terminals() {
     let shop = Shop::sqlite();
     orders(&shop);
-    let mut command = crate::ground::bare(&["streams"]);
-    let said = crate::ground::said({
+    let mut command = crate::harness::bare(&["streams"]);
+    let said = crate::harness::said({
         command.env("TIDELOCK_STORE", &shop.url);
         command
     });
@@ -244,7 +243,7 @@ fn the_store_is_named_by_the_environment_too_and_colour_is_for_terminals() {
 #[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish"] {
-        let said = crate::ground::said(crate::ground::bare(&["completions", shell]));
+        let said = crate::harness::said(crate::harness::bare(&["completions", shell]));
         assert!(said.code == 0 && said.out.contains("prioritize"), "{shell}: {}", said.err);
     }
 }

@@ -1,4 +1,4 @@
-//! `tidelock serve`, as a process: it starts, answers, and ends when it is told to.
+//! `tidelock serve`, as a process: it starts, answers, and ends on a signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,16 +9,16 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tidelock::prelude::*;
 
-use crate::ground::{PATIENCE, Said, Shop, bare, said};
+use crate::harness::{PATIENCE, Said, Shop, bare, said};
 
 const TOKEN: &str = "writer-token-0123456789";
 
-/// A server that is ended with this.
+/// A server that ends with this value.
 pub(crate) struct Serving {
     process: Child,
-    /// Where it listens.
+    /// Its address.
     pub(crate) address: SocketAddr,
-    /// What it said when it began.
+    /// Its first line.
     said: String,
 }
 
@@ -32,7 +32,7 @@ impl Serving {
         Self { process, address, said }
     }
 
-    /// What a server says that does not begin to serve.
+    /// The output of a server that refuses to start.
     fn refused(shop: &Shop, args: &[&str]) -> Said {
         let mut process = shop.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
         let (mut said, mut rest) = (String::new(), String::new());
@@ -46,7 +46,7 @@ impl Serving {
         Said { code, out: String::new(), err: said + &rest }
     }
 
-    /// Status and body of the answer to a request.
+    /// The status and body of a response.
     fn ask(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -68,7 +68,7 @@ impl Serving {
         kill(Pid::from_raw(self.process.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Ends it like this, and gives its exit code.
+    /// Ends it with this signal, and returns its exit code.
     fn end(mut self, signal: Signal) -> i32 {
         self.signal(signal);
         self.process.wait().unwrap().code().unwrap_or(-1)
@@ -84,7 +84,7 @@ impl Drop for Serving {
 }
 
 /// HTTP-7. HTTP-15.
-fn what_is_appended_over_http_is_in_the_store_after_the_server_has_ended(shop: &Shop) {
+fn events_appended_over_http_are_durable(shop: &Shop) {
     let tokens = shop.path("tokens");
     std::fs::write(&tokens, format!("# ours\nwriter walt {TOKEN}\n")).unwrap();
     let serving = Serving::start(shop, &["--migrate", "--tokens", &tokens]);
@@ -114,7 +114,7 @@ fn without_tokens_it_is_read_only_and_says_so(shop: &Shop) {
 
 /// CMD-1.
 #[test]
-fn a_store_is_made_only_if_that_is_asked_for_and_none_for_an_address_that_is_taken() {
+fn a_store_is_created_only_with_migrate_and_a_free_address() {
     let shop = Shop::sqlite();
     let is_there = || std::path::Path::new(&shop.path("shop.db")).exists();
     let unasked = Serving::refused(&shop, &[]);
@@ -136,8 +136,8 @@ fn a_store_is_made_only_if_that_is_asked_for_and_none_for_an_address_that_is_tak
     }
 }
 
-/// CMD-1. Tables of another version, and a database of another program, stay as they are.
-fn a_store_that_is_not_up_to_date_is_not_served_unless_that_is_asked_for(shop: &Shop) {
+/// CMD-1. Tables of another version, and another program's database, stay as they are.
+fn an_outdated_store_is_served_only_with_migrate(shop: &Shop) {
     let other = shop.another();
     if other.url.starts_with("sqlite:") {
         // An SQLite database without tables.
@@ -152,15 +152,14 @@ fn a_store_that_is_not_up_to_date_is_not_served_unless_that_is_asked_for(shop: &
     assert_eq!(Serving::start(&other, &[]).end(Signal::SIGINT), 0);
 }
 
-/// What is kept in memory is the server's own, and needs nothing to be made.
+/// A memory store belongs to the server, and needs no creation.
 #[test]
-fn a_store_in_memory_is_served_as_it_is() {
+fn a_memory_store_is_served() {
     let shop = Shop::on("memory:".to_owned());
     assert_eq!(Serving::start(&shop, &[]).end(Signal::SIGINT), 0);
 }
 
-/// Somebody who does not send what was announced is waited for, a while; who asks a second time
-/// does not wait for anybody.
+/// A client that does not send its announced body is waited for; a second interrupt does not wait.
 #[test]
 fn a_second_interrupt_ends_it_at_once() {
     let shop = Shop::sqlite();
@@ -179,30 +178,29 @@ fn a_second_interrupt_ends_it_at_once() {
     assert_eq!(&go_on, b"HTTP/1.1 100", "it waits for the body");
 
     serving.signal(Signal::SIGINT);
-    // From when nobody else is let in, it only waits; if not for long, then it has ended, and
-    // nobody is let in either.
+    // Once no new connection is accepted, the server only waits, or has ended already.
     while TcpStream::connect(serving.address).is_ok() {}
     assert_eq!(serving.end(Signal::SIGINT), 130);
 }
 
-/// What goes wrong while it serves is on standard error, from the level on that was asked for.
-fn what_happens_while_it_serves_is_logged(shop: &Shop) {
+/// Errors while serving are logged on standard error, from the requested level on.
+fn errors_while_serving_are_logged(shop: &Shop) {
     let mut serving = Serving::start(shop, &["--migrate", "--log", "debug"]);
     let mut stream = TcpStream::connect(serving.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"this is not HTTP\r\n\r\n").unwrap();
     stream.read_to_end(&mut Vec::new()).unwrap();
-    // Other things may be said before it: a store that has other work at this level says so, too.
+    // Other lines may precede it: a store may log at this level, too.
     let mut lines =
         BufReader::new(serving.process.stderr.as_mut().unwrap()).lines().map_while(Result::ok);
     let broke_off = " DEBUG tidelock_http::serve: a connection broke off error=";
-    assert!(lines.any(|line| line.contains(broke_off)), "it is not said before the server ends");
+    assert!(lines.any(|line| line.contains(broke_off)), "it is logged before the server ends");
     assert_eq!(serving.end(Signal::SIGTERM), 0);
 }
 
-/// HTTP-4. HTTP-6. Before anything is opened, and without a word of a token.
+/// HTTP-4. HTTP-6. Before anything is opened, and without quoting a token.
 #[test]
-fn what_cannot_be_served_is_refused_at_the_start() {
+fn invalid_server_options_are_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let (store, short) = (
         folder.path().join("s.db").display().to_string(),
@@ -226,8 +224,8 @@ fn what_cannot_be_served_is_refused_at_the_start() {
 }
 
 on_files_and_postgres!(
-    what_is_appended_over_http_is_in_the_store_after_the_server_has_ended,
+    events_appended_over_http_are_durable,
     without_tokens_it_is_read_only_and_says_so,
-    a_store_that_is_not_up_to_date_is_not_served_unless_that_is_asked_for,
-    what_happens_while_it_serves_is_logged,
+    an_outdated_store_is_served_only_with_migrate,
+    errors_while_serving_are_logged,
 );

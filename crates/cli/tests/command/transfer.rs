@@ -1,4 +1,4 @@
-//! A whole store, exported and imported.
+//! Export and import of a whole store.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
@@ -12,20 +12,20 @@ use tidelock::prelude::*;
 use tidelock_test_stage::past;
 
 use crate::everything::{facts, fill, rest};
-use crate::ground::{PATIENCE, Shop, append, block, counted, lease, mail, said, wake};
+use crate::harness::{PATIENCE, Shop, append, block, counted, lease, mail, said, wake};
 
 on_files_and_postgres!(
-    a_store_arrives_whole,
-    an_import_that_was_killed_goes_on,
+    a_store_is_moved_completely,
+    a_killed_import_continues,
     overdue_items_keep_their_order_and_their_times,
-    an_import_does_not_write_over_items_that_are_there,
-    reactions_go_on_where_they_were,
+    an_import_does_not_overwrite_items,
+    reactions_continue_where_they_were,
     reactions_rebuild,
-    reactions_begin_as_if_they_were_new,
+    dropped_reactions_start_as_new_ones,
 );
 
 /// CMD-6.
-fn a_store_arrives_whole(shop: &Shop) {
+fn a_store_is_moved_completely(shop: &Shop) {
     shop.with(|store| async move { fill(&*store).await });
     let (other, file) = (shop.another(), shop.path("all.jsonl"));
     let exported = shop.run(&["export", &file]);
@@ -50,12 +50,12 @@ fn a_store_arrives_whole(shop: &Shop) {
     assert_eq!(rest_after.1, rest_before.1);
     assert_eq!(rest_after.2, rest_before.2);
     let again = other.run(&["import", &file, "--reactions", "continue"]);
-    assert!(again.code == 0 && again.err.contains("imported before"), "{again:?}");
+    assert!(again.code == 0 && again.err.contains("already imported"), "{again:?}");
     let second = shop.path("again.jsonl");
     other.ok(&["export", &second]);
     let without_ids = |path: &str| -> Vec<Value> {
         let text = fs::read_to_string(path).unwrap();
-        crate::ground::lines(&text)
+        crate::harness::lines(&text)
             .into_iter()
             .filter(|line| line.get("closed").is_some() || line.get("trimmed").is_some())
             .collect()
@@ -63,11 +63,11 @@ fn a_store_arrives_whole(shop: &Shop) {
     assert_eq!(without_ids(&second), without_ids(&file));
 }
 
-/// How many events the killed import moves.
+/// The number of events that the killed import moves.
 const MANY: usize = 6_000;
 
 /// CMD-6.
-fn an_import_that_was_killed_goes_on(shop: &Shop) {
+fn a_killed_import_continues(shop: &Shop) {
     shop.with(|store| async move {
         for nth in 0..MANY / 100 {
             let commit = (0..10).fold(Commit::new(), |commit, part| {
@@ -82,7 +82,7 @@ fn an_import_that_was_killed_goes_on(shop: &Shop) {
     });
     let (other, file) = (shop.another(), shop.path("all.jsonl"));
     shop.ok(&["export", &file]);
-    // The other's tables first, so that there is something to look at while it is filled.
+    // The tables first, so that there is something to read during the import.
     other.ok(&["migrate"]);
     let mut kills = 0;
     for least in [1, 2_000] {
@@ -105,7 +105,7 @@ fn an_import_that_was_killed_goes_on(shop: &Shop) {
     assert!(after == before, "every event is there once, in order");
 }
 
-/// Whether a store's past left this event.
+/// Whether this event is from the store's earlier history.
 fn is_past(event: &Value) -> bool {
     past::left(event[1].as_str().unwrap())
 }
@@ -114,11 +114,11 @@ async fn some_are_there(store: &dyn Store, least: usize) -> bool {
     facts(store).await.len() >= least
 }
 
-/// How many overdue items move, and in how many commits they became so.
+/// The number of overdue items, and of commits that made them so.
 const BACKLOG: (usize, usize) = (5_000, 50);
 
-/// CMD-6. Schedule 117. The keys are in the order opposite to that in which they became due, and
-/// some were tried before.
+/// CMD-6. Schedule 117. The keys are in the opposite order of the due times, and some items were
+/// retried.
 fn overdue_items_keep_their_order_and_their_times(shop: &Shop) {
     shop.with(|store| async move {
         for commit in 0..BACKLOG.1 {
@@ -146,7 +146,7 @@ fn overdue_items_keep_their_order_and_their_times(shop: &Shop) {
     assert!(first == then, "and so is the order in which they are taken");
 }
 
-/// What is in the queue, with times and counts.
+/// The items of the queue, with times and counts.
 async fn waiting(store: &dyn Store) -> Vec<Value> {
     let (mut query, mut found) = (ItemQuery::new(tidelock::ItemFilter::queue("mail")), Vec::new());
     loop {
@@ -161,7 +161,7 @@ async fn waiting(store: &dyn Store) -> Vec<Value> {
     }
 }
 
-/// The keys of the queue in the order in which a worker gets them.
+/// The keys of the queue in the order in which a worker leases them.
 async fn taken(store: &dyn Store) -> Vec<String> {
     let (queue, worker) = (QueueName::new("mail").unwrap(), WorkerName::new("w").unwrap());
     let mut taken = Vec::new();
@@ -176,7 +176,7 @@ async fn taken(store: &dyn Store) -> Vec<String> {
 }
 
 /// CMD-6.
-fn an_import_does_not_write_over_items_that_are_there(shop: &Shop) {
+fn an_import_does_not_overwrite_items(shop: &Shop) {
     let (other, file) = (shop.another(), shop.path("all.jsonl"));
     shop.with(|store| async move { wake(&*store, "mail", "a", 1).await });
     shop.ok(&["export", &file]);
@@ -189,10 +189,10 @@ fn an_import_does_not_write_over_items_that_are_there(shop: &Shop) {
     assert_eq!(other.json(&["leases"]), before);
 }
 
-/// A store with reactions, and the same moved to another.
+/// A store with reactions, and its copy in another store.
 fn moved(shop: &Shop, then: &str) -> Shop {
     shop.with(|store| async move {
-        // Positions of the two stores must not be the same by chance.
+        // Positions of the two stores must not be equal by chance.
         append(&*store, "other", "noted", &[json!(1), json!(2), json!(3)]).await;
         append(&*store, "order-1", "placed", &[json!("north"), json!("south")]).await;
         append(&*store, "order-2", "placed", &[json!("nowhere"), json!("south")]).await;
@@ -205,7 +205,7 @@ fn moved(shop: &Shop, then: &str) -> Shop {
     other
 }
 
-/// How often orders were mailed, and how many went to each town, after one more order.
+/// How often orders were mailed, and how many per town, after one more order.
 fn after_one_more(shop: &Shop, events: u64) -> [i64; 4] {
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!("north")]).await;
@@ -221,7 +221,7 @@ fn after_one_more(shop: &Shop, events: u64) -> [i64; 4] {
 }
 
 /// CMD-6. Schedule 97.
-fn reactions_go_on_where_they_were(shop: &Shop) {
+fn reactions_continue_where_they_were(shop: &Shop) {
     let other = moved(shop, "continue");
     let unrouted = |shop: &Shop| shop.json(&["reactions", "tour", "--blocked"]).len();
     assert_eq!((unrouted(shop), unrouted(&other)), (1, 1), "what has no route is known there too");
@@ -243,21 +243,21 @@ fn reactions_rebuild(shop: &Shop) {
 }
 
 /// CMD-6. Schedule 97.
-fn reactions_begin_as_if_they_were_new(shop: &Shop) {
+fn dropped_reactions_start_as_new_ones(shop: &Shop) {
     let other = moved(shop, "none");
     assert_eq!(other.json(&["reactions"]).len(), 0);
     assert_eq!(after_one_more(&other, 5), [5, 4, 3, 4]);
 }
 
 #[test]
-fn a_choice_must_be_made_about_reactions() {
-    let said = said(crate::ground::bare(&["import", "all.jsonl"]));
+fn the_option_for_reactions_is_required() {
+    let said = said(crate::harness::bare(&["import", "all.jsonl"]));
     assert_eq!(said.code, 2);
     assert!(said.err.contains("--reactions"), "{said:?}");
 }
 
 #[test]
-fn a_pipe_moves_a_store_too() {
+fn a_store_is_moved_through_a_pipe() {
     let (shop, other) = (Shop::sqlite(), Shop::sqlite());
     shop.with(|store| async move { fill(&*store).await });
     let mut export = shop.spawn(&["export", "-"]);
@@ -273,9 +273,9 @@ fn a_pipe_moves_a_store_too() {
     );
 }
 
-/// A feed that stands shows less than there is.
+/// A feed that is held back shows less than the streams have.
 #[test]
-fn an_export_says_when_a_transaction_keeps_events_from_it() {
+fn an_export_reports_a_transaction_that_holds_back_events() {
     let shop = Shop::postgres();
     let (url, file) = (shop.url.clone(), shop.path("all.jsonl"));
     let (server, schema) = shop.url.split_once("?schema=").unwrap();
@@ -287,7 +287,7 @@ fn an_export_says_when_a_transaction_keeps_events_from_it() {
         tokio::spawn(connection);
         client.batch_execute(&stay).await.unwrap();
         append(&*store, "order-1", "placed", &[json!(1)]).await;
-        said(crate::ground::bare(&["export", &file, "--store", &url]))
+        said(crate::harness::bare(&["export", &file, "--store", &url]))
     });
     assert_eq!(exported.code, 1, "{exported:?}");
     assert!(
@@ -298,7 +298,7 @@ fn an_export_says_when_a_transaction_keeps_events_from_it() {
 
 /// CMD-6.
 #[test]
-fn a_file_that_is_not_whole_is_refused_before_anything_is_written() {
+fn a_damaged_file_is_refused_before_anything_is_written() {
     let (shop, other) = (Shop::sqlite(), Shop::sqlite());
     shop.with(
         |store| async move { append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await },
@@ -308,7 +308,7 @@ fn a_file_that_is_not_whole_is_refused_before_anything_is_written() {
     let whole = fs::read_to_string(&file).unwrap();
     let cut = whole.rfind("{\"end\"").unwrap();
     for (text, why) in [
-        (&whole[..cut], "cut short"),
+        (&whole[..cut], "truncated"),
         (&whole[..whole.len() - 20], "middle of a line"),
         (&whole.replace("\"payload\":1", "\"payload\":7"), "checksum"),
         (&whole.replace("\"format\":1", "\"format\":99"), "format 99"),
@@ -324,7 +324,7 @@ fn a_file_that_is_not_whole_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn an_import_does_not_write_over_what_is_there() {
+fn an_import_does_not_overwrite_streams() {
     let (shop, other) = (Shop::sqlite(), Shop::sqlite());
     for shop in [&shop, &other] {
         shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
@@ -342,10 +342,10 @@ fn an_import_does_not_write_over_what_is_there() {
     other.another().ok(&["import", &file, "--reactions", "none", "--dry-run"]);
 }
 
-/// CMD-9. A link is not followed and not replaced, nor is anything else that is no file; a file is
-/// replaced whole.
+/// CMD-9. A link is neither followed nor replaced, nor is anything else but a regular file; a file
+/// is replaced atomically.
 #[test]
-fn an_export_replaces_nothing_but_a_file() {
+fn an_export_replaces_regular_files_only() {
     let shop = Shop::sqlite();
     shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
     let [target, link, fifo, socket, folder, dangling] =

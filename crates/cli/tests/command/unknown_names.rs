@@ -1,11 +1,11 @@
-//! Names that nothing has: each command that takes one says so, and does nothing.
+//! Unknown names: each command that takes a name reports it, and does nothing.
 
 use serde_json::json;
 use tidelock::prelude::*;
 
-use crate::ground::{Shop, append, block, mail, said};
+use crate::harness::{Shop, append, block, mail, said};
 
-on_files_and_postgres!(a_name_that_nothing_has_is_an_error, a_pattern_that_nothing_matches_is_none,);
+on_files_and_postgres!(an_unknown_name_is_an_error, a_pattern_without_matches_is_not_an_error,);
 
 /// A store with one of everything that can be named.
 fn stock(shop: &Shop) {
@@ -18,7 +18,7 @@ fn stock(shop: &Shop) {
     });
 }
 
-/// Each command with a name that nothing has, and what is said of it.
+/// Each command with an unknown name, and its message.
 const NAMES: &[(&[&str], &str)] = &[
     (&["unblock", "--reaction", "mial"], "there is no reaction \"mial\"; did you mean \"mail\"?"),
     (&["unblock", "--reaction", "mail", "--target", "order-9"], "there is no target \"order-9\""),
@@ -57,7 +57,7 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["runs", "nope"], "run \"nope\""),
 ];
 
-/// Commands that name nothing in the store, or that list what is like something.
+/// Commands that take no name, or that list matches.
 const NAMELESS: &[&str] = &[
     "bench",
     "claims",
@@ -76,7 +76,7 @@ const NAMELESS: &[&str] = &[
 ];
 
 /// CMD-10.
-fn a_name_that_nothing_has_is_an_error(shop: &Shop) {
+fn an_unknown_name_is_an_error(shop: &Shop) {
     stock(shop);
     let all = |shop: &Shop| -> Vec<String> {
         [&["leases"][..], &["reactions"], &["runs"], &["events", "--all"]]
@@ -92,15 +92,15 @@ fn a_name_that_nothing_has_is_an_error(shop: &Shop) {
             "{args:?}: {refused:?}"
         );
     }
-    // Ages of what is shown are told in seconds, so the lines are compared without them.
+    // Ages are shown in seconds, so the lines are compared without them.
     let names = |shown: &[String]| -> Vec<usize> {
         shown.iter().map(|text| text.lines().count()).collect()
     };
     assert_eq!(names(&all(shop)), names(&before), "nothing was done");
 }
 
-/// CMD-10. That nothing is blocked just now is no mistake either.
-fn a_pattern_that_nothing_matches_is_none(shop: &Shop) {
+/// CMD-10. That nothing is blocked is not an error either.
+fn a_pattern_without_matches_is_not_an_error(shop: &Shop) {
     stock(shop);
     for (args, says) in [
         (&["unblock", "--reaction", "mi*"][..], "unblocked: 0 of 0 targets\n"),
@@ -112,10 +112,10 @@ fn a_pattern_that_nothing_matches_is_none(shop: &Shop) {
     }
 }
 
-/// CMD-10. A command that is added has to be put in one of the lists.
+/// CMD-10. A new command has to be added to one of the lists.
 #[test]
-fn every_command_is_tried_with_a_name_that_nothing_has() {
-    let help = said(crate::ground::bare(&["--help"])).out;
+fn every_command_is_tested_with_an_unknown_name() {
+    let help = said(crate::harness::bare(&["--help"])).out;
     let listed = help
         .lines()
         .skip_while(|line| *line != "Commands:")

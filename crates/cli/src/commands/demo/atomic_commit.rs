@@ -1,5 +1,4 @@
-//! Scene: a commit across a stream, a record and a lease lands whole, or not at all (COMMIT-1,
-//! COMMIT-2).
+//! Scene: a commit across a stream, a record and a lease is atomic (COMMIT-1, COMMIT-2).
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tidelock::{
 use super::stage::{Stage, worker};
 use crate::failure::Failure;
 
-/// The three things that one payment touches.
+/// What one payment changes.
 struct Payment {
     stream: StreamName,
     receipt: RecordKey,
@@ -54,8 +53,8 @@ async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Leas
     stage
         .say(&format!("another payment is due; a worker leases it under fence {}", lease.fence))?;
     let before = payment.read(stage).await?;
-    // The receipt and the lease would hold; the stream is at version 1 by now, and takes the other
-    // two with it.
+    // The record and the lease parts would hold; the stream is at version 1 by now, so the whole
+    // commit is refused.
     let commit = payment.commit(&lease, ExpectedVersion::NoStream)?;
     match stage.store.commit(commit).await? {
         CommitOutcome::Conflict(conflict) => {
@@ -78,15 +77,14 @@ async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Leas
     Ok(lease)
 }
 
-/// Whoever was refused has lost nothing: the lease is theirs to go on with. The store is left
-/// without one.
+/// A refused worker still holds its lease and can continue. The store is left without leases.
 async fn goes_on(stage: &mut Stage<'_>, payment: &Payment, lease: &Lease) -> Result<(), Failure> {
     let commit = payment.commit(lease, ExpectedVersion::Exact(Version::FIRST))?;
     stage.committed(stage.store.commit(commit).await?)?;
-    stage.say("the worker looks, and sends all three again, behind what is there: committed")
+    stage.say("the worker reads again, and sends all three with the current version: committed")
 }
 
-/// What the store says about a payment.
+/// What the store has about a payment.
 #[derive(Debug, PartialEq)]
 struct Found {
     events: Option<Version>,
@@ -121,7 +119,7 @@ impl Payment {
             .settle(Settlement::ack(lease.token(), lease.mark)))
     }
 
-    /// Over the other handle: what was committed is there for everybody.
+    /// Reads through the other handle: a commit is visible to every reader.
     async fn read(&self, stage: &Stage<'_>) -> Result<Found, Failure> {
         let events = stage.other.read_whole_stream(&self.stream).await?;
         let receipt = stage.other.get_one(&self.receipt).await?.into_live();
