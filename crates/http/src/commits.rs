@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_lands_is_counted_and_what_is_refused_is_not() {
+    async fn commits_are_counted_and_refusals_are_not() {
         let (store, commits) = Commits::counted(tidelock::open("memory:").await.unwrap());
         let stream = StreamName::new("a").unwrap();
         for expected in [ExpectedVersion::NoStream, ExpectedVersion::NoStream, ExpectedVersion::Any]

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_json_is_called_so_and_not_quoted() {
+    fn invalid_json_is_reported_without_quoting_it() {
         let refused = parse::<Vec<u8>>(b"[canary]").unwrap_err().into_response();
         assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
         for (text, says) in
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_is_said_in_the_words_of_json() {
+    fn expectations_are_expressed_in_terms_of_json() {
         assert_eq!(
             in_words("expected struct Why at line 1 column 2", ""),
             "expected an object at line 1 column 2"

@@ -100,7 +100,7 @@ mod tests {
 
     /// HTTP-33.
     #[tokio::test]
-    async fn a_panic_is_an_answer_too() {
+    async fn a_panic_becomes_a_problem_response() {
         let response = answered(async { panic!("on purpose") }).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_what_it_is_and_has_its_own_fields() {
+    fn a_problem_has_its_standard_and_own_fields() {
         let problem =
             Problem::conflict("version-conflict", "stream \"a\": expected version 4, found 6")
                 .with("found", 6);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_away_is_worth_another_try() {
+    fn an_unavailable_store_has_a_retry_after() {
         let away = StoreError::new(
             StoreErrorKind::Unavailable,
             RetryAdvice::Later,

@@ -23,7 +23,7 @@
 //!    own status. A problem's detail names the subject and says what to do, and contains no
 //!    payload.
 //! 6. A test over a socket in `tests/http/`, on every store; the test over all routes
-//!    (`tests/http/walk.rs`) finds the route by itself.
+//!    (`tests/http/every_route.rs`) finds the route by itself.
 
 mod bulk_action;
 mod cancellation;

@@ -236,7 +236,7 @@ mod tests {
 
     /// HTTP-17. Schedules 77 and 105: the number of an epoch is a moment, and no count of events.
     #[test]
-    fn an_epoch_between_two_samples_leaves_no_rate_of_events() {
+    fn an_epoch_between_two_samples_has_no_event_rate() {
         const SECOND: i64 = 1_000_000;
         let now = 1_800_000_000 * SECOND;
         let rate = |before: Sample, seconds: i64, head: i64| {
@@ -260,7 +260,7 @@ mod tests {
 
     /// HTTP-17.
     #[tokio::test]
-    async fn items_are_counted_up_to_a_bound_and_samples_kept_up_to_another() {
+    async fn counted_items_and_kept_samples_are_bounded() {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         let queue = tidelock.queue("mail");
         for key in 0..=COUNTED {

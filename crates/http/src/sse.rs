@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_stays_one_event_whatever_is_in_it() {
+    fn any_data_stays_one_event() {
         let mut piece = Piece::default();
         piece.push(
             "event",

@@ -198,7 +198,7 @@ mod tests {
     const SECRET: &str = "3f9c0a77d1e2b4c5";
 
     #[test]
-    fn a_token_is_known_by_whom_it_is_and_what_it_may_do() {
+    fn a_token_has_a_name_and_a_role() {
         let tokens = Tokens::read(&format!(
             "# who\n\noperator alice {SECRET}\n reader  grafana 9b1e5f20c7a84d36\r\n"
         ))
@@ -213,7 +213,7 @@ mod tests {
 
     /// HTTP-4.
     #[test]
-    fn what_is_wrong_with_a_line_is_said_without_the_token() {
+    fn errors_never_contain_the_token() {
         let twice = format!("reader a {SECRET}\nwriter");
         for (text, says) in [
             ("".to_owned(), "no token"),

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_takes_is_taken_back() {
+    async fn an_undelivered_result_is_undone() {
         let (go, back) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let (going, returned) = (go.clone(), back.clone());
         let work = async move { going.acquire().await.unwrap().forget() };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_taken_is_kept() {
+    async fn a_delivered_result_is_kept() {
         let kept = unless_gone(async { 7 }, |_| async { panic!("it was kept") }).await;
         assert_eq!(kept.unwrap(), 7);
     }

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 
 use super::cancellation::unless_gone;
 use super::durations::Millis;
-use super::{named, span};
+use super::{durations, named};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};

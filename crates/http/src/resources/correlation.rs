@@ -48,7 +48,7 @@ pub(crate) struct CorrelationDto {
     /// Its parts: events and runs in the order of the feed, then reactions.
     items: Vec<CorrelationPartDto>,
     /// The part of the feed that was read.
-    looked: FeedRangeDto,
+    range: FeedRangeDto,
     /// Pass this as `after` to continue; absent at the end of the feed.
     next: Option<String>,
 }
@@ -83,7 +83,7 @@ pub(crate) async fn show(
     items.extend(reactions::parts(&served, &events).await?);
     Ok(Json(CorrelationDto {
         items,
-        looked: FeedRangeDto { from, to },
+        range: FeedRangeDto { from, to },
         next: (!at_end).then(|| to.to_string()),
     }))
 }

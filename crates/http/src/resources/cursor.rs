@@ -33,7 +33,7 @@ mod tests {
     use tidelock::ItemRef;
 
     #[test]
-    fn a_place_survives_its_way_to_the_client_and_back() {
+    fn a_cursor_round_trips() {
         let place = ItemRef::parse("mail/~", "a b&c=\u{e9}").unwrap();
         let text = Cursor(place.clone()).to_string();
         assert!(text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)), "{text}");

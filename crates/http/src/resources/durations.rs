@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_language_counts_to_is_refused_with_the_bound() {
+    fn durations_beyond_the_bound_are_refused() {
         assert_eq!(
             serde_json::from_str::<Millis>("9223372036854775807").unwrap(),
             Millis(Millis::MOST)
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_that_is_documented_is_the_one_that_holds() {
+    fn the_documented_bound_is_enforced() {
         assert_eq!(Duration::from_millis(LEASE_MS), LEASE_DURATION);
         assert!(lease(LEASE_MS).is_ok() && lease(LEASE_MS + 1).is_err() && lease(0).is_err());
     }

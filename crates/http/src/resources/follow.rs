@@ -151,7 +151,7 @@ mod tests {
 
     /// HTTP-13.
     #[tokio::test]
-    async fn no_more_is_read_for_a_follower_than_one_page() {
+    async fn a_follower_reads_one_page_at_a_time() {
         let served = AppState::new(Setup::over(Tidelock::open("memory:").await.unwrap()));
         let events = (0..=FOLLOW_PAGE).map(|n| NewEvent::of("noted", &n).unwrap()).collect();
         let stream = StreamName::new("a").unwrap();

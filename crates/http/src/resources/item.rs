@@ -158,7 +158,7 @@ impl ItemDto {
 }
 
 /// A filter of items, and the cursor.
-pub(super) struct ItemQuery {
+pub(super) struct ItemListing {
     pub(super) filter: ItemFilter,
     pub(super) state: Option<ItemStateDto>,
     pub(super) holder: Option<String>,
@@ -166,7 +166,7 @@ pub(super) struct ItemQuery {
     pub(super) limit: usize,
 }
 
-impl ItemQuery {
+impl ItemListing {
     /// Reads a page. States that the store cannot filter by are filtered here, a few pages at a
     /// time.
     pub(super) async fn page(self, served: &AppState) -> Result<Page<ItemDto>, Problem> {

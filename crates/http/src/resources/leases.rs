@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::bulk_action::BulkActionDto;
 use super::cursor::Cursor;
 use super::durations::Millis;
-use super::item::{ItemDto, ItemQuery, ItemStateDto, count, pattern, when};
+use super::item::{ItemDto, ItemListing, ItemStateDto, count, pattern, when};
 use crate::app_state::AppState;
 use crate::extract::{Body, InQuery};
 use crate::paging::Page;
@@ -54,7 +54,7 @@ pub(crate) async fn list(
         ItemFilter { queue: like(asked.queue), key: like(asked.key), ..ItemFilter::default() };
     let filter = if asked.holder.is_some() { filter.held(true) } else { filter };
     let listing =
-        ItemQuery { filter, state: asked.state, holder: asked.holder, after: asked.after, limit };
+        ItemListing { filter, state: asked.state, holder: asked.holder, after: asked.after, limit };
     Ok(Answer(listing.page(&served).await?))
 }
 

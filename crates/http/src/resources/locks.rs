@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::cancellation::unless_closing;
 use super::claims::{ClaimDto, RenewRequest, RenewedDto, asked_by, to_problem, until};
 use super::durations::Millis;
-use super::{named, span};
+use super::{durations, named};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_told_apart_as_lists_show_it() {
+    fn a_name_is_parsed_as_lists_show_it() {
         let of = |name: &str| parts(name).map(|(first, rest)| (first, rest.join("|"))).unwrap();
         assert_eq!(of("door"), ("door".into(), String::new()));
         assert_eq!(of("door/7/left"), ("door".into(), "7|left".into()));

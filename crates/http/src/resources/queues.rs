@@ -18,8 +18,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::cancellation::unless_closing;
 use super::cursor::Cursor;
 use super::durations::Millis;
-use super::item::{ItemDto, ItemQuery, ItemStateDto, when};
-use super::{named, span};
+use super::item::{ItemDto, ItemListing, ItemStateDto, when};
+use super::{durations, named};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
@@ -251,6 +251,7 @@ pub(crate) async fn items(
 ) -> Result<Answer<Page<ItemDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = ItemFilter::queue(name.as_str());
-    let listing = ItemQuery { filter, state: asked.state, holder: None, after: asked.after, limit };
+    let listing =
+        ItemListing { filter, state: asked.state, holder: None, after: asked.after, limit };
     Ok(Answer(listing.page(&served).await?))
 }

@@ -192,7 +192,7 @@ pub(crate) async fn take(
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.take(some(units)?).await.map_err(to_problem)? {
-        QuotaOutcome::GrantDto(grant) => {
+        QuotaOutcome::Granted(grant) => {
             Ok((StatusCode::CREATED, Answer(GrantDto { grant })).into_response())
         }
         QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),

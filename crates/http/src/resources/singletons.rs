@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::claims::{asked_by, to_problem};
 use super::durations::Millis;
 use super::period::{Per, period, zone};
-use super::{named, span};
+use super::{durations, named};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
@@ -79,7 +79,7 @@ pub(crate) async fn take(
         SingletonOutcome::Won(()) => {
             Ok((StatusCode::CREATED, Answer(SingletonDto { outcome: "won" })).into_response())
         }
-        SingletonOutcome::SingletonDto(winner) => Err(taken(&winner)),
+        SingletonOutcome::Taken(winner) => Err(taken(&winner)),
     }
 }
 

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_has_waited_longest_goes_and_nobody_who_is_worked_for() {
+    async fn the_longest_idle_connection_is_evicted_and_no_active_one() {
         let connections = Arc::new(Connections::default());
         let seats: Vec<_> = (0..4).map(|_| connections.guard()).collect();
         let gone = |nth: usize| seats[nth].slot.evict.is_cancelled();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_ended_is_not_let_go() {
+    async fn a_closed_connection_is_not_evicted() {
         let connections = Arc::new(Connections::default());
         drop(connections.guard());
         assert!(!connections.evict_idle());

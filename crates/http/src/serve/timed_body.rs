@@ -96,7 +96,7 @@ mod tests {
 
     /// HTTP-38. A client that sends a byte now and then does not get more time.
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_drips_ends_at_its_limit() {
+    async fn a_slow_body_times_out() {
         let drops = futures_util::stream::unfold((), |()| async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Some((Ok::<_, BoxError>(Frame::data(Bytes::from_static(b" "))), ()))

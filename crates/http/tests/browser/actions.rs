@@ -1,4 +1,4 @@
-//! What is done by clicking, and seen in the store.
+//! Actions by clicking, verified in the store.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::site::{OPERATOR, for_real, visit};
 
 /// UI-5.
 #[test]
-fn an_operator_unblocks_by_clicking_and_the_target_goes_on() {
+fn an_operator_unblocks_a_target_by_clicking() {
     for_real(async {
         let shop = Shop::open("memory:").await;
         let item = async || {
@@ -27,8 +27,8 @@ fn an_operator_unblocks_by_clicking_and_the_target_goes_on() {
             page.open_as(OPERATOR).await;
             page.go("#/reactions/mail").await;
             page.click("//tr[contains(., 'order-2')]//button[.='Unblock']").await;
-            page.sees("dialog .what", "“order-2” of the reaction “mail” is tried again").await;
-            assert_eq!(fence().await, before, "nothing is done before it is confirmed");
+            page.sees("dialog .what", "“order-2” of the reaction “mail” continues").await;
+            assert_eq!(fence().await, before, "nothing happens before it is confirmed");
             page.click("//dialog//button[.='Unblock']").await;
             page.sees("dialog .done", "1 target changed").await;
             page.click("//dialog//button[.='Close']").await;
@@ -76,7 +76,7 @@ fn items_and_targets_are_deferred_and_prioritized_by_clicking() {
                 page.click(&press("button[.='Defer']")).await;
                 page.write("dialog input[name=minutes]", "1.5").await;
                 page.click("//dialog//button[.='Defer']").await;
-                assert_eq!(item(queue, key).await.hold, None, "what makes no sense is not sent");
+                assert_eq!(item(queue, key).await.hold, None, "invalid input is not sent");
                 page.write("dialog input[name=minutes]", "90").await;
                 page.click("//dialog//button[.='Defer']").await;
                 page.sees("dialog .done", "changed (defer)").await;
@@ -88,7 +88,8 @@ fn items_and_targets_are_deferred_and_prioritized_by_clicking() {
     });
 }
 
-/// UI-5: whoever holds the item loses it; and a reaction's events are routed from the next one on.
+/// UI-5: the item's holder loses its lease; and a reaction's events are routed from the next one
+/// on.
 #[test]
 fn an_item_is_reset_and_a_reaction_rerouted_by_clicking() {
     for_real(async {
@@ -97,7 +98,7 @@ fn an_item_is_reset_and_a_reaction_rerouted_by_clicking() {
             let post = ItemQuery::new(ItemFilter::queue("post").held(true));
             shop.tidelock.store().items(post).await.unwrap().items.len()
         };
-        // Where "now" is, is found by an event there.
+        // The position of "now" is found by an event there.
         let marks = StreamName::new("~registrations/mail").unwrap();
         let marked = async || shop.tidelock.store().read_whole_stream(&marks).await.unwrap().len();
         visit(&shop.tidelock, async |page| {
@@ -105,7 +106,7 @@ fn an_item_is_reset_and_a_reaction_rerouted_by_clicking() {
             page.go("#/leases?queue=post").await;
             page.click("//tr[contains(., 'parcel-1')]//summary[.='More']").await;
             page.click("//tr[contains(., 'parcel-1')]//button[.='Reset']").await;
-            page.sees("dialog .what", "Whoever holds it loses the lease").await;
+            page.sees("dialog .what", "Its holder loses the lease").await;
             assert_eq!(held().await, 1, "nothing is done before it is confirmed");
             page.click("//dialog//button[.='Reset']").await;
             page.sees("dialog .done", "1 item changed (reset)").await;
@@ -114,18 +115,18 @@ fn an_item_is_reset_and_a_reaction_rerouted_by_clicking() {
             page.go("#/reactions/mail").await;
             assert_eq!(marked().await, 0);
             page.click("//div[@class='actions']//button[.='Reroute']").await;
-            page.sees("dialog .what", "The events of the reaction “mail” are routed anew").await;
+            page.sees("dialog .what", "The events of the reaction “mail” are routed again").await;
             page.click("//dialog//button[.='Reroute']").await;
-            page.sees("dialog .done", "from the next event that comes").await;
+            page.sees("dialog .done", "from the next event").await;
             assert_eq!(marked().await, 1);
         })
         .await;
     });
 }
 
-/// UI-5: what the doctor advises, for a claim whose claimant is gone.
+/// UI-5: the doctor's remedy for an abandoned claim.
 #[test]
-fn a_claim_that_was_left_is_released_by_clicking() {
+fn an_abandoned_claim_is_released_by_clicking() {
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         let claims = tidelock.claims().by("till-1").unwrap();
@@ -136,13 +137,13 @@ fn a_claim_that_was_left_is_released_by_clicking() {
             .await
             .unwrap();
         let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };
-        // Whoever has it dies: nobody gives it back.
+        // The holder dies without releasing the claim.
         let _held = won.detach();
         visit(&tidelock, async |page| {
             page.open_as(OPERATOR).await;
             page.go("#/claims?state=stale").await;
             page.click("//tr[contains(., 'idempotency/pay:42')]//button[.='Release']").await;
-            page.sees("dialog .what", "The claim “idempotency/pay:42” is free again").await;
+            page.sees("dialog .what", "The claim “idempotency/pay:42” is released").await;
             page.click("//dialog//button[.='Release']").await;
             page.sees("dialog .done", "the claim “idempotency/pay:42” is free").await;
         })
@@ -181,10 +182,10 @@ fn a_signal_is_sent_by_clicking_and_the_run_receives_it_once() {
 
 /// UI-5.
 #[test]
-fn a_step_that_nobody_knows_about_is_decided_by_clicking_and_the_run_goes_on() {
+fn a_step_with_an_unknown_outcome_is_resolved_by_clicking() {
     let tidelock = for_real(Tidelock::open("memory:")).unwrap();
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
-    // A process of its own, as far as it goes: all of it is torn down in the middle of the step.
+    // A separate runtime stands in for a process: it is torn down in the middle of the step.
     let dying = tokio::runtime::Runtime::new().unwrap();
     dying.spawn(paying(&tidelock, &begun).build().unwrap().run());
     for_real(async {
@@ -195,7 +196,7 @@ fn a_step_that_nobody_knows_about_is_decided_by_clicking_and_the_run_goes_on() {
     for_real(async {
         let running = Running::start(paying(&tidelock, &begun));
         let run = tidelock.runs().run("payment-1");
-        until("somebody is asked", async || {
+        until("a verdict is needed", async || {
             matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. })
         })
         .await;
@@ -214,7 +215,7 @@ fn a_step_that_nobody_knows_about_is_decided_by_clicking_and_the_run_goes_on() {
     });
 }
 
-/// A program with a step that must not be done twice, and that does not end.
+/// A program with a step that must not be carried out twice, and that never ends.
 fn paying(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
     let begun = begun.clone();
     let workflow = Workflow::boxed("payment", move |ctx, _: Value| {

@@ -1,13 +1,13 @@
-//! Every route there is, asked by everybody.
+//! Every route, requested by every kind of caller.
 
 use http::Method;
 use serde_json::json;
 use tidelock_http::{Api, Needs, Role, Route};
 use tidelock_test_stage::TestStore;
 
-use crate::ground::{OPERATOR, READER, Server, WRITER};
+use crate::harness::{OPERATOR, READER, Server, WRITER};
 
-/// A path of this route that names nothing in particular.
+/// A path of this route with arbitrary names.
 fn path(route: &Route) -> String {
     let mut path = String::new();
     for segment in route.path.split_inclusive('/') {
@@ -25,13 +25,13 @@ fn body(route: &Route) -> Option<serde_json::Value> {
 
 /// HTTP-2. HTTP-3. Without a token, with a wrong one, and with one of each role: streaming routes
 /// too.
-async fn no_route_lets_anybody_in_who_may_not(stage: TestStore) {
+async fn every_route_enforces_its_role(stage: TestStore) {
     let server = Server::start(&stage).await;
     for route in Api::over(&server.tidelock).routes() {
         let (path, body) = (path(&route), body(&route));
         let ask = async |token: Option<&str>| {
             let client = token.map_or_else(|| server.stranger(), |token| server.client(token));
-            // Only the head: an event stream has no end.
+            // Only the head: an event stream does not end.
             let response =
                 client.open(client.request(route.method.clone(), &path, body.as_ref())).await;
             (response.status().as_u16(), response.headers().clone())
@@ -40,7 +40,7 @@ async fn no_route_lets_anybody_in_who_may_not(stage: TestStore) {
             assert!(!matches!(ask(None).await.0, 401 | 403), "{route:?}");
             continue;
         };
-        for wrong in [None, Some("not-a-token-of-anybody"), Some(""), Some("rita")] {
+        for wrong in [None, Some("not-a-known-token"), Some(""), Some("rita")] {
             let (status, headers) = ask(wrong).await;
             assert_eq!(
                 (status, headers.contains_key("www-authenticate")),
@@ -58,10 +58,10 @@ async fn no_route_lets_anybody_in_who_may_not(stage: TestStore) {
     }
 }
 
-/// HTTP-5. By a foreign name, from a foreign page: before anything else is looked at.
-async fn no_route_answers_to_a_foreign_name_or_page(stage: TestStore) {
+/// HTTP-5. By a foreign name, from a foreign page: before anything else is checked.
+async fn every_route_refuses_foreign_hosts_and_origins(stage: TestStore) {
     let server = Server::start_with(&stage, |api| {
-        api.tokens(crate::ground::tokens()).hosts(["shop.example"])
+        api.tokens(crate::harness::tokens()).hosts(["shop.example"])
     })
     .await;
     let own = server.address.to_string();
@@ -102,7 +102,7 @@ async fn no_route_answers_to_a_foreign_name_or_page(stage: TestStore) {
 }
 
 /// HTTP-6.
-async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage: TestStore) {
+async fn without_tokens_the_api_is_read_only(stage: TestStore) {
     let server = Server::start_with(&stage, |api| api).await;
     for route in Api::over(&server.tidelock).routes() {
         let client = server.stranger();
@@ -117,8 +117,8 @@ async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage:
     assert!(told.json()["detail"].as_str().unwrap().contains("--tokens FILE"), "{told:?}");
 }
 
-/// HTTP-22. By whatever route; and of what programs do with a writer's token, nothing.
-async fn whatever_an_operator_changes_is_written_down(stage: TestStore) {
+/// HTTP-22. By any route; nothing of what programs do with a writer's token.
+async fn every_change_by_an_operator_is_audited(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (mut expected, mut by_writers) = (Vec::new(), 0);
     for route in
@@ -144,9 +144,8 @@ async fn whatever_an_operator_changes_is_written_down(stage: TestStore) {
     server.stop().await;
 }
 
-/// HTTP-22. What an operator decides is written down with it; what is only data has its place
-/// elsewhere.
-async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: TestStore) {
+/// HTTP-22. An operator's decision is recorded with its body; data is not.
+async fn an_operators_signal_is_audited_with_its_payload(stage: TestStore) {
     let server = Server::start(&stage).await;
     server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
     let (signal, event) = (
@@ -176,9 +175,9 @@ async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: TestS
 }
 
 over_sockets!(
-    whatever_an_operator_changes_is_written_down,
-    a_signal_of_an_operators_is_written_down_with_what_it_says,
-    no_route_lets_anybody_in_who_may_not,
-    no_route_answers_to_a_foreign_name_or_page,
-    without_tokens_everybody_may_look_and_nobody_may_change_anything,
+    every_change_by_an_operator_is_audited,
+    an_operators_signal_is_audited_with_its_payload,
+    every_route_enforces_its_role,
+    every_route_refuses_foreign_hosts_and_origins,
+    without_tokens_the_api_is_read_only,
 );

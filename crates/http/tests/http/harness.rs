@@ -1,4 +1,4 @@
-//! A server on a socket of its own, and a client that knows nothing of it but its address.
+//! A server on its own socket, and a client that knows only its address.
 
 use std::net::SocketAddr;
 
@@ -17,13 +17,13 @@ use tokio::task::JoinHandle;
 
 use crate::document;
 
-/// Tokens of each role.
+/// A token of each role.
 pub(crate) const READER: &str = "reader-token-0123456789";
 pub(crate) const WRITER: &str = "writer-token-0123456789";
 pub(crate) const OPERATOR: &str = "operator-token-0123456789";
 
-/// Makes four tests of each case, one of them with pages as small as they may be (schedule 103).
-/// Sockets are real, so time is too, on every store.
+/// Makes four tests of each case, one of them with the smallest pages (schedule 103). Sockets are
+/// real, so time is too, on every store.
 macro_rules! over_sockets {
     ($($case:ident),* $(,)?) => {
         mod memory {
@@ -41,7 +41,7 @@ macro_rules! over_sockets {
     };
 }
 
-/// A server that ends with this, or when it is told to.
+/// A server that ends when this is dropped, or when it is told to.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) tidelock: Tidelock,
@@ -50,12 +50,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// As if it had died each time before it kept its answer under a request's key.
+    /// As if the server had died each time before it recorded the response under an idempotency
+    /// key.
     pub(crate) async fn forget_answers(&self) {
         self.forget(|_| true).await;
     }
 
-    /// As if it were long ago that whoever is at a request's key was heard of.
+    /// As if the leases of all idempotency keys had expired.
     pub(crate) async fn let_keys_run_out(&self) {
         self.forget(|record| record.ends_with('/')).await;
     }
@@ -90,7 +91,7 @@ impl Server {
         Self { address, tidelock, stop: Some(stop), ended: Some(ended) }
     }
 
-    /// Has it end by itself, while others go on.
+    /// Tells the server to shut down, without waiting.
     pub(crate) fn tell(&mut self) {
         drop(self.stop.take());
     }
@@ -105,7 +106,7 @@ impl Server {
         Client { address: self.address, token: None }
     }
 
-    /// Has it end, and waits for that.
+    /// Tells the server to shut down, and waits for it.
     pub(crate) async fn stop(mut self) {
         self.tell();
         tokio::time::timeout(PATIENCE, self.ended.take().unwrap())
@@ -120,14 +121,14 @@ pub(crate) fn tokens() -> Tokens {
         .unwrap()
 }
 
-/// Somebody who sends requests, each over a connection of its own.
+/// A client that sends each request over a new connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     address: SocketAddr,
     token: Option<String>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -140,7 +141,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// Status and code of a problem.
+    /// The status and code of a problem.
     pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(self.headers[CONTENT_TYPE], "application/problem+json", "{self:?}");
         let details = self.json();
@@ -149,7 +150,7 @@ impl Reply {
         (self.status, details["code"].as_str().unwrap().to_owned())
     }
 
-    /// The JSON of an answer with this status.
+    /// The JSON of a response with this status.
     #[track_caller]
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
@@ -158,7 +159,7 @@ impl Reply {
 }
 
 impl Client {
-    /// Of the server at this address, with this token.
+    /// A client of the server at this address, with this token.
     pub(crate) fn to(address: SocketAddr, token: &str) -> Self {
         Self { address, token: Some(token.to_owned()) }
     }
@@ -186,7 +187,7 @@ impl Client {
         Self { address, token: Some(token.to_owned()) }
     }
 
-    /// Sends it; nothing if the connection breaks off.
+    /// Sends it; `None` if the connection breaks.
     pub(crate) async fn try_send(&self, request: Request<Full<Bytes>>) -> Option<Reply> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let stream = TcpStream::connect(self.address).await.ok()?;
@@ -202,7 +203,7 @@ impl Client {
         Some(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    /// Sends it, and reads the head of the answer. The connection lives as long as the answer.
+    /// Sends it, and reads the head of the response. The connection lives as long as the response.
     pub(crate) async fn open(&self, request: Request<Full<Bytes>>) -> http::Response<Incoming> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let stream = TcpStream::connect(self.address).await.unwrap();
@@ -232,7 +233,7 @@ impl Client {
         self.send(self.request(Method::POST, path, Some(body))).await
     }
 
-    /// A request with these headers too.
+    /// Sends a request with additional headers.
     pub(crate) async fn send_with(
         &self,
         method: Method,

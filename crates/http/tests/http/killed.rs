@@ -1,4 +1,4 @@
-//! What outlives the server that gave it out or did it: a real process, killed in between.
+//! What outlives the server that granted or did it: a real process, killed in between.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use tidelock_http::Api;
 use tidelock_test_stage::{Interceptor, Meeting, Role, TestStore, Wrapped, for_real};
 use tokio::net::TcpListener;
 
-use crate::ground::{Client, Server, WRITER, tokens};
+use crate::harness::{Client, Server, WRITER, tokens};
 
-/// The part of the other process: a server that says where it is; nothing by itself.
+/// The child process: a server that prints its address; does nothing by itself.
 #[tokio::test]
 async fn a_child() {
     let Some(role) = Role::ours() else { return };
@@ -27,7 +27,7 @@ async fn a_child() {
     tidelock_http::serve(listener, api, None, role.allowed("never")).await.unwrap();
 }
 
-/// Comes as far as claiming a request's key and doing what it asks for: its answer is never kept.
+/// Lets a request claim its key and do its work: the response is never recorded.
 #[derive(Debug)]
 struct Doomed {
     role: Role,
@@ -54,9 +54,9 @@ impl Interceptor for Doomed {
     }
 }
 
-/// Sends this under a key to a server that does it and dies.
-async fn done_by_the_dead(stage: &TestStore, path: &'static str, body: &Value) {
-    let meeting = Meeting::on(stage, "hands::a_child");
+/// Sends this under a key to a server that carries it out and dies.
+async fn send_to_dying_server(stage: &TestStore, path: &'static str, body: &Value) {
+    let meeting = Meeting::on(stage, "killed::a_child");
     let child = meeting.start("doomed");
     meeting.until_noted("at ").await;
     let there = Client::to(meeting.notes()[0]["at ".len()..].parse().unwrap(), WRITER);
@@ -64,7 +64,7 @@ async fn done_by_the_dead(stage: &TestStore, path: &'static str, body: &Value) {
     let asking = tokio::spawn(async move { there.try_send(request).await });
     meeting.until_noted("done").await;
     child.kill().await;
-    assert!(asking.await.unwrap().is_none(), "nobody is answered");
+    assert!(asking.await.unwrap().is_none(), "there is no response");
 }
 
 fn keyed(
@@ -77,8 +77,8 @@ fn keyed(
     request
 }
 
-/// HTTP-9. Killed when it had done what was asked and had not kept its answer.
-async fn what_a_server_did_before_it_was_killed_is_done_once(stage: TestStore) {
+/// HTTP-9. Killed after it carried out the request and before it recorded the response.
+async fn a_request_to_a_killed_server_is_carried_out_once(stage: TestStore) {
     let own = Server::start(&stage).await;
     let here = own.client(WRITER);
     let again = async |path: &str, body: &Value| {
@@ -87,22 +87,22 @@ async fn what_a_server_did_before_it_was_killed_is_done_once(stage: TestStore) {
         own.forget_answers().await;
         answer
     };
-    // The period is open, so that to take is one commit.
+    // The period is open, so that taking is one commit.
     here.post("/v1/quotas/seats/take", &json!({ "limit": 9, "units": 1 })).await.ok(201);
     let (path, body) = ("/v1/quotas/seats/take", json!({ "limit": 9, "units": 2 }));
-    done_by_the_dead(&stage, path, &body).await;
+    send_to_dying_server(&stage, path, &body).await;
     let used = async || here.get("/v1/quotas/seats?limit=9").await.ok(200)["used"].clone();
     assert_eq!(used().await, 3);
     assert_eq!(again(path, &body).await["grant"]["units"], 2);
     assert_eq!(used().await, 3, "it is charged once");
 
     let (path, body) = ("/v1/locks/door", json!({ "lease_ms": 600_000 }));
-    done_by_the_dead(&stage, path, &body).await;
+    send_to_dying_server(&stage, path, &body).await;
     let fence = here.get(path).await.ok(200)["fence"].clone();
-    assert_eq!(again(path, &body).await["fence"], fence, "it is theirs");
+    assert_eq!(again(path, &body).await["fence"], fence, "the lock is held by the same request");
 
     let (path, body) = ("/v1/queues/mail/items", json!({ "key": "a" }));
-    done_by_the_dead(&stage, path, &body).await;
+    send_to_dying_server(&stage, path, &body).await;
     let lease = async || {
         let leased =
             here.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
@@ -111,20 +111,20 @@ async fn what_a_server_did_before_it_was_killed_is_done_once(stage: TestStore) {
     let ack = json!({ "key": "a", "fence": lease().await[0]["fence"], "outcome": "ack" });
     here.post("/v1/queues/mail/settle", &json!({ "items": [ack] })).await.ok(200);
     again(path, &body).await;
-    assert_eq!(lease().await, Vec::<Value>::new(), "nobody is woken again");
+    assert_eq!(lease().await, Vec::<Value>::new(), "nothing is woken again");
 }
 
 /// HTTP-31.
-async fn what_a_server_gave_out_outlives_it(stage: TestStore) {
+async fn leases_and_claims_outlive_the_server_that_granted_them(stage: TestStore) {
     let own = Server::start(&stage).await;
-    let meeting = Meeting::on(&stage, "hands::a_child");
+    let meeting = Meeting::on(&stage, "killed::a_child");
     let child = meeting.start("server");
     meeting.until_noted("at ").await;
     let address: SocketAddr = meeting.notes()[0]["at ".len()..].parse().unwrap();
     let (there, here) = (Client::to(address, WRITER), own.client(WRITER));
     let claim = there.post("/v1/claims/pay", &json!({ "lease_ms": 60_000 })).await.ok(201);
     let lock = there.post("/v1/locks/door", &json!({ "lease_ms": 60_000 })).await.ok(201);
-    let reserving = json!({ "limit": 3, "units": 2, "life_ms": 60_000 });
+    let reserving = json!({ "limit": 3, "units": 2, "ttl_ms": 60_000 });
     let reserved = there.post("/v1/quotas/seats/reserve", &reserving).await.ok(201);
     there.post("/v1/queues/mail/items", &json!({ "key": "a", "data": 7 })).await.ok(201);
     let item =
@@ -135,13 +135,18 @@ async fn what_a_server_gave_out_outlives_it(stage: TestStore) {
     assert_eq!(
         here.get("/v1/locks/door").await.ok(200)["fence"],
         lock["fence"],
-        "nothing was given back"
+        "nothing was released"
     );
     let renewing = json!({ "fence": lock["fence"], "lease_ms": 60_000 });
     here.send_with(Method::PUT, "/v1/locks/door", &[], Some(&renewing)).await.ok(200);
     let completing = json!({ "fence": claim["fence"], "result": "paid" });
     assert_eq!(here.post("/v1/claims/pay/complete", &completing).await.status, 204);
-    here.post("/v1/quotas/seats/confirm", &json!({ "voucher": reserved["voucher"] })).await.ok(200);
+    here.post(
+        "/v1/quotas/seats/confirm",
+        &json!({ "reservation_token": reserved["reservation_token"] }),
+    )
+    .await
+    .ok(200);
     let settling = json!({ "items": [{ "key": "a", "fence": item["fence"], "outcome": "ack" }] });
     let settled = here.post("/v1/queues/mail/settle", &settling).await.ok(200);
     assert_eq!(settled["items"][0]["outcome"], "settled");
@@ -151,13 +156,16 @@ mod sqlite {
     use super::{TestStore, for_real};
 
     #[test]
-    fn what_a_server_gave_out_outlives_it() {
-        for_real(TestStore::sqlite(), super::what_a_server_gave_out_outlives_it);
+    fn leases_and_claims_outlive_the_server_that_granted_them() {
+        for_real(
+            TestStore::sqlite(),
+            super::leases_and_claims_outlive_the_server_that_granted_them,
+        );
     }
 
     #[test]
-    fn what_a_server_did_before_it_was_killed_is_done_once() {
-        for_real(TestStore::sqlite(), super::what_a_server_did_before_it_was_killed_is_done_once);
+    fn a_request_to_a_killed_server_is_carried_out_once() {
+        for_real(TestStore::sqlite(), super::a_request_to_a_killed_server_is_carried_out_once);
     }
 }
 
@@ -165,12 +173,15 @@ mod postgres {
     use super::{TestStore, for_real};
 
     #[test]
-    fn what_a_server_gave_out_outlives_it() {
-        for_real(TestStore::postgres(), super::what_a_server_gave_out_outlives_it);
+    fn leases_and_claims_outlive_the_server_that_granted_them() {
+        for_real(
+            TestStore::postgres(),
+            super::leases_and_claims_outlive_the_server_that_granted_them,
+        );
     }
 
     #[test]
-    fn what_a_server_did_before_it_was_killed_is_done_once() {
-        for_real(TestStore::postgres(), super::what_a_server_did_before_it_was_killed_is_done_once);
+    fn a_request_to_a_killed_server_is_carried_out_once() {
+        for_real(TestStore::postgres(), super::a_request_to_a_killed_server_is_carried_out_once);
     }
 }

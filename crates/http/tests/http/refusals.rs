@@ -1,20 +1,19 @@
-//! What is refused, and that the refusal names what is wrong: limits with the field that passed
-//! them, and names that nothing has.
+//! Refusals name what is wrong: limits with the field that exceeded them, and unknown names.
 
 use http::Method;
 use serde_json::{Value, json};
 use tidelock::{Commit, ItemRef, Mark, Settlement, Wake};
 use tidelock_test_stage::TestStore;
 
-use crate::ground::{OPERATOR, Server, WRITER};
+use crate::harness::{OPERATOR, Server, WRITER};
 
-/// So deep, with something in it that must not be repeated.
+/// JSON nested so deep, around a value that must not be quoted.
 fn deep(levels: usize) -> String {
     format!("{}\"canary\"{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Every place of the API that takes JSON of the client's own: the request, with a gap for the
-/// JSON, and the field that it is in.
+/// Every place of the API that accepts arbitrary JSON: the request, with a gap for the JSON, and
+/// its field.
 const PLACES: &[(&str, &str, &str, &str)] = &[
     (
         "POST",
@@ -51,8 +50,8 @@ async fn send(server: &Server, method: &str, path: &str, body: &str) -> (u16, Va
     (reply.problem().0, reply.json())
 }
 
-/// HTTP-11. A level too many, twice as many as anybody parses, and as many as would fill a stack.
-async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: TestStore) {
+/// HTTP-11. One level too many, twice as many as are parsed, and enough to overflow a stack.
+async fn json_that_is_too_deep_is_refused_with_its_name_and_limit(stage: TestStore) {
     let server = Server::start(&stage).await;
     for (method, path, body, field) in PLACES {
         for levels in [65, 130, 10_000] {
@@ -71,7 +70,7 @@ async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: TestStore) {
 }
 
 /// HTTP-11.
-async fn what_is_too_large_is_refused_by_name_and_limit(stage: TestStore) {
+async fn oversized_input_is_refused_with_its_name_and_limit(stage: TestStore) {
     let server = Server::start(&stage).await;
     let large =
         json!({ "events": [{ "type": "t", "data": "canary".repeat(200_000) }] }).to_string();
@@ -113,7 +112,7 @@ async fn what_is_too_large_is_refused_by_name_and_limit(stage: TestStore) {
     server.stop().await;
 }
 
-/// Something that can be named, of each kind.
+/// One named subject of each kind.
 async fn stock(server: &Server) {
     let store = server.tidelock.store();
     let item = ItemRef::parse("post", "a").unwrap();
@@ -129,8 +128,8 @@ async fn stock(server: &Server) {
     server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
 }
 
-/// HTTP-39. Each operation of an operator's that names something, with a name that nothing has.
-async fn a_name_that_nothing_has_is_a_404(stage: TestStore) {
+/// HTTP-39. Every operator's action on a name, with an unknown name.
+async fn an_unknown_name_is_a_404(stage: TestStore) {
     let server = Server::start(&stage).await;
     stock(&server).await;
     let operator = server.client(OPERATOR);
@@ -244,7 +243,7 @@ async fn a_name_that_nothing_has_is_a_404(stage: TestStore) {
 }
 
 over_sockets!(
-    json_that_is_too_deep_is_refused_by_name_and_limit,
-    what_is_too_large_is_refused_by_name_and_limit,
-    a_name_that_nothing_has_is_a_404,
+    json_that_is_too_deep_is_refused_with_its_name_and_limit,
+    oversized_input_is_refused_with_its_name_and_limit,
+    an_unknown_name_is_a_404,
 );

@@ -1,4 +1,4 @@
-// Rows with bars on one axis of time: what a waterfall of causes and the timeline of a run have in common.
+// A waterfall: rows with bars on a time axis, for correlations and for the timeline of a run.
 
 import { h, s } from './h.js';
 import { length } from './clock.js';
@@ -8,7 +8,7 @@ const [WIDTH, HEIGHT, LEAST] = [1000, 20, 6];
 /**
  * `rows`: [{ what, where, depth, from, to?, tone, ticks?, beside?, href? }], with times in milliseconds. What has no end goes on.
  */
-export function fall(rows, { label, now }) {
+export function waterfall(rows, { label, now }) {
   const first = Math.min(...rows.map((row) => row.from));
   const last = Math.max(...rows.map((row) => row.to ?? now), first + 1);
   const x = (time) => ((time - first) / (last - first)) * (WIDTH - LEAST);

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_advised_can_be_sent() {
+    fn remedies_become_requests() {
         let work = RemedyTask::Target { reaction: "mail".into(), target: "order-7".into() };
         let unblock = request(&RemedyAction::Unblock(work)).unwrap();
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_found_out_first_is_said() {
+    fn missing_fields_are_named() {
         let (run, step) = (RunId::new("a b").unwrap(), StepName::new("pay").unwrap());
         let resolve = request(&RemedyAction::Resolve { run, step }).unwrap();
         assert_eq!(resolve.path, "/v1/runs/a%20b/resolve");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_from_here_has_no_request() {
+    fn remedies_outside_the_server_have_no_request() {
         assert_eq!(request(&RemedyAction::EndSession { session: 7 }), None);
         assert_eq!(
             request(&RemedyAction::Close { stream: StreamName::new("year").unwrap() }),

@@ -62,14 +62,14 @@ pub(crate) struct RenewedItemDto {
 #[serde(rename_all = "snake_case")]
 #[schema(as = RenewalOutcome)]
 pub(crate) enum RenewalDto {
-    RenewedDto,
+    Renewed,
     Lost,
 }
 
 impl RenewedItemDto {
     fn of(item: HeldItemDto, renewal: &Renewal) -> Self {
         let (outcome, until) = match renewal {
-            Renewal::RenewedDto(until) => (RenewalDto::RenewedDto, Some(*until)),
+            Renewal::Renewed(until) => (RenewalDto::Renewed, Some(*until)),
             Renewal::Lost(_) => (RenewalDto::Lost, None),
         };
         Self { key: item.key, fence: item.fence, outcome, until }

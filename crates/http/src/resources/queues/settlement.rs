@@ -17,7 +17,7 @@ use crate::problem::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = WorkOutcome)]
-pub(crate) enum SettleOutcome {
+pub(crate) enum SettlementDto {
     /// The work succeeded.
     Ack,
     /// The work failed, and is retried after a backoff.
@@ -41,7 +41,7 @@ pub(crate) struct SettleItem {
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
     /// The outcome.
-    outcome: SettleOutcome,
+    outcome: SettlementDto,
     /// Not leased before this long from now: the backoff of a retry, or the delay of work left
     /// after an ack.
     #[schema(value_type = Option<u64>)]
@@ -96,13 +96,13 @@ impl SettleItem {
         let after = self.after_ms.map(Millis::span);
         let error = || self.error.clone().unwrap_or_default();
         let exit = match self.outcome {
-            SettleOutcome::Ack => Settle::Ack { defer: after.map(When::In), forget: None },
-            SettleOutcome::Retry => {
+            SettlementDto::Ack => Settle::Ack { defer: after.map(When::In), forget: None },
+            SettlementDto::Retry => {
                 Settle::Retry { after: after.unwrap_or_default(), error: error() }
             }
-            SettleOutcome::Defer => Settle::Defer { until: When::In(after.unwrap_or_default()) },
-            SettleOutcome::Block => Settle::Block { error: error() },
-            SettleOutcome::Release => Settle::Release,
+            SettlementDto::Defer => Settle::Defer { until: When::In(after.unwrap_or_default()) },
+            SettlementDto::Block => Settle::Block { error: error() },
+            SettlementDto::Release => Settle::Release,
         };
         Ok(Settlement { lease, done: self.done, exit })
     }
@@ -110,12 +110,12 @@ impl SettleItem {
     /// Refuses fields that have no effect with the outcome: they were meant to have one.
     fn check(&self) -> Result<(), Problem> {
         let Self { key, outcome, .. } = self;
-        if self.error.is_some() && !matches!(outcome, SettleOutcome::Retry | SettleOutcome::Block) {
+        if self.error.is_some() && !matches!(outcome, SettlementDto::Retry | SettlementDto::Block) {
             let detail = format!("item {key:?}: only a retry or a block has an error");
             return Err(Problem::bad_request("settlement-invalid", detail));
         }
         if self.after_ms.is_some()
-            && matches!(outcome, SettleOutcome::Block | SettleOutcome::Release)
+            && matches!(outcome, SettlementDto::Block | SettlementDto::Release)
         {
             let detail =
                 format!("item {key:?}: after_ms has no effect on a blocked or released item");

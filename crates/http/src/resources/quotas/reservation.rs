@@ -74,10 +74,10 @@ pub(crate) async fn reserve(
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.reserve(some(units)?, ttl(ttl_ms)?).await.map_err(to_problem)? {
-        QuotaOutcome::GrantDto(reservation) => {
+        QuotaOutcome::Granted(reservation) => {
             let reserved = ReservationDto {
                 until: reservation.until(),
-                reservation_token: reservation.reservation_token(),
+                reservation_token: reservation.voucher(),
             };
             Ok((StatusCode::CREATED, Answer(reserved)).into_response())
         }
@@ -168,7 +168,7 @@ pub(crate) struct RefundResponse {
 #[serde(rename_all = "snake_case")]
 #[schema(as = RefundOutcome)]
 pub(crate) enum RefundDto {
-    RefundResponse,
+    Refunded,
     Already,
     Over,
 }
@@ -176,7 +176,7 @@ pub(crate) enum RefundDto {
 impl From<RefundOutcome> for RefundDto {
     fn from(refund: RefundOutcome) -> Self {
         match refund {
-            RefundOutcome::RefundResponse => Self::RefundResponse,
+            RefundOutcome::Refunded => Self::Refunded,
             RefundOutcome::Already => Self::Already,
             RefundOutcome::Over => Self::Over,
         }

@@ -91,7 +91,7 @@ pub(crate) async fn result(
         Err(RunError::Terminated { reason, .. }) => {
             RunResultDto::ended(RunStateDto::Terminated, reason)
         }
-        Err(RunError::StillOpen { status, .. }) => return Ok(still_open(status)),
+        Err(RunError::StillOpen { standing: status, .. }) => return Ok(still_open(status)),
         Err(error) => return Err(to_problem(error)),
     };
     Ok(Answer(ended).into_response())

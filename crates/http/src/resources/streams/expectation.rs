@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_is_read_where_it_stands() {
+    fn an_expectation_is_read_from_header_or_body() {
         assert_eq!(of(&[], "null").unwrap().expected, ExpectedVersion::Any);
         assert_eq!(of(&[], "4").unwrap().expected, four());
         assert_eq!(of(&[], "\"none\"").unwrap().unmet(), StatusCode::CONFLICT);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_mean_two_things_is_refused() {
+    fn ambiguous_expectations_are_refused() {
         assert!(of(&[(IF_MATCH, "\"4\"")], "5").is_err());
         assert!(of(&[(IF_MATCH, "\"4\""), (IF_NONE_MATCH, "*")], "null").is_err());
         for tag in ["4", "W/\"4\"", "\"0\"", "\"4\", \"5\"", "\"\""] {

@@ -1,27 +1,27 @@
-// Where a run stands, in words.
+// The status of a run, as text.
 
 import { h } from '../../lib/h.js';
 import { since, until } from '../../lib/clock.js';
-import { errorText, runLink } from '../../lib/format.js';
+import { capital, errorText, runLink } from '../../lib/format.js';
 import { viewer } from '../../lib/json.js';
 
-/** A sentence for each thing to be said. */
-export function standing(it) {
+/** Paragraphs that describe the status. */
+export function status(it) {
   const [kind, given] = Object.entries(it ?? {})[0] ?? ['', {}];
   const lines = {
-    running: () => [['Worker ', h('strong', null, given.worker), ' drives it, since ', since(given.since), '; its lease ends ', until(given.until), '.']],
-    due: () => [['It has been due for a worker that has its workflow, since ', since(given.since), '.']],
+    running: () => [['Worker ', h('strong', null, given.worker), ' has driven it since ', since(given.since), '; the lease expires ', until(given.until), '.']],
+    due: () => [['Waiting for a worker with its workflow since ', since(given.since), '.']],
     waiting: () => waiting(given),
-    parked: () => [['It could not be driven, and is neither failed nor lost.'], [errorText(given.error)], given.again_at ? ['It is tried again ', until(given.again_at), '.'] : ['It is not tried again by itself.']],
-    ended: () => [[`It has ended: ${Object.keys(given)[0] ?? given}.`]],
-  }[kind]?.() ?? [['Where it stands is not known to this page.']];
-  return lines.map((line) => h('p', { class: 'standing' }, line));
+    parked: () => [['Parked: it could not be driven, and has not failed.'], [errorText(given.error)], given.again_at ? ['Next attempt ', until(given.again_at), '.'] : ['It is not tried again by itself.']],
+    ended: () => [[`${capital(Object.keys(given)[0] ?? given)}.`]],
+  }[kind]?.() ?? [['Unknown status.']];
+  return lines.map((line) => h('p', { class: 'run-status' }, line));
 }
 
 function waiting({ on = [], until: moment }) {
   const lines = on.map(waitsFor);
-  if (moment) lines.push(['It goes on by itself ', until(moment), '.']);
-  return lines.length === 0 ? [['It waits.']] : lines;
+  if (moment) lines.push(['It continues ', until(moment), '.']);
+  return lines.length === 0 ? [['Waiting.']] : lines;
 }
 
 function waitsFor(awaited) {
@@ -31,16 +31,16 @@ function waitsFor(awaited) {
     signal: () => ['Waits for the signal ', name(it.signal), ' in ', name(it.name), it.until ? [', until ', until(it.until)] : '', '.'],
     child: () => ['Waits for the run ', runLink(it.run), ', its ', name(it.name), '.'],
     attempt: () => ['The step ', name(it.step), ` failed ${it.failed} times and is tried again `, until(it.again_at), '. ', errorText(it.error)],
-    verdict: () => ['Nobody knows whether the step ', name(it.step), ' was done: the worker died while it was at it. Somebody has to say so.'],
+    verdict: () => ['The step ', name(it.step), ' has an unknown outcome: its worker died during it. An operator has to decide.'],
   }[kind]?.() ?? [kind];
 }
 
 const name = (text) => h('span', { class: 'name' }, text);
 
-/** How it ended, whole. */
+/** The result, or the error. */
 export function ending(it) {
   const outcome = it?.ended;
   if (!outcome) return null;
   const [kind, value] = Object.entries(outcome)[0];
-  return [h('h2', null, kind === 'completed' ? 'Its result' : 'How it ended'), kind === 'failed' ? errorText(value.error) : viewer(value, { label: 'Result' })];
+  return [h('h2', null, kind === 'completed' ? 'Result' : 'Outcome'), kind === 'failed' ? errorText(value.error) : viewer(value, { label: 'Result' })];
 }
