@@ -79,7 +79,7 @@ pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
         &[
             (".fall-row", "charge"),
             (".fall-row", "approval"),
-            (".standing", "approved"),
+            (".run-status", "approved"),
             ("dd", "ada"),
         ],
     ),
