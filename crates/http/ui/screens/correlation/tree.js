@@ -56,7 +56,7 @@ function row(thing, depth) {
 function place(thing) {
   if (thing.error) return `${thing.where}: ${thing.error}`;
   if (thing.kind === 'run') return `run ${thing.where}, ${thing.state}`;
-  return thing.kind === 'reaction' ? `${thing.where}, ${thing.state === 'done' ? 'done' : thing.state}` : thing.where;
+  return thing.kind === 'reaction' ? `${thing.where}, ${thing.state}` : thing.where;
 }
 
 function destination(thing) {
