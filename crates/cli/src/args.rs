@@ -1,9 +1,9 @@
-//! What can be typed, as types.
+//! The command line, as types.
 
 mod listing;
 mod operator;
 mod runs;
-mod serving;
+mod serve;
 mod transfer;
 mod values;
 
@@ -13,26 +13,26 @@ pub(crate) use listing::{
     ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs,
 };
 pub(crate) use operator::{
-    CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, UnblockArgs,
-    Which,
+    CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, Selector,
+    UnblockArgs,
 };
 pub(crate) use runs::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
-pub(crate) use serving::ServeArgs;
-pub(crate) use transfer::{ExportArgs, ImportArgs, MigrateArgs, ReactionsThen};
+pub(crate) use serve::ServeArgs;
+pub(crate) use transfer::{ExportArgs, ImportArgs, ImportReactions, MigrateArgs};
 
-/// Its own text, because a URL in documentation would become a link.
+/// A separate text, because a URL in documentation would become a link.
 const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: TIDELOCK_STORE, else sqlite:tidelock.db]";
 
 /// Correct concurrency for stateful services: five patterns over one store.
 ///
-/// Exit codes: 0 all went well; 1 something failed, or was found; 2 what was asked for makes no
-/// sense; 3 the store is not there or cannot be opened; 4 the store refused, and nothing was done.
+/// Exit codes: 0 success; 1 failure, or the command found a problem; 2 invalid arguments; 3 the
+/// store is missing or cannot be opened; 4 the store refused, and nothing was done.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock", version)]
 pub(crate) struct Args {
     #[arg(long, global = true, value_name = "URL", help = STORE)]
     pub(crate) store: Option<String>,
-    /// Print JSON, a line for each thing, instead of tables
+    /// Print JSON, one line per entry, instead of tables
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -43,86 +43,86 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Tell a short story that shows what the store promises
     ///
-    /// A line per thing that happens. Each scene reads back from the store what it claims; if a
-    /// claim is not so, the exit code is 1. Without --store it plays on a new SQLite file, which is
-    /// removed afterwards. Then the inspector is served over that store, with a shop that goes on
-    /// in it, until somebody interrupts it.
+    /// One line per step. Each scene reads its result back from the store; if a claim does not
+    /// hold, the exit code is 1. Without --store it uses a new SQLite file, which is removed
+    /// afterwards. Then the inspector is served on that store, with a running shop, until it is
+    /// interrupted.
     Demo(DemoArgs),
     /// Serve the HTTP API of the store, and the inspector
     ///
-    /// Without tokens it is read-only, and only this machine can reach it. It ends when it is
-    /// interrupted, once everybody has their answer; interrupted again, at once.
+    /// Without tokens it is read-only, and listens on this machine only. On an interrupt it ends
+    /// once requests in flight are answered; on a second one, at once.
     Serve(ServeArgs),
     /// List streams
     Streams(StreamsArgs),
     /// Show the events of a stream, or of all streams, and follow new ones
     Events(EventsArgs),
-    /// List work items: what is due, who holds what, what failed
+    /// List work items: due, leased or failed
     Leases(LeasesArgs),
-    /// List the targets of reactions with their lag, or how far events are routed
+    /// List the targets of reactions with their lag, or the progress of routing
     Reactions(ReactionsArgs),
-    /// List runs, or show where one stands
+    /// List runs, or show the status of one
     Runs(RunsArgs),
-    /// Send a run a signal
+    /// Send a signal to a run
     Signal(SignalArgs),
-    /// Ask a run to cancel and to clean up after itself; or end it at once
+    /// Ask a run to cancel and clean up; or terminate it at once
     Cancel(CancelArgs),
-    /// Let a failed run go on from the step that failed
+    /// Retry a failed run from the step that failed
     Retry(RetryArgs),
-    /// Let a parked run go on at once
+    /// Resume a parked run at once
     Resume(ResumeArgs),
-    /// Say what became of a step of which nobody knows whether it was done
+    /// Resolve a step with an unknown outcome
     Resolve(ResolveArgs),
     /// List scopes: state documents, by kind and id
     Scopes(ScopesArgs),
-    /// List claims and locks, and who is at them; or how much of each quota is taken
+    /// List claims and locks with their holders; or the use of quotas
     Claims(ClaimsArgs),
-    /// Free a claim whose claimant died
+    /// Release a claim whose holder died
     ///
-    /// Whoever asks for such a claim next takes it over, so this is for those of which nobody will
-    /// ask again. A claim that somebody is at, and one that was done, stay as they are.
+    /// The next claimant takes such a claim over anyway, so this is for claims that are never
+    /// requested again. A claim that is held, or that was completed, is left as it is.
     Release(ReleaseArgs),
-    /// Say why something is not moving, and which command mends it
+    /// Say why something is not moving, and which command fixes it
     ///
-    /// The exit code is 0 if nothing is wrong, and 1 if something is. Notices alone do not count.
+    /// The exit code is 0 if there are no errors, and 1 if there are. Warnings do not count.
     Doctor(DoctorArgs),
-    /// Let blocked items go on where they stopped
+    /// Unblock items: they continue where they stopped
     Unblock(UnblockArgs),
-    /// Let items begin anew
+    /// Start items over
     ///
-    /// A reaction handles every event again. What it did outside the store is not repeated unless
-    /// asked for. Whoever is at an item loses the lease.
+    /// A reaction handles every event again. Its effects outside the store are not repeated unless
+    /// requested. A worker that holds an item loses its lease.
     Reset(ResetArgs),
-    /// Keep items from being worked on for a while
+    /// Keep items from being leased for a while
     Defer(DeferArgs),
-    /// Change how urgent items are
+    /// Change the priority of items
     Prioritize(PrioritizeArgs),
-    /// Route a reaction's events anew, after its log was restored or its route failed
+    /// Route a reaction's events again, after its log was restored or its route failed
     Reroute(RerouteArgs),
-    /// Close a stream for good: archive its events to a file, and clear them away
+    /// Close a stream permanently: archive its events to a file, and remove them
     Close(CloseArgs),
     /// Write everything in the store to a file, as JSON lines
     Export(ExportArgs),
-    /// Read an export into a store; after an interruption, the same command goes on
+    /// Read an export into a store; after an interruption, the same command continues
     Import(ImportArgs),
-    /// Make the store, or bring its tables up to date
+    /// Create the store, or bring its tables up to date
     Migrate(MigrateArgs),
-    /// Print a script that completes this command's arguments in a shell
+    /// Print a shell completion script
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Injure real processes on a store and audit what they did: runs tidelock-stress
+    /// Kill real processes on a store and audit what they did: runs tidelock-stress
     #[command(disable_help_flag = true)]
-    Stress(Passed),
+    Stress(ForwardedArgs),
     /// Measure the store: runs tidelock-bench
     #[command(disable_help_flag = true)]
-    Bench(Passed),
+    Bench(ForwardedArgs),
 }
 
-/// What is passed on as it was typed.
+/// Arguments that are passed on unchanged.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Passed {
+pub(crate) struct ForwardedArgs {
     /// Arguments of the other program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<std::ffi::OsString>,
@@ -130,7 +130,7 @@ pub(crate) struct Passed {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// End when the story is told, without the inspector
+    /// End after the story, without the inspector
     #[arg(long)]
     pub(crate) once: bool,
     /// Where to serve the inspector; another port if this one is taken

@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: what happened, to which thing, and what to do.
+//! Errors of a command: what happened, to what, and what to do.
 
 use std::error::Error;
 use std::io;
@@ -7,31 +7,31 @@ use tidelock::reactions::ResetError;
 use tidelock::runs::RunError;
 use tidelock::{CloseError, Missing, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
-use crate::ending::ExitStatus;
+use crate::exit_status::ExitStatus;
 use crate::output::plain;
 
-/// Why a command stopped.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// What was asked for makes no sense.
+    /// The arguments are invalid.
     #[error("{what}")]
     Usage { what: String, hint: String },
-    /// There is no store to do it on.
+    /// There is no store.
     #[error("{what}")]
     NoStore { what: String, hint: String },
-    /// It cannot be done to this thing, as it is.
+    /// The subject is in the wrong state.
     #[error("{what}")]
     Refused { what: String, hint: String },
-    /// It did not work.
+    /// The command failed.
     #[error("{what}")]
     Failed { what: String, hint: String },
-    /// The store gave no answer.
+    /// The store failed.
     #[error("{what}")]
     Store { what: String, source: StoreError },
-    /// Something that Tidelock promises was not so.
+    /// A promise of Tidelock does not hold.
     #[error("{0}")]
     Broken(String),
-    /// The command could not get what it needs of the machine, or not write its answer.
+    /// A system call failed, or the output could not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -52,7 +52,7 @@ impl From<CloseError> for Failure {
                 "tidelock reactions, to see what is left to do and why"
             }
             CloseError::Archive { .. } => {
-                "the same command again; it goes on with what the archive did not take"
+                "the same command again; it continues with what the archive did not accept"
             }
             _ => "tidelock events STREAM, to see what is there",
         };
@@ -65,7 +65,10 @@ impl From<ResetError> for Failure {
         let what = error.to_string();
         match error {
             ResetError::Store(source) => source.into(),
-            _ => Self::refused(what, "the same command with --partial, to handle what is left"),
+            _ => Self::refused(
+                what,
+                "the same command with --partial, to handle the remaining events",
+            ),
         }
     }
 }
@@ -75,10 +78,12 @@ impl From<RunError> for Failure {
         let what = error.to_string();
         match error {
             RunError::Store(source) => source.into(),
-            RunError::Name(_) => Self::usage(what, "tidelock runs, to see which there are"),
+            RunError::Name(_) => Self::usage(what, "tidelock runs, to list the existing ones"),
             RunError::Contended { .. } => Self::refused(what, "the same command again"),
-            RunError::NoRun { .. } => Self::refused(what, "tidelock runs, to see which there are"),
-            _ => Self::refused(what, "tidelock runs RUN, to see where it stands"),
+            RunError::NoRun { .. } => {
+                Self::refused(what, "tidelock runs, to list the existing ones")
+            }
+            _ => Self::refused(what, "tidelock runs RUN, to see its status"),
         }
     }
 }
@@ -86,9 +91,9 @@ impl From<RunError> for Failure {
 impl From<Missing> for Failure {
     fn from(missing: Missing) -> Self {
         let hint = match missing {
-            Missing::Reaction { .. } => "tidelock reactions --routes, to see which there are",
-            Missing::Target { .. } => "tidelock reactions, to see which there are",
-            _ => "tidelock leases, to see what there is",
+            Missing::Reaction { .. } => "tidelock reactions --routes, to list the registered ones",
+            Missing::Target { .. } => "tidelock reactions, to list the existing ones",
+            _ => "tidelock leases, to list the existing ones",
         };
         Self::refused(missing.to_string(), hint)
     }
@@ -117,7 +122,7 @@ impl Failure {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => "another path, or room on this disk",
-            io::ErrorKind::InvalidData => "another file: this one is no text",
+            io::ErrorKind::InvalidData => "another file: this one is not text",
             _ => "another path, or the rights to this one",
         };
         Self::failed(format!("cannot {verb} {path:?}: {error}"), hint)
@@ -134,12 +139,12 @@ impl Failure {
         }
     }
 
-    /// Tells the person at the terminal.
+    /// Prints the error to standard error.
     pub(crate) fn report(&self) {
         if self.is_closed_output() {
             return;
         }
-        // With standard error gone too there is nobody left to tell; the exit code remains.
+        // Without standard error, the exit code remains.
         let _ = self.write(&mut io::stderr().lock());
     }
 
@@ -153,7 +158,7 @@ impl Failure {
         writeln!(to, "  try: {}", plain(self.hint()))
     }
 
-    /// What the database said; the store's own error is in the first line already.
+    /// The database's message; the store's own error is in the first line already.
     fn cause(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Store { source, .. } => source.source(),
@@ -175,7 +180,7 @@ impl Failure {
         }
     }
 
-    /// The reader of a pipe has seen enough (`tidelock events | head -1`). That is no failure.
+    /// The reader of a pipe has closed it (`tidelock events | head -1`). That is not an error.
     fn is_closed_output(&self) -> bool {
         matches!(self, Self::Io(e) if e.kind() == io::ErrorKind::BrokenPipe)
     }

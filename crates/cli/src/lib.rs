@@ -1,19 +1,18 @@
 //! The `tidelock` command.
 //!
-//! What was typed becomes typed arguments (`args`), those are carried out (`commands`) on the store
-//! that is meant (`place`), and what was asked for goes to standard output. What else there is to
-//! say goes to standard error. What went wrong is said as what happened, to which thing and what to
-//! do; the exit code is one of those in `ending`.
+//! The command line becomes typed arguments (`args`), which are executed (`commands`) on a store
+//! (`store_url`). Results go to standard output, messages to standard error. An error says what
+//! happened, to what, and what to do; the exit codes are in `exit_status`.
 
 mod args;
 mod commands;
-mod ending;
+mod exit_status;
 mod failure;
 mod log;
 mod output;
-mod place;
 mod progress;
 mod selection;
+mod store_url;
 mod transfer;
 
 use std::process::ExitCode;
@@ -23,17 +22,16 @@ use clap::Parser;
 use tidelock::Store;
 
 use crate::args::Args;
-use crate::ending::ExitStatus;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// What is put in front of every store that a command opens.
+/// A decorator of every store that a command opens.
 pub type Layer = fn(Arc<dyn Store>) -> Arc<dyn Store>;
 
-/// Carries out what the command line says, on stores with this in front of them; gives the exit
-/// code.
+/// Runs the command line on stores with this decorator; returns the exit code.
 pub fn run(layer: Layer) -> ExitCode {
-    // Clap ends the process itself when there is nothing to carry out: 0 after help, 2 after a bad
+    // Clap ends the process itself when there is nothing to run: 0 after help, 2 after an invalid
     // argument.
     let args = Args::parse();
     match carry_out(args, layer) {

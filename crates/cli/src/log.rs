@@ -1,10 +1,8 @@
-//! What the server says of itself while it serves: on standard error, a line for each thing, from a
-//! level on.
+//! The server's log: one line per event on standard error, filtered by level.
 //!
-//! Everything below it speaks through `tracing`, and says nothing if nobody listens: a request that
-//! failed, a store that is away, a connection that broke off. Spans are left out, for a line has to
-//! make sense by itself. What is in a line can have come from anybody, so it is spelled out as
-//! everywhere else.
+//! The libraries log through `tracing`: failed requests, an unavailable store, broken connections.
+//! Spans are left out, so that each line makes sense by itself. Values can come from clients, so
+//! they are escaped like all other output.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,18 +16,18 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::output::plain;
 
-/// From which level on something is said.
+/// The minimum level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
-    /// Nothing is.
+    /// Nothing.
     Off,
-    /// What could not be done.
+    /// Failures.
     Error,
-    /// And what somebody should look at.
+    /// Also what needs attention.
     Warn,
-    /// And what is good to know.
+    /// Also information.
     Info,
-    /// And what helps to find out why.
+    /// Also details for debugging.
     Debug,
 }
 
@@ -45,14 +43,14 @@ impl From<Level> for LevelFilter {
     }
 }
 
-/// Writes down, from now on and in this process, what is said from this level on.
+/// Installs the log of this process, from this level on.
 pub(crate) fn begin(level: Level) {
-    // Whoever was first stays: there is one log, and it is being written.
+    // An existing subscriber stays.
     let _first =
         tracing::subscriber::set_global_default(Log { level: level.into(), to: io::stderr });
 }
 
-/// Whoever listens, and where it is written down.
+/// The subscriber, and where it writes.
 struct Log<W> {
     level: LevelFilter,
     to: fn() -> W,
@@ -72,7 +70,7 @@ impl<W: Write + 'static> Subscriber for Log<W> {
         event.record(&mut line);
         let (level, target) = (event.metadata().level(), event.metadata().target());
         let text = format!("{} {level} {target}: {line}", SystemClock::default().wall());
-        // If nobody can be told, there is nobody to be told that.
+        // A failure to write the log cannot be reported.
         let _ = writeln!((self.to)(), "{}", plain(&text));
     }
 
@@ -89,7 +87,7 @@ impl<W: Write + 'static> Subscriber for Log<W> {
     fn exit(&self, _: &Id) {}
 }
 
-/// A thing that is said, and its fields.
+/// An event's message and fields.
 #[derive(Default)]
 struct Line {
     message: String,
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_happened_from_its_level_on_and_obeys_nobody() {
+    fn a_log_line_is_filtered_by_level_and_escaped() {
         let log = Log { level: Level::Warn.into(), to: || Paper };
         tracing::subscriber::with_default(log, || {
             tracing::info!("not this");

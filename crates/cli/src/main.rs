@@ -1,4 +1,4 @@
-//! The `tidelock` command, as it is installed.
+//! The `tidelock` binary.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! What a command says: data on standard output, as tables for people or as a line of JSON per
-//! thing; messages on standard error.
+//! Output of commands: data on standard output, as tables or JSON lines; messages on standard
+//! error.
 //!
-//! Every write can fail and says so: a reader that closes its end of the pipe stops the command, it
-//! does not make it panic as `println!` would. Whatever comes from a store passes through [`plain`]
-//! or [`json_line`], here and nowhere else, so that nothing in it can play tricks on a terminal.
+//! Every write can fail and returns its error: a reader that closes its end of a pipe ends the
+//! command, without a panic as of `println!`. Everything from a store passes through [`plain`] or
+//! [`json_line`], so that it cannot contain terminal escape sequences.
 
 mod json_line;
 mod plain;
@@ -15,19 +15,19 @@ use serde::Serialize;
 
 pub(crate) use json_line::json_line;
 pub(crate) use plain::{cut, plain};
-pub(crate) use table::{Listed, Table};
+pub(crate) use table::{Table, TableRow};
 pub(crate) use tidelock::doctor::display::{ago, ahead, many, quoted};
 
-/// Where a command tells what happens.
+/// The output of a command.
 pub(crate) struct Output {
     to: BufWriter<Box<dyn Write + Send>>,
     color: bool,
     json: bool,
-    /// The headings that were shown last: a list that comes page by page has them once.
+    /// The last headings: a paged list has them once.
     headed: &'static [&'static str],
 }
 
-/// What a line is, and so how it looks.
+/// The style of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Style {
     Plain,
@@ -37,7 +37,7 @@ pub(crate) enum Style {
     Alarm,
 }
 
-/// What was done, for machines.
+/// The result, as JSON.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
     done: &'a str,
@@ -45,7 +45,7 @@ struct Done<'a> {
 }
 
 impl Output {
-    /// Standard output, for people or for machines.
+    /// Standard output, as text or JSON.
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
         let color =
@@ -53,25 +53,25 @@ impl Output {
         Self { to: BufWriter::new(Box::new(stdout)), color, json, headed: &[] }
     }
 
-    /// Whether machines read it.
+    /// Whether the output is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// One line for people, and at once: a story told in bursts is no story.
+    /// Prints a line of text, and flushes it.
     pub(crate) fn line(&mut self, look: Style, text: &str) -> io::Result<()> {
         self.row(look, text)?;
         self.flush()
     }
 
-    /// One thing for machines, on a line of its own.
+    /// Prints a value as a line of JSON.
     pub(crate) fn json(&mut self, thing: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(thing).map_err(io::Error::other)?;
         writeln!(self.to, "{}", json_line(&text))
     }
 
-    /// Things, in the form that was asked for.
-    pub(crate) fn list<T: Listed>(&mut self, things: &[T]) -> io::Result<()> {
+    /// Prints a list, as a table or JSON.
+    pub(crate) fn list<T: TableRow>(&mut self, things: &[T]) -> io::Result<()> {
         if self.json {
             return things.iter().try_for_each(|thing| self.json(thing));
         }
@@ -86,15 +86,15 @@ impl Output {
         table.rows().try_for_each(|row| self.row(Style::Plain, &row))
     }
 
-    /// One thing that comes by itself: a line without a heading.
-    pub(crate) fn one<T: Listed>(&mut self, thing: &T) -> io::Result<()> {
+    /// Prints a single row without headings.
+    pub(crate) fn one<T: TableRow>(&mut self, thing: &T) -> io::Result<()> {
         match self.json {
             true => self.json(thing),
             false => self.row(Style::Plain, &thing.cells().join("  ")),
         }
     }
 
-    /// That something was done, in a word and in a sentence.
+    /// Prints a result, as a word and a sentence.
     pub(crate) fn done(&mut self, done: &str, what: &str) -> io::Result<()> {
         match self.json {
             true => self.json(&Done { done, what }),
@@ -102,15 +102,15 @@ impl Output {
         }
     }
 
-    /// Something that people should know and that is no data.
+    /// Prints a message that is not data.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
         self.flush()?;
-        // With nobody to read it, the command goes on.
+        // Without standard error, the command continues.
         let _ = writeln!(io::stderr(), "{}", plain(text));
         Ok(())
     }
 
-    /// Raw text that was made for this, such as a completion script.
+    /// Prints raw text, such as a completion script.
     pub(crate) fn script(&mut self, text: &[u8]) -> io::Result<()> {
         self.to.write_all(text)
     }

@@ -1,22 +1,21 @@
-//! How far long work has come: a bar on standard error where a person looks at it, and nothing
-//! elsewhere.
+//! A progress bar on standard error, if that is a terminal.
 
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar, perhaps.
+/// An optional progress bar.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// For work of which nobody knows how much there is.
+    /// Progress without a known total.
     pub(crate) fn counting(what: &'static str) -> Self {
         Self::new(None, what)
     }
 
-    /// For so much work.
+    /// Progress with a known total.
     pub(crate) fn of(total: u64, what: &'static str) -> Self {
         Self::new(Some(total), what)
     }
@@ -45,7 +44,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Also when the work fails: the message should not stand behind half a bar.
+    /// Also when the work fails: the message should not follow half a bar.
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,18 +1,18 @@
-//! A whole store as lines of JSON, out of one store and into another.
+//! Export and import of a whole store as JSON lines.
 //!
-//! The first line says what it is, the last one how much there was and a checksum of all before it.
-//! Between them: what was trimmed away of streams, every event in the order of the feed, which
-//! streams are closed, every record, every work item. What a store gives out itself begins anew in
-//! the other one: positions, revisions, fences, the times at which events were recorded.
+//! The first line is a header, the last one has totals and a checksum of all lines before it.
+//! Between them: trimmed streams, every event in the order of the feed, closed streams, every
+//! record, every work item. What a store assigns itself starts over in the other one: positions,
+//! revisions, fences, recording times.
 
 mod batch;
 mod export;
 mod gap;
 mod import;
+mod import_progress;
 mod keys;
-mod landmarks;
 mod line;
-mod note;
+mod position_lookup;
 mod reader;
 mod source;
 mod survey;

@@ -1,4 +1,4 @@
-//! The `tidelock` binary, run as people run it: what it says, where it says it, and how it ends.
+//! The `tidelock` binary, run as people run it: its output, its messages, and its exit codes.
 
 use std::process::{Command, Output, Stdio};
 
@@ -34,17 +34,17 @@ fn assert_tells_the_story(output: &Output) {
         "✓ nothing of it is there",
         "✓ 5 were sold, and 0 are left",
         "tried 3 times, then blocked: an order without an address",
-        "✓ it went on where it had stopped",
+        "✓ it continued where it had stopped",
         "✓ 10 clients have the same receipt",
         "granted: 18, refused as over quota: 82",
-        "✓ a point that is given back twice goes back once",
+        "✓ a point that is refunded twice is returned once",
         "✓ the card was charged once",
         "order-9:pack",
         "all 9 promises were kept",
     ] {
         assert!(told.contains(line), "{line:?} is not in:\n{told}");
     }
-    assert!(!told.contains('\x1b'), "no color where nobody sees it:\n{told}");
+    assert!(!told.contains('\x1b'), "no color without a terminal:\n{told}");
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn the_demo_tells_its_story_on_a_file_and_removes_it() {
     let path = told.lines().next().and_then(|line| line.strip_prefix("the store is sqlite:"));
     let path = path.unwrap_or_else(|| panic!("the first line names the file:\n{told}"));
     assert!(path.ends_with("demo.db"), "{path}");
-    let folder = std::path::Path::new(path).parent().expect("the file is in a folder of its own");
+    let folder = std::path::Path::new(path).parent().expect("the file is in its own folder");
     assert!(!folder.exists(), "{} is still there", folder.display());
 }
 
 #[test]
-fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there_and_well() {
+fn the_demo_runs_twice_on_an_existing_store_and_leaves_it_healthy() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("shop.db");
     let url = format!("sqlite:{}", path.display());
@@ -71,7 +71,7 @@ fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there_and_well() {
     }
     assert!(path.exists());
     let held = run(&["leases", "--store", &url, "--state", "held"]);
-    assert_eq!(stdout(&held), "", "nothing is leased that nobody would give back");
+    assert_eq!(stdout(&held), "", "no lease is left behind");
     let exam = run(&["doctor", "--patience", "0s", "--store", &url]);
     assert_eq!(exam.status.code(), Some(0), "{}", stdout(&exam));
     assert!(stdout(&exam).ends_with("nothing is wrong\n"), "{}", stdout(&exam));
@@ -85,7 +85,7 @@ fn the_demo_plays_on_memory() {
 }
 
 #[test]
-fn a_url_that_means_no_store_is_refused_with_what_to_give_instead() {
+fn an_invalid_url_is_refused_with_a_hint() {
     let output = run(&["demo", "--once", "--store", "mongodb:shop"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(stdout(&output), "");
@@ -119,7 +119,7 @@ fn an_unknown_command_is_refused_with_the_usage() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_the_demo_quietly() {
+fn a_closed_pipe_ends_the_demo_quietly() {
     let mut demo = tidelock(&["demo", "--once"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,4 +1,4 @@
-//! What every handler is given: the store, and what is shared among requests.
+//! Application state: the store, and what is shared among requests.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -17,20 +17,20 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::samples::Samples;
 
-/// How an API is set up.
+/// The API's configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) tidelock: Tidelock,
-    /// Without them everybody is a reader.
+    /// `None`: every caller is a reader.
     pub(crate) tokens: Option<Tokens>,
-    /// In lower case.
+    /// Lower-case.
     pub(crate) hosts: BTreeSet<String>,
     pub(crate) limits: Limits,
     pub(crate) kinds: Kinds,
     pub(crate) metrics: Option<Metrics>,
-    /// How many commits there were, if they are counted.
+    /// The number of commits, if they are counted.
     pub(crate) commits: Option<Commits>,
-    /// Who looks after the store; one who knows no more than the contract, if there is none.
+    /// `None`: a doctor that knows only the store contract.
     pub(crate) doctor: Option<Doctor>,
     /// Cancelled when event streams and waiting requests should end.
     pub(crate) closing: CancellationToken,
@@ -54,17 +54,17 @@ impl Setup {
     }
 }
 
-/// The state of the router. Clones are handles on the same.
+/// The router's state. Clones are handles to the same state.
 #[derive(Debug, Clone)]
 pub(crate) struct AppState(Arc<Shared>);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
-    /// A permit for each event stream that may be open.
+    /// One permit per event stream that can be open.
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) samples: Samples,
-    /// Whose turn it is to have the store examined.
+    /// Serializes examinations of the store.
     pub(crate) exam: Mutex<()>,
     /// The OpenAPI document, once the routes are known.
     pub(crate) document: OnceLock<Bytes>,

@@ -1,11 +1,10 @@
-//! What operators did: a stream of events that says who did what to what, and what came of it.
+//! The audit log: a stream of events that records which operator did what, and with what result.
 //!
-//! The layer is around every route that changes anything, so no route can forget it; what programs
-//! do with a writer's token passes through it. That something was asked for is in the store before
-//! it is done, and what came of it before the operator is answered. If the server dies in between,
-//! the stream has the one without the other: whoever reads it knows that it may have been done. A
-//! request that is sent again under its `Idempotency-Key`, because nobody heard of an answer, is
-//! written down once; one that was refused, and is judged anew, is written down anew.
+//! The layer is around every route that changes anything, so no route can omit it; it also lets
+//! requests with a writer's token pass through. The request is recorded before it is carried out,
+//! and the result before the operator is answered. If the server dies in between, the stream has
+//! the request without a result: it may have been carried out. A request that is repeated under its
+//! `Idempotency-Key` is recorded once. One that was refused is judged again, and recorded again.
 
 pub(crate) mod keys;
 
@@ -28,46 +27,45 @@ use crate::idempotency::IdempotencyScope;
 use crate::limits::AUDITED;
 use crate::problem::Problem;
 
-/// Something is asked for.
+/// A request by an operator.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
-    /// Whose token it was.
+pub(crate) struct ActionRequested {
+    /// The name of the token.
     pub(crate) who: String,
     /// Method and route.
     pub(crate) what: String,
-    /// The path, which names the thing.
+    /// The path, which names the subject.
     pub(crate) on: String,
     /// The body, if it is JSON.
     pub(crate) parameters: Option<RawJson>,
 }
 
-/// What came of it.
+/// The result of a request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Answered {
-    /// The event that says what was asked for.
+pub(crate) struct ActionAnswered {
+    /// The event that recorded the request.
     pub(crate) asked: EventId,
-    /// The status of the answer.
+    /// The status of the response.
     pub(crate) status: u16,
 }
 
-/// How much of what an operator sends is written down.
+/// How much of a request is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Noted {
-    /// All of it: it says what the operator decided.
+pub(crate) enum AuditDetail {
+    /// The whole request: it is the operator's decision.
     Whole,
-    /// Only what it is done to: it brings data, which has its place in the store and may have to be
-    /// erased there.
+    /// Only the path: the body is data, which belongs in the store and may have to be erased there.
     Path,
 }
 
-/// What stands around one route.
+/// The audit layer's state for one route.
 #[derive(Debug, Clone)]
 pub(crate) struct Audit {
     pub(crate) served: AppState,
-    pub(crate) noted: Noted,
+    pub(crate) noted: AuditDetail,
 }
 
-/// Writes down what an operator does.
+/// Records what an operator does.
 pub(crate) async fn record(State(audit): State<Audit>, request: Request, next: Next) -> Response {
     if request.extensions().get::<Caller>().is_none_or(|caller| caller.role < Role::Operator) {
         return next.run(request).await;
@@ -82,8 +80,8 @@ impl Audit {
     async fn recorded(&self, request: Request, next: Next) -> Result<Response, Problem> {
         let (parts, body) = request.into_parts();
         match self.noted {
-            Noted::Path => done(&self.served, parts, None, body, next).await,
-            Noted::Whole => {
+            AuditDetail::Path => done(&self.served, parts, None, body, next).await,
+            AuditDetail::Whole => {
                 let bytes = extract::whole(body, &self.served).await?;
                 done(&self.served, parts, parameters(&bytes), Body::from(bytes), next).await
             }
@@ -101,27 +99,27 @@ async fn done(
     let once = IdempotencyScope::of(&parts);
     let asked = ask(served, &asked(&parts, parameters), &once, &parts).await?;
     let response = next.run(Request::from_parts(copy(&parts), body)).await;
-    let answered = Answered { asked, status: response.status().as_u16() };
-    // It is done and cannot be taken back, and the stream has that it was asked for: the operator
-    // is told what came of it.
+    let answered = ActionAnswered { asked, status: response.status().as_u16() };
+    // The operation is done and cannot be undone, and the stream has the request: the operator gets
+    // the response.
     let id = once.id(format!("{} {asked} {}", keys::ANSWERED, answered.status).as_bytes());
     if let Err(problem) = append(served, keys::ANSWERED, &answered, id, &parts).await {
-        tracing::warn!(%asked, status = answered.status, "what an operator did could not be written down: {}", problem.status());
+        tracing::warn!(%asked, status = answered.status, "the result of an operator's request could not be recorded: {}", problem.status());
     }
     Ok(response)
 }
 
-/// Writes down what is asked for: once under a key, unless what was asked for was refused and so is
-/// judged anew.
+/// Records a request: once per idempotency key, unless the previous one was refused and is judged
+/// again.
 async fn ask(
     served: &AppState,
-    asked: &Asked,
+    asked: &ActionRequested,
     once: &IdempotencyScope,
     parts: &Parts,
 ) -> Result<EventId, Problem> {
     for nth in 0..REFUSALS {
         let id = once.id(format!("{} {nth}", keys::ASKED).as_bytes());
-        let Written { id, version, replayed } =
+        let RecordedEvent { id, version, replayed } =
             append(served, keys::ASKED, asked, id, parts).await?;
         if !replayed || !was_refused(served, id, version).await? {
             return Ok(id);
@@ -130,27 +128,27 @@ async fn ask(
     Ok(append(served, keys::ASKED, asked, None, parts).await?.id)
 }
 
-/// So many refusals under one key are told apart; whoever goes on nevertheless is written down each
+/// The number of refusals under one key that are told apart; further attempts are recorded each
 /// time.
 const REFUSALS: u32 = 8;
 
-/// Whether the answer to what was asked for at this version was a refusal, which no key remembers.
+/// Whether the request at this version was answered with a refusal, which no idempotency key keeps.
 async fn was_refused(served: &AppState, asked: EventId, at: Version) -> Result<bool, Problem> {
     let later = StreamQuery::forward(&keys::stream()).from(at.plus(1)).limit(LATER);
     let answers = served.store().full_page(later).await?.events;
     let answers = answers.iter().filter(|event| event.event_type.as_str() == keys::ANSWERED);
-    let mut answers = answers.filter_map(|event| event.payload.to::<Answered>().ok());
+    let mut answers = answers.filter_map(|event| event.payload.to::<ActionAnswered>().ok());
     Ok(answers.any(|answer| answer.asked == asked && answer.status >= 400))
 }
 
-/// How many newer events are looked through for the answer to an older question: as many as
-/// operators at work at once are likely to be.
+/// How many newer events are searched for the result of an older request: about as many as
+/// concurrent operators produce.
 pub(crate) const LATER: usize = 200;
 
-fn asked(parts: &Parts, parameters: Option<RawJson>) -> Asked {
+fn asked(parts: &Parts, parameters: Option<RawJson>) -> ActionRequested {
     let route =
         parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
-    Asked {
+    ActionRequested {
         who: who(parts),
         what: format!("{} {route}", parts.method),
         on: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
@@ -158,17 +156,17 @@ fn asked(parts: &Parts, parameters: Option<RawJson>) -> Asked {
     }
 }
 
-/// The body, if it is JSON and no larger than what is worth keeping.
+/// The body, if it is JSON and small enough to keep.
 fn parameters(body: &Bytes) -> Option<RawJson> {
     let text = std::str::from_utf8(body).ok().filter(|text| (1..=AUDITED).contains(&text.len()))?;
     RawJson::parse(text).ok()
 }
 
 fn who(parts: &Parts) -> String {
-    parts.extensions.get::<Caller>().unwrap_or(&Caller::ANYBODY).shown().to_owned()
+    parts.extensions.get::<Caller>().unwrap_or(&Caller::ANONYMOUS).shown().to_owned()
 }
 
-/// The head of a request, to be used twice.
+/// Copies the head of a request.
 fn copy(parts: &Parts) -> Parts {
     let mut copy = Request::new(()).into_parts().0;
     copy.method = parts.method.clone();
@@ -179,8 +177,8 @@ fn copy(parts: &Parts) -> Parts {
     copy
 }
 
-/// An event that is written down, and whether it was before.
-struct Written {
+/// A recorded event, and whether it had been recorded before.
+struct RecordedEvent {
     id: EventId,
     version: Version,
     replayed: bool,
@@ -192,7 +190,7 @@ async fn append(
     said: &impl Serialize,
     id: Option<EventId>,
     parts: &Parts,
-) -> Result<Written, Problem> {
+) -> Result<RecordedEvent, Problem> {
     let event = NewEvent::of(event, said)?.with_metadata(Metadata::new().by(who(parts)).to_json()?);
     let id = id.unwrap_or(event.id);
     let outcome = served
@@ -200,16 +198,16 @@ async fn append(
         .append(&keys::stream(), ExpectedVersion::Any, vec![event.with_id(id)])
         .await?;
     match outcome.committed().map(|committed| committed.appends.into_iter().next()) {
-        Ok(Some(Appended { version, replayed, .. })) => Ok(Written { id, version, replayed }),
+        Ok(Some(Appended { version, replayed, .. })) => Ok(RecordedEvent { id, version, replayed }),
         Ok(None) => Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "store-failed",
-            "the store does not say what it appended",
+            "the store returned no appended event",
         )),
         Err(conflict) => Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "audit-refused",
-            format!("what operators do cannot be written down: {conflict}"),
+            format!("the audit log cannot be written: {conflict}"),
         )),
     }
 }

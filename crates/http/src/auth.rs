@@ -1,7 +1,7 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization: who the caller is, and what it can do.
 //!
-//! A request is let through by one layer, which is around every route (`gate`). Who has no token
-//! may do nothing if there are tokens, and may only look if there are none.
+//! One layer around every route admits a request (`authorize`). If tokens are configured, a request
+//! without one is refused. If none are, every request is a reader's.
 
 mod authorize;
 mod caller;

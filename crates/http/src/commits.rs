@@ -1,9 +1,9 @@
-//! How much is committed: counted where a process has its handle on the store, and nowhere else.
+//! Commit counter: counts the commits that one process makes through its handle to the store.
 //!
-//! A store does not count its commits, and to find them in the feed would be to read all of it. So
-//! whoever opens the store has this process's commits counted, and hands the count to the
-//! [`Api`](crate::Api). What other processes commit is not in it, nor what goes through a database
-//! driver's own door.
+//! A store does not count its commits, and counting them in the feed would mean reading all of it.
+//! So the process that opens the store wraps it in a counter and hands that to the
+//! [`Api`](crate::Api). Commits by other processes are not counted, nor those made through a
+//! database driver directly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidelock::store::Result;
 use tidelock::{Commit, CommitOutcome, Store, StoreLayer, async_trait};
 
-/// How many commits were made through a handle on a store. Clones count the same.
+/// The number of commits made through a handle to a store. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub struct Commits(Arc<AtomicU64>);
 
 impl Commits {
-    /// A handle on the same store, and the count of what is committed through it from now on. What
-    /// is refused does not count.
+    /// Wraps a store, and returns it with the count of commits made through it from now on. Refused
+    /// commits do not count.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -34,13 +34,13 @@ impl Commits {
         (Arc::new(Counting { store, commits: commits.clone() }), commits)
     }
 
-    /// How many there were.
+    /// Returns the number of commits so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A store that counts commits, and is otherwise the one behind it.
+/// A store that counts commits and delegates everything to the store behind it.
 #[derive(Debug)]
 struct Counting {
     store: Arc<dyn Store>,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_lands_is_counted_and_what_is_refused_is_not() {
+    async fn commits_are_counted_and_refusals_are_not() {
         let (store, commits) = Commits::counted(tidelock::open("memory:").await.unwrap());
         let stream = StreamName::new("a").unwrap();
         for expected in [ExpectedVersion::NoStream, ExpectedVersion::NoStream, ExpectedVersion::Any]

@@ -1,8 +1,7 @@
-//! What a request brings, read in one way everywhere: a path, a query, a body of JSON; and a
-//! problem for what cannot be read.
+//! Extractors: path, query and JSON body, each with a problem for input that cannot be parsed.
 //!
-//! What serde says about a body quotes what it found there. A client is told where and what was
-//! expected instead: a payload ends up in no log and on no screen that it was not meant for.
+//! The messages of serde quote the input. Clients are told the position and what was expected
+//! instead, so that no payload reaches a log or a screen by way of an error.
 
 use std::error::Error;
 
@@ -20,9 +19,9 @@ use serde_path_to_error::{Path, Segment};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::problem::Problem;
-use crate::serve::TooSlow;
+use crate::serve::BodyTimeout;
 
-/// The names in a path, checked as they are read.
+/// Names in a path, validated as they are parsed.
 #[derive(Debug)]
 pub(crate) struct InPath<T>(pub(crate) T);
 
@@ -42,7 +41,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
     }
 }
 
-/// What follows the question mark.
+/// The query string.
 #[derive(Debug)]
 pub(crate) struct InQuery<T>(pub(crate) T);
 
@@ -60,13 +59,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for InQuery<T> {
     }
 }
 
-/// What is wrong, without whose step it was to find out.
+/// The message, without the name of the step that failed.
 fn said(refused: &str) -> &str {
     const STEPS: [&str; 2] = ["Failed to deserialize query string: ", "Invalid URL: "];
     STEPS.iter().find_map(|step| refused.strip_prefix(step)).unwrap_or(refused)
 }
 
-/// A body of JSON.
+/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -80,7 +79,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
     }
 }
 
-/// Refuses a body that does not say that it is one of these.
+/// Refuses a body whose `Content-Type` is not one of these.
 pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
     let said = headers.get(CONTENT_TYPE).and_then(|said| said.to_str().ok()).unwrap_or_default();
     let said = said.split(';').next().unwrap_or_default().trim();
@@ -92,7 +91,7 @@ pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), P
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail))
 }
 
-/// The whole body, within the limit.
+/// Reads the whole body, within the limit.
 pub(crate) async fn whole(body: axum::body::Body, served: &AppState) -> Result<Bytes, Problem> {
     let limit = served.limits().body_bytes;
     let announced = body.size_hint().exact();
@@ -106,16 +105,16 @@ pub(crate) async fn whole(body: axum::body::Body, served: &AppState) -> Result<B
 fn too_large(announced: Option<u64>, limit: usize) -> Problem {
     let size = announced.map_or_else(String::new, |bytes| format!(" has {bytes} bytes, which"));
     let detail = format!(
-        "the body of the request{size} is more than the {limit} bytes that this server takes; send less at once"
+        "the body of the request{size} is more than the {limit} bytes that this server accepts; split the request"
     );
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", detail).with("limit", limit)
 }
 
-/// The body broke off, or did not come in time.
+/// The body ended early, or did not arrive in time.
 fn unread(error: &(dyn Error + 'static)) -> Problem {
     let (mut cause, mut slow) = (Some(error), None);
     while let Some(error) = cause {
-        slow = slow.or_else(|| error.downcast_ref::<TooSlow>());
+        slow = slow.or_else(|| error.downcast_ref::<BodyTimeout>());
         cause = error.source();
     }
     match slow {
@@ -131,7 +130,7 @@ fn unread(error: &(dyn Error + 'static)) -> Problem {
     }
 }
 
-/// What this JSON says.
+/// Parses JSON.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut from);
@@ -146,13 +145,13 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     }
 }
 
-/// What is wrong with a body, without a word of what is in it.
+/// Describes what is wrong with a body, without quoting it.
 fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
     match error.classify() {
         Category::Syntax if error.to_string().starts_with(RECURSION) => {
             format!("it is too deep; the limit is {} levels", tidelock::limits::JSON_DEPTH)
         }
-        // These words are the parser's own, and quote nothing.
+        // These messages are the parser's own, and quote nothing.
         Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
         Category::Data | Category::Io => {
             in_words(&tidelock::unfit(error), &path.map_or_else(String::new, field))
@@ -160,11 +159,11 @@ fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
     }
 }
 
-/// How the parser begins when it gives up on something deep.
+/// How the parser's message begins when the nesting is too deep.
 const RECURSION: &str = "recursion limit exceeded";
 
-/// Where the fault lies: fields that we know, and places in lists. A name that the client made up
-/// is not repeated.
+/// The path of the invalid field: known fields, and list indexes. Names that the client chose are
+/// not repeated.
 fn field(path: &Path) -> String {
     let known = path
         .iter()
@@ -177,12 +176,12 @@ fn field(path: &Path) -> String {
     })
 }
 
-/// What was expected, in the words of JSON: what our types are called helps no client.
+/// What was expected, in terms of JSON instead of Rust types.
 fn in_words(unfit: &str, field: &str) -> String {
     let named = if field.is_empty() { "its field".to_owned() } else { format!("field {field}") };
     if let Some(place) = unfit.strip_prefix("it does not fit") {
         return format!(
-            "{named} takes no such value{place}; GET /v1/openapi.json says what it takes"
+            "{named} does not accept this value{place}; GET /v1/openapi.json lists what it accepts"
         );
     }
     if let Some(own) = unfit.strip_prefix("it ") {
@@ -201,7 +200,7 @@ fn in_words(unfit: &str, field: &str) -> String {
     format!("expected {words}{place}")
 }
 
-/// A body of JSON that may be left out.
+/// An optional JSON body.
 #[derive(Debug)]
 pub(crate) struct MaybeBody<T>(pub(crate) T);
 
@@ -217,7 +216,7 @@ impl<T: DeserializeOwned + Default> FromRequest<AppState> for MaybeBody<T> {
     }
 }
 
-/// The one value of a header, as text; a header that comes twice means nothing.
+/// The single value of a header, as text; a repeated header is refused.
 pub(crate) fn header<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -233,7 +232,7 @@ pub(crate) fn header<'a>(
 fn unreadable(name: &HeaderName) -> Problem {
     Problem::bad_request(
         "header-invalid",
-        format!("the header {name} has to be there once, in plain text"),
+        format!("the header {name} must occur once, in plain text"),
     )
 }
 
@@ -246,7 +245,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
             Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "no-caller",
-                "nobody asked who is asking; this is a bug",
+                "the caller was not authenticated; this is a bug",
             )
         })
     }
@@ -259,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_json_is_called_so_and_not_quoted() {
+    fn invalid_json_is_reported_without_quoting_it() {
         let refused = parse::<Vec<u8>>(b"[canary]").unwrap_err().into_response();
         assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
         for (text, says) in
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_is_said_in_the_words_of_json() {
+    fn expectations_are_expressed_in_terms_of_json() {
         assert_eq!(
             in_words("expected struct Why at line 1 column 2", ""),
             "expected an object at line 1 column 2"
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!(in_words("expected a boolean", ""), "expected a boolean");
         assert!(
             in_words("it does not fit at line 1 column 2", "")
-                .starts_with("its field takes no such value at")
+                .starts_with("its field does not accept this value at")
         );
         assert_eq!(
             in_words("missing field `grant` at line 1", ""),

@@ -1,12 +1,12 @@
-//! `Idempotency-Key` on every route that writes, through the layer of `tidelock-tower`.
+//! `Idempotency-Key` on every route that writes, by the layer of `tidelock-tower`.
 //!
-//! A key belongs to whoever has the token. What was refused (4xx) changed nothing, so it is not
-//! kept: who sends it again, under the same key, has it judged again.
+//! A key belongs to the token. A refused request (4xx) changed nothing, so its response is not
+//! kept: sent again under the same key, it is judged again.
 //!
-//! A server that dies after it did what was asked, and before it kept its answer, leaves a key of
-//! which nobody knows what became. What is done once under a name in the store has [one that comes
-//! from the key](Once), so that whoever sends the same again is answered with what was done the
-//! first time.
+//! A server that dies after it carried out a request, and before it recorded the response, leaves a
+//! key with an unknown outcome. So everything that the store does once under an id gets [an id
+//! derived from the key](IdempotencyScope): a retry of the request is answered with the result of
+//! the first.
 
 use std::convert::Infallible;
 
@@ -26,7 +26,7 @@ use crate::auth::Caller;
 use crate::limits;
 use crate::problem;
 
-/// The layer around what writes.
+/// The layer around routes that write.
 pub(crate) fn layer(served: &AppState) -> IdempotencyLayer {
     IdempotencyLayer::new(served.tidelock())
         .methods([Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
@@ -37,10 +37,10 @@ pub(crate) fn layer(served: &AppState) -> IdempotencyLayer {
         .problems_at(problem::TYPES)
 }
 
-/// What a request is known by when it is sent again: whose it is, its key, and what it asks for.
-/// Without a key there is nothing.
+/// The identity of a request across retries: its caller, its key, and its content. Without a key
+/// there is none.
 ///
-/// What it asks for counts, because an operator can free a key, and another request come under it.
+/// The content counts because an operator can free a key, and another request can then use it.
 #[derive(Debug)]
 pub(crate) struct IdempotencyScope(Option<[String; 2]>);
 
@@ -53,29 +53,29 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyScope {
 }
 
 impl IdempotencyScope {
-    /// Of this request, as it is behind the layer.
+    /// The scope of this request, taken behind the layer.
     pub(crate) fn of(parts: &Parts) -> Self {
         let claimed = parts.extensions.get::<IdempotencyKey>();
         Self(claimed.map(|claimed| [claimed.key().to_owned(), claimed.fingerprint().to_string()]))
     }
 
-    /// Whether it can be sent again.
+    /// Whether the request has a key.
     pub(crate) fn is_keyed(&self) -> bool {
         self.0.is_some()
     }
 
-    /// An id that the same request has again for this part of it.
+    /// Derives an id for this part of the request, equal in every retry.
     pub(crate) fn id(&self, part: &[u8]) -> Option<EventId> {
         let [key, fingerprint] = self.0.as_ref()?;
         Some(id_of([key.as_bytes(), fingerprint.as_bytes(), part]))
     }
 
-    /// The id of what it asks for, as a whole.
+    /// The id of the whole request.
     pub(crate) fn operation(&self) -> Option<String> {
         self.id(&[]).map(|id| id.to_string())
     }
 
-    /// The same mutation, made once however often the request is sent.
+    /// Gives a mutation this request's id, so that retries apply it once.
     pub(crate) fn mutation(&self, mutation: Mutation<Value>) -> Mutation<Value> {
         match self.operation() {
             Some(id) => mutation.operation_id(id).dedup_window(limits::IDEMPOTENCY),
@@ -83,7 +83,7 @@ impl IdempotencyScope {
         }
     }
 
-    /// The same run, for something that is asked of it once however often the request is sent.
+    /// Gives a run handle this request's id, so that retries have one effect.
     pub(crate) fn run(&self, run: RunHandle) -> RunHandle {
         match self.operation() {
             Some(id) => run.operation_id(id),
@@ -92,7 +92,7 @@ impl IdempotencyScope {
     }
 }
 
-/// The claims of the store, for one that is taken once however often the request is sent.
+/// The store's claims, with this request's id, so that retries claim once.
 #[derive(Debug)]
 pub(crate) struct OnceClaims(pub(crate) Claims);
 
@@ -116,7 +116,7 @@ fn id_of(parts: [&[u8]; 3]) -> EventId {
     }
     let mut id = [0; 16];
     id.copy_from_slice(&digest.finalize()[..16]);
-    // Version 8 of the variant that everybody uses: made by whoever made it.
+    // Version 8 (custom), RFC 9562 variant.
     id[6] = (id[6] & 0x0f) | 0x80;
     id[8] = (id[8] & 0x3f) | 0x80;
     EventId::from_bytes(id)

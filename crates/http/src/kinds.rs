@@ -1,5 +1,4 @@
-//! The kinds of aggregates that the API can show the state of: what a program registers, by the
-//! kind's name.
+//! The registered kinds of aggregates, by name: those whose state the API can show.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tidelock::{Aggregate, LoadError, RawJson, Tidelock, Version};
 
-/// A state, as it is shown.
+/// A state, as JSON.
 #[derive(Debug)]
 pub(crate) struct StateRead {
     pub(crate) version: Option<Version>,
@@ -20,7 +19,7 @@ pub(crate) struct StateRead {
 type Reading = Pin<Box<dyn Future<Output = Result<StateRead, LoadError>> + Send>>;
 type Read = dyn Fn(&Tidelock, &str, Option<Version>) -> Reading + Send + Sync;
 
-/// What is registered.
+/// The registered kinds.
 #[derive(Clone, Default)]
 pub(crate) struct Kinds {
     kinds: BTreeMap<&'static str, Arc<Read>>,
@@ -36,12 +35,12 @@ impl Kinds {
         );
     }
 
-    /// Which there are.
+    /// The names of the registered kinds.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.kinds.keys().copied().collect()
     }
 
-    /// How to read the state of one of this kind.
+    /// The function that reads the state of this kind.
     pub(crate) fn get(&self, kind: &str) -> Option<&Read> {
         self.kinds.get(kind).map(|read| &**read)
     }

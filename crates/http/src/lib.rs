@@ -16,10 +16,10 @@
 //! # }
 //! ```
 //!
-//! Every route is a line of `routes.rs`, with the role that it needs; the OpenAPI document is made
-//! of the same lines. Without tokens everybody on this machine may look and nobody may change
-//! anything. What is deliberately not here: anything that the patterns of `tidelock` do not do
-//! already. A route finds out what is asked for, has it done, and says what came of it.
+//! Every route is a line of `routes.rs`, with the role that it needs; the OpenAPI document is
+//! generated from the same lines. Without tokens the API is read-only, and reachable by loopback
+//! names only. It deliberately adds nothing to the patterns of `tidelock`: a route parses the
+//! request, calls the pattern, and reports the result.
 
 mod api;
 mod app_state;

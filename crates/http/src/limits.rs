@@ -1,34 +1,36 @@
-//! Every bound of the API, and what it is unless something else is asked for.
+//! Every bound of the API, and its default.
 
 use std::time::Duration;
 
-/// How much one client may ask for at once.
+/// Limits on what clients can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes in the body of a request.
     pub body_bytes: usize,
-    /// Entries in a page of which nothing was said.
+    /// Entries per page by default.
     pub page: usize,
-    /// Event streams that are open at once, over all clients.
+    /// Event streams open at once, over all clients.
     pub streams: usize,
-    /// Connections that are open at once. For another one, the one that has waited for its client
-    /// longest is closed; if none waits for its client, whoever comes is told to come back. Only of
-    /// a server of our own.
+    /// Connections open at once. When all are in use, a new one replaces the one that has been idle
+    /// longest; if none is idle, the new client is told to retry later. Only for
+    /// [`serve`](crate::serve()).
     pub connections: usize,
-    /// How long a request may wait for something to happen.
+    /// How long a request can wait for something to happen.
     pub wait: Duration,
-    /// How long a client may take to send the head of a request, from when its connection is open
-    /// or the request before was answered. Only of a server of our own.
+    /// How long a client can take to send the head of a request, counted from when its connection
+    /// opened or the previous request was answered. Only for [`serve`](crate::serve()).
     pub head: Duration,
-    /// How long a client may take to send the body of a request. Only of a server of our own.
+    /// How long a client can take to send the body of a request. Only for
+    /// [`serve`](crate::serve()).
     pub body: Duration,
-    /// How long a client may take nothing of an answer. Only of a server of our own.
+    /// How long a client can go without reading from a response. Only for
+    /// [`serve`](crate::serve()).
     pub taken: Duration,
-    /// How long requests that have begun may take once the server is to end. Only of a server of
-    /// our own.
+    /// How long requests in flight can take once the server shuts down. Only for
+    /// [`serve`](crate::serve()).
     pub grace: Duration,
-    /// How often a comment is sent over an event stream on which nothing happens.
+    /// How often a comment is sent over an idle event stream.
     pub keep_alive: Duration,
 }
 
@@ -49,33 +51,32 @@ impl Default for Limits {
     }
 }
 
-/// Entries in a page, whatever is asked for.
+/// The maximum number of entries per page.
 pub(crate) const PAGE: usize = tidelock::limits::PAGE_SIZE;
-/// Characters in a token: fewer can be guessed.
+/// Minimum characters of a token: shorter ones can be guessed.
 pub(crate) const TOKEN_LEAST: usize = 16;
-/// Characters in a token: more is a mistake.
+/// Maximum characters of a token.
 pub(crate) const TOKEN_MOST: usize = 1024;
-/// Tokens of one server: each of them is compared with what a request brings.
+/// Tokens per server: each is compared with the token of a request.
 pub(crate) const TOKENS: usize = 1000;
 /// Characters in the name of a token.
 pub(crate) const TOKEN_NAME: usize = 64;
-/// How long the response to a request with a key is kept.
+/// How long the response to a request with an idempotency key is kept.
 pub(crate) const IDEMPOTENCY: Duration = Duration::from_secs(24 * 3600);
-/// When a client that came at a bad moment is to come back.
+/// The `Retry-After` of a request that came at a bad moment.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long a follower waits for a signal before it looks for itself: signals are hints.
+/// How long a follower waits for a change hint before it polls: hints can get lost.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
-/// Events that a follower reads in one go, and so the most that is kept for one who is slow.
+/// Events that a follower reads at once, and so the most that is buffered for a slow reader.
 pub(crate) const FOLLOW_PAGE: usize = 100;
-/// How often a sample is sent to those who look.
+/// The interval of live samples.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
-/// Bytes of what an operator sends that are written down; of more, only what it is done to.
+/// Bytes of an operator's request that are recorded; of a larger one, only the path.
 pub(crate) const AUDITED: usize = 64 << 10;
-/// Connections beyond those that may be open at once: for health checks, and for being told that
-/// there is no room.
+/// Connections beyond the limit: for health checks, and for answering that the server is full.
 pub(crate) const RESERVE: usize = 64;
-/// How long to wait for the machine to have room for another connection: if one makes room, and if
-/// none does.
+/// How long to wait for the machine to have room for another connection: if one closes, and if none
+/// does.
 pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
-/// How long a client may take for its part of the beginning of a TLS connection.
+/// How long a client can take for its part of the TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what stands over the handlers, and what is the same for all of them.
+//! The OpenAPI document, generated from the handlers, plus what all routes have in common.
 
 use bytes::Bytes;
 use http::Method;
@@ -11,13 +11,14 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::problem::{Details, PROBLEM_JSON};
+use crate::problem::{PROBLEM_JSON, ProblemDetails};
 use crate::routes::Needs;
 
 const BEARER: &str = "token";
 const KEY: &str = "Idempotency-Key";
 
-/// Adds to a route what every route has in common, and says which it is. One route at a time.
+/// Adds to a route what all routes have in common, and returns its method and path. Takes one route
+/// at a time.
 pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
     let (path, item) = paths.paths.iter_mut().next().expect("a route has a path");
     let (method, operation) = operation(item).expect("a route has a method");
@@ -33,7 +34,7 @@ pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
     (method, path.clone())
 }
 
-/// What writes can be sent again under a key, whether its own line says so or not.
+/// Documents `Idempotency-Key` on every route that writes.
 fn take_a_key(operation: &mut Operation) {
     let parameters = operation.parameters.get_or_insert_default();
     if parameters.iter().any(|one| matches!(one, RefOr::T(parameter) if parameter.name == KEY)) {
@@ -45,16 +46,16 @@ fn take_a_key(operation: &mut Operation) {
         .name(KEY)
         .parameter_in(ParameterIn::Header)
         .required(Required::False);
-    let what = "Sent again under it, it is done once, and has the first one's answer";
+    let what = "A retry with the same key has no further effect, and gets the first response";
     parameters.push(RefOr::T(key.description(Some(what)).schema(Some(text)).build()));
 }
 
-/// An answer of which nothing is said is the one that was asked for.
+/// Gives a response without a description a default one.
 fn explain(response: &mut RefOr<Response>) {
     if let RefOr::T(response) = response
         && response.description.is_empty()
     {
-        response.description = "What was asked for".into();
+        response.description = "Success".into();
     }
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn document(mut document: OpenApi) -> Bytes {
         .description(Some("Streams, scopes, claims, work items, runs and reactions of one store."))
         .build();
     let components = document.components.get_or_insert_with(Default::default);
-    components.schemas.insert(Details::name().into_owned(), Details::schema());
+    components.schemas.insert(ProblemDetails::name().into_owned(), ProblemDetails::schema());
     components.security_schemes.insert(
         BEARER.to_owned(),
         RefOr::T(SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer))),
@@ -76,8 +77,7 @@ pub(crate) fn document(mut document: OpenApi) -> Bytes {
     serde_json::to_vec(&document).expect("a document is JSON").into()
 }
 
-/// Says of every integer how large it can be, where its own line does not: no number goes beyond
-/// what an `i64` holds, and what has 32 bits, beyond those.
+/// Adds bounds to every integer that has none: `i64`, or those of its 32-bit format.
 fn bound(within: &mut Value) {
     match within {
         Value::Array(several) => several.iter_mut().for_each(bound),
@@ -86,8 +86,7 @@ fn bound(within: &mut Value) {
             if is_integer(fields.get("type")) && !fields.contains_key("maximum") {
                 let most = most(fields.get("format"), fields.get("minimum"));
                 fields.insert("maximum".to_owned(), most.into());
-                // The format is of numbers with a sign, and half of those without one are beyond
-                // it.
+                // The format is of signed numbers, and half of the unsigned ones are beyond it.
                 if most > i32::MAX.into()
                     && fields.get("format").is_some_and(|format| format == "int32")
                 {
@@ -140,26 +139,26 @@ fn describe(operation: &mut Operation, needs: Needs) {
 /// The problems that every route can answer with.
 fn in_common(needs: Needs, method: &Method) -> &'static [(&'static str, &'static str)] {
     const PUBLIC: &[(&str, &str)] =
-        &[("400", "What was asked for makes no sense"), ("403", "It came by a foreign name")];
+        &[("400", "The request is invalid"), ("403", "The host name is unknown")];
     const READ: &[(&str, &str)] = &[
-        ("400", "What was asked for makes no sense"),
-        ("401", "It needs a token that is known"),
-        ("403", "The role is too low, or it came by a foreign name"),
-        ("500", "It failed"),
-        ("503", "The store is away; try again later"),
+        ("400", "The request is invalid"),
+        ("401", "A known token is needed"),
+        ("403", "The role is too low, or the host name is unknown"),
+        ("500", "Internal error"),
+        ("503", "The store is unavailable; try again later"),
     ];
     const WRITE: &[(&str, &str)] = &[
-        ("400", "What was asked for makes no sense"),
-        ("401", "It needs a token that is known"),
-        ("403", "The role is too low, or it came by a foreign name"),
-        ("409", "Somebody else was first, or a request with this Idempotency-Key is in progress"),
-        ("410", "It was done; the response to this Idempotency-Key is gone"),
+        ("400", "The request is invalid"),
+        ("401", "A known token is needed"),
+        ("403", "The role is too low, or the host name is unknown"),
+        ("409", "A conflict, or a request with this Idempotency-Key is in progress"),
+        ("410", "The request was carried out; the response to this Idempotency-Key is gone"),
         ("413", "The body is too large"),
         ("415", "The body is not sent as JSON"),
         ("422", "The Idempotency-Key was used for another request"),
-        ("500", "It failed"),
-        ("503", "The store is away; try again later"),
-        ("507", "There is no room left where the store keeps its data"),
+        ("500", "Internal error"),
+        ("503", "The store is unavailable; try again later"),
+        ("507", "The store's disk is full"),
     ];
     match needs {
         Needs::Nothing => PUBLIC,
@@ -169,7 +168,7 @@ fn in_common(needs: Needs, method: &Method) -> &'static [(&'static str, &'static
 }
 
 fn problem(what: &str) -> RefOr<Response> {
-    let schema = RefOr::Ref(Ref::from_schema_name(Details::name()));
+    let schema = RefOr::Ref(Ref::from_schema_name(ProblemDetails::name()));
     let content = Content::new(Some(schema));
     RefOr::T(ResponseBuilder::new().description(what).content(PROBLEM_JSON, content).build())
 }

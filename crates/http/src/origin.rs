@@ -1,8 +1,8 @@
-//! By which name a request came, and from which page.
+//! Host and origin checks, against DNS rebinding and cross-site requests.
 //!
-//! A page of somebody else's that a browser shows can send requests to this machine, and can even
-//! have a name of its own point here. So the name has to be one that this server goes by, and a
-//! page has to be this server's own. Both are looked at before anything else.
+//! A foreign page in a browser can send requests to this machine, and can even have its own name
+//! resolve here. So the host has to be one of this server's names, and the origin has to be the
+//! server itself. Both are checked before anything else.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +19,7 @@ use crate::app_state::AppState;
 use crate::extract;
 use crate::problem::Problem;
 
-/// Lets a request through if it came by a name of this server, and from no foreign page.
+/// Admits a request if its host is one of this server's names and its origin is not foreign.
 pub(crate) async fn check(
     State(served): State<AppState>,
     request: Request,
@@ -36,11 +36,10 @@ pub(crate) async fn check(
     response
 }
 
-/// The answer; one that breaks off in a panic is a problem like others, and not the end of a
-/// connection.
+/// Runs the handler; a panic becomes a problem response instead of a broken connection.
 async fn answered(answer: impl Future<Output = Response>) -> Response {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        let detail = "the request could not be carried out to its end: this is a bug, and the server's log has more of it";
+        let detail = "the request failed: this is a bug, and the server's log has details";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "handler-failed", detail).into_response()
     })
 }
@@ -49,7 +48,7 @@ fn check_names(served: &AppState, request: &Request) -> Result<(), Problem> {
     let host = named(request)?;
     if !is_ours(served, &host) {
         let detail = format!(
-            "this server does not go by the name {:?}: use localhost, or have it added (tidelock serve --host NAME)",
+            "this server does not serve the host name {:?}: use localhost, or add it (tidelock serve --host NAME)",
             host.host()
         );
         return Err(Problem::forbidden("host-unknown", detail));
@@ -63,18 +62,14 @@ fn check_names(served: &AppState, request: &Request) -> Result<(), Problem> {
     }
 }
 
-/// The name by which the request came. What is in its first line counts before the header, as HTTP
-/// has it.
+/// The host of the request. The request target takes precedence over the header, as HTTP requires.
 fn named(request: &Request) -> Result<Authority, Problem> {
     if let Some(authority) = request.uri().authority() {
         return Ok(authority.clone());
     }
     let host = extract::header(request.headers(), &HOST)?.and_then(|host| host.parse().ok());
     host.ok_or_else(|| {
-        Problem::forbidden(
-            "host-unknown",
-            "the request does not say by which name it came: send the header Host",
-        )
+        Problem::forbidden("host-unknown", "the request has no host: send the header Host")
     })
 }
 
@@ -86,7 +81,7 @@ fn is_ours(served: &AppState, host: &Authority) -> bool {
     }
 }
 
-/// The address, if it is one: in brackets, if it is of version 6.
+/// Parses an IP address; version 6 in brackets.
 fn address(name: &str) -> Option<IpAddr> {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     bare.unwrap_or(name).parse().ok()
@@ -105,7 +100,7 @@ mod tests {
 
     /// HTTP-33.
     #[tokio::test]
-    async fn a_panic_is_an_answer_too() {
+    async fn a_panic_becomes_a_problem_response() {
         let response = answered(async { panic!("on purpose") }).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     }

@@ -1,4 +1,4 @@
-//! Lists that are read page by page.
+//! Paged lists.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,9 +9,9 @@ use crate::problem::Problem;
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Page<T> {
-    /// What is on it.
+    /// The page's entries.
     pub(crate) items: Vec<T>,
-    /// Ask again with `after` set to this to read on; nothing if this was the last page.
+    /// Pass this as `after` to read the next page; absent on the last page.
     pub(crate) next: Option<String>,
 }
 
@@ -22,7 +22,7 @@ impl<T> Page<T> {
 }
 
 impl Limits {
-    /// How many entries a page has, when this many were asked for.
+    /// The page size for this requested limit.
     pub(crate) fn page(&self, asked: Option<usize>) -> Result<usize, Problem> {
         match asked.unwrap_or(self.page) {
             limit @ 1..=PAGE => Ok(limit),

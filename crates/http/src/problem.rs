@@ -1,8 +1,7 @@
-//! What a client is told when it does not get what it asked for: problem details, as RFC 9457 has
-//! them.
+//! Error responses: problem details according to RFC 9457.
 //!
-//! `code` is what programs tell problems apart by; `detail` says what happened, to which thing, and
-//! what to do. Nothing of a payload and nothing secret is ever in it.
+//! Programs tell problems apart by `code`; `detail` says what happened, to what, and what to do. It
+//! never contains payloads or secrets.
 
 use std::time::Duration;
 
@@ -16,18 +15,19 @@ use utoipa::ToSchema;
 
 use crate::limits;
 
-/// Where the types of problems are: the fragment is the code.
+/// The URI of problem types; the fragment is the code.
 pub(crate) const TYPES: &str = "urn:tidelock:problem";
 /// The media type of problems.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Why a client does not get what it asked for.
+/// An error response.
 #[derive(Debug, Clone)]
 pub struct Problem {
     status: StatusCode,
     code: &'static str,
     detail: String,
-    /// Apart, for most answers are no problem, and a result is as large as its largest case.
+    /// Boxed, because most responses are not problems, and a result is as large as its largest
+    /// variant.
     more: Box<More>,
 }
 
@@ -37,20 +37,20 @@ struct More {
     headers: HeaderMap,
 }
 
-/// As it is sent.
+/// Problem details, as they are sent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(crate) struct Details {
-    /// What kind of problem it is, as a URI; its fragment is the code.
+pub(crate) struct ProblemDetails {
+    /// The type of problem, as a URI; its fragment is the code.
     #[schema(example = "urn:tidelock:problem#version-conflict")]
     r#type: String,
-    /// The status, in words.
+    /// The status, as text.
     title: &'static str,
     /// The status.
     status: u16,
     /// What happened, to which thing, and what to do.
     detail: String,
-    /// By which programs tell it from others.
+    /// Identifies the problem to programs.
     #[schema(example = "version-conflict")]
     code: &'static str,
     #[serde(flatten)]
@@ -59,37 +59,37 @@ pub(crate) struct Details {
 }
 
 impl Problem {
-    /// This problem.
+    /// Creates a problem.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self { status, code, detail: detail.into(), more: Box::default() }
     }
 
-    /// What was asked for makes no sense.
+    /// Status 400: the request is invalid.
     pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
-    /// It is not there.
+    /// Status 404: not found.
     pub fn not_found(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, detail)
     }
 
-    /// Something else is there, or somebody else was first.
+    /// Status 409: a conflict.
     pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
-    /// It may not be done.
+    /// Status 403: not allowed.
     pub fn forbidden(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, code, detail)
     }
 
-    /// It cannot be done now.
+    /// Status 503: not possible now.
     pub fn unavailable(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_after(limits::RETRY_AFTER)
     }
 
-    /// The same; if what was sent is at fault, this part of it is named.
+    /// Names the part of the request that is invalid, if the problem is an invalid request.
     #[must_use]
     pub(crate) fn about(mut self, part: &str) -> Self {
         if self.status == StatusCode::BAD_REQUEST {
@@ -98,37 +98,36 @@ impl Problem {
         self
     }
 
-    /// The same, with this field beside the others.
+    /// Adds a field.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Serialize) -> Self {
-        // What cannot be written as JSON is left out: a problem is not the place to fail.
+        // A value that cannot be JSON is left out: a problem must not fail.
         let value = serde_json::to_value(value).unwrap_or(Value::Null);
         self.more.extra.insert(field.to_owned(), value);
         self
     }
 
-    /// The same, with this header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.more.headers.insert(name, value);
         self
     }
 
-    /// The same, with the advice to come back after this long; whole seconds, and rather too late
-    /// than too early.
+    /// Adds `Retry-After`, rounded up to whole seconds.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
         self.header(RETRY_AFTER, seconds.into())
     }
 
-    /// Its status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// As it is sent; if it is the server's fault, the server's log has it too.
-    pub(crate) fn logged(&self) -> Details {
+    /// The details as they are sent; server errors are also logged.
+    pub(crate) fn logged(&self) -> ProblemDetails {
         if self.status.is_server_error() {
             let (status, code) = (self.status.as_u16(), self.code);
             tracing::warn!(status, code, detail = self.detail, "answered with a problem");
@@ -136,8 +135,8 @@ impl Problem {
         self.details()
     }
 
-    fn details(&self) -> Details {
-        Details {
+    fn details(&self) -> ProblemDetails {
+        ProblemDetails {
             r#type: format!("{TYPES}#{}", self.code),
             title: self.status.canonical_reason().unwrap_or("Problem"),
             status: self.status.as_u16(),
@@ -179,7 +178,7 @@ impl From<StoreError> for Problem {
             RetryAdvice::Later => problem.retry_after(limits::RETRY_AFTER),
             RetryAdvice::Unknown => Self {
                 detail: format!(
-                    "{}; it may have been done: look, or send the same again with its ids",
+                    "{}; it may have been carried out: check, or send the same again with its ids",
                     error.context()
                 ),
                 ..problem.with("outcome", "unknown")
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_what_it_is_and_has_its_own_fields() {
+    fn a_problem_has_its_standard_and_own_fields() {
         let problem =
             Problem::conflict("version-conflict", "stream \"a\": expected version 4, found 6")
                 .with("found", 6);
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_away_is_worth_another_try() {
+    fn an_unavailable_store_has_a_retry_after() {
         let away = StoreError::new(
             StoreErrorKind::Unavailable,
             RetryAdvice::Later,

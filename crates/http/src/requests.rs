@@ -1,5 +1,5 @@
-//! Counts and times requests, by route. A path is never a label: it has names in it, and there is
-//! no end to them.
+//! Request metrics, by route. A path is never a label: it contains names, so its cardinality is
+//! unbounded.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,8 +13,7 @@ use crate::app_state::AppState;
 
 /// Requests answered, by `method`, `route` and `status`.
 pub(crate) const REQUESTS: &str = "tidelock_http_requests_total";
-/// How long it took to answer, in seconds, by `method` and `route`; of an event stream, until it
-/// began.
+/// Seconds until the response, by `method` and `route`; for an event stream, until it began.
 pub(crate) const SECONDS: &str = "tidelock_http_request_seconds";
 
 /// The route that is counted.

@@ -1,10 +1,9 @@
-//! The table: every route there is, and the role that it needs.
+//! The route table: every route, and the role that it needs.
 //!
-//! A route's path, parameters and answers stand over its handler, and the OpenAPI document is made
-//! of them. What it needs stands here, in one place, to be read at a glance. A route cannot be
-//! added without saying who may use it, and with that it is behind the gate, is counted, and, if it
-//! writes, honours `Idempotency-Key`; what operators do is written down, whatever route they do it
-//! by.
+//! A route's path, parameters and responses are declared at its handler, and the OpenAPI document
+//! is generated from them. The role is declared here, for all routes in one place. A route cannot
+//! be added without a role, which also makes it authorized, counted, and, if it writes, idempotent
+//! by `Idempotency-Key`; operators' actions are audited on every route.
 
 use std::fmt;
 
@@ -17,7 +16,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
-use crate::audit::{Audit, Noted};
+use crate::audit::{Audit, AuditDetail};
 use crate::auth::{Authorize, Role, admit};
 use crate::problem::Problem;
 use crate::requests::{Counted, count};
@@ -28,12 +27,12 @@ use crate::resources::{
 };
 use crate::{audit, idempotency, openapi, origin, ui};
 
-/// What a route needs of whoever uses it.
+/// What a route requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing: it gives nothing away.
+    /// No token: the route reveals nothing.
     Nothing,
-    /// This role, or one that may do more.
+    /// This role, or a higher one.
     Role(Role),
 }
 
@@ -42,13 +41,13 @@ pub enum Needs {
 pub struct Route {
     /// Its method.
     pub method: http::Method,
-    /// Its path, with names in braces: `/v1/streams/{stream}`.
+    /// Its path, with parameters in braces: `/v1/streams/{stream}`.
     pub path: String,
-    /// What it needs.
+    /// What it requires.
     pub needs: Needs,
 }
 
-/// Everything that is served.
+/// All routes.
 fn table(served: &AppState) -> Table {
     Table::new(served)
         .public(routes!(health::health))
@@ -135,11 +134,11 @@ fn table(served: &AppState) -> Table {
         .operator(routes!(reactions::reroute))
 }
 
-/// The router, and what is in it.
+/// Builds the router, and lists its routes.
 pub(crate) fn router(served: &AppState) -> (Router, Vec<Route>) {
     let Table { router, routes, .. } = table(served);
     let (router, document) = router.split_for_parts();
-    // The same routes always make the same document, so it does not matter who is first.
+    // The same routes always generate the same document, so it does not matter which is first.
     let _first = served.document.set(openapi::document(document));
     let router = router
         .merge(ui::router())
@@ -154,16 +153,16 @@ pub(crate) fn router(served: &AppState) -> (Router, Vec<Route>) {
 async fn nothing_there() -> Problem {
     Problem::not_found(
         "no-route",
-        "there is nothing under this path: GET /v1/openapi.json tells what there is",
+        "there is nothing under this path: GET /v1/openapi.json lists the paths",
     )
 }
 
 async fn not_like_this() -> Problem {
-    let detail = "this path takes other methods: the header Allow says which, and GET /v1/openapi.json what they do";
+    let detail = "this path has other methods: see the header Allow, and GET /v1/openapi.json";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
 }
 
-/// The routes as they are put together.
+/// The routes collected so far.
 struct Table {
     served: AppState,
     router: OpenApiRouter<AppState>,
@@ -177,34 +176,32 @@ impl Table {
         Self { served: served.clone(), router: OpenApiRouter::default(), routes: Vec::new() }
     }
 
-    /// For everybody, with or without a token. It must not tell anything about what is in the
-    /// store.
+    /// Public, with or without a token. Must not reveal anything about the store's contents.
     fn public(self, routes: Routes) -> Self {
         self.add(Needs::Nothing, routes, |methods, _| methods)
     }
 
-    /// For whoever may look. It must not change anything.
+    /// For readers. Must not change anything.
     fn reader(self, routes: Routes) -> Self {
         self.add(Needs::Role(Role::Reader), routes, |methods, _| methods)
     }
 
-    /// For whoever may write data. That an operator did is written down, and what the data is, is
-    /// not.
+    /// For writers of data. An operator's use is audited, without the data.
     fn writer(self, routes: Routes) -> Self {
-        self.changing(Role::Writer, Noted::Path, routes)
+        self.changing(Role::Writer, AuditDetail::Path, routes)
     }
 
-    /// For whoever may write. What an operator decides by it is written down.
+    /// For writers. An operator's use is audited, with the body.
     fn deciding(self, routes: Routes) -> Self {
-        self.changing(Role::Writer, Noted::Whole, routes)
+        self.changing(Role::Writer, AuditDetail::Whole, routes)
     }
 
-    /// For operators; what they do is written down.
+    /// For operators; audited.
     fn operator(self, routes: Routes) -> Self {
-        self.changing(Role::Operator, Noted::Whole, routes)
+        self.changing(Role::Operator, AuditDetail::Whole, routes)
     }
 
-    fn changing(self, role: Role, noted: Noted, routes: Routes) -> Self {
+    fn changing(self, role: Role, noted: AuditDetail, routes: Routes) -> Self {
         self.add(Needs::Role(role), routes, |methods, served| {
             let audit = Audit { served: served.clone(), noted };
             let audited = methods.route_layer(from_fn_with_state(audit, audit::record));

@@ -1,8 +1,8 @@
-//! What happened lately: a figure every few seconds for an hour, in a ring that does not grow.
+//! Recent samples: figures every few seconds for an hour, in a ring buffer.
 //!
-//! A sample costs a few dozen small reads, however much there is in the store. What would have to
-//! be counted item by item is only looked at while somebody looks, and only up to a bound. Many who
-//! look at once share one sample.
+//! A sample costs a few dozen small reads, whatever the size of the store. Figures that need
+//! counting item by item are only taken while there are viewers, and only up to a bound. Concurrent
+//! viewers share one sample.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,53 +18,53 @@ use utoipa::ToSchema;
 use crate::app_state::{AppState, Setup};
 use crate::commits::Commits;
 
-/// How often a sample is kept.
+/// The interval of kept samples.
 const EVERY: Duration = Duration::from_secs(10);
-/// How many are kept.
+/// The number of kept samples.
 const KEPT: usize = 360;
-/// How old a sample may be that somebody who looks is shown.
+/// The maximum age of a sample shown to a viewer.
 const FRESH: Duration = Duration::from_secs(2);
-/// For how long after somebody looked it counts as if they still did.
+/// How long after its last request a viewer counts as present.
 const LOOKING: Duration = Duration::from_secs(60);
-/// Items that are counted, at most.
+/// The maximum number of items counted.
 const COUNTED: usize = 1000;
 
-/// How it was at one moment.
+/// The figures at one point in time.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Sample {
     /// When, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) at: Timestamp,
-    /// Where the feed ended.
+    /// The end of the feed.
     #[schema(value_type = u64)]
     pub(crate) head_position: Position,
-    /// Events a second since the sample before; nothing for the first, and for the first after a
-    /// restore or a restart of the server.
+    /// Events per second since the previous sample; absent in the first sample, and in the first
+    /// after a restore or a restart of the server.
     pub(crate) events_per_second: Option<f64>,
-    /// Requests a second that this server answered since the sample before.
+    /// Requests per second that this server answered since the previous sample.
     pub(crate) requests_per_second: Option<f64>,
-    /// Commits a second that this server's process made since the sample before; nothing if they
-    /// are not counted.
+    /// Commits per second by this process since the previous sample; absent if they are not
+    /// counted.
     pub(crate) commits_per_second: Option<f64>,
-    /// How many positions the reaction that is furthest behind has yet to look at, of those whose
-    /// events somebody routes; nothing if there are none.
+    /// The largest number of positions that a routed reaction has yet to read; absent if no
+    /// reaction is routed.
     pub(crate) lag: Option<u64>,
-    /// Reactions whose events nobody routes at the moment. They do not lag, they stand still;
-    /// whether anything waits for them, the doctor says.
+    /// Reactions that no process routes at the moment. They do not lag, they stand still; whether
+    /// events wait for them is up to the doctor.
     pub(crate) unserved_reactions: usize,
-    /// Items that somebody has leased, up to a thousand; nothing if nobody looked.
+    /// Leased items, up to a thousand; absent without viewers.
     pub(crate) leased: Option<usize>,
-    /// Items that are blocked, up to a thousand; nothing if nobody looked.
+    /// Blocked items, up to a thousand; absent without viewers.
     pub(crate) blocked: Option<usize>,
 }
 
-/// What was seen lately.
+/// The recent samples.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    /// Requests that were answered.
+    /// Requests answered.
     pub(crate) requests: AtomicU64,
     ring: Mutex<VecDeque<Sample>>,
-    /// Held while a sample is taken, so that many who look take one.
+    /// Held while a sample is taken, so that concurrent viewers share it.
     latest: tokio::sync::Mutex<Option<Latest>>,
     looked: Mutex<Option<Instant>>,
     running: AtomicBool,
@@ -77,7 +77,7 @@ struct Latest {
     sample: Sample,
 }
 
-/// What was counted until a moment.
+/// Counters at one point in time.
 #[derive(Debug, Clone, Copy)]
 struct Counts {
     requests: u64,
@@ -85,25 +85,25 @@ struct Counts {
 }
 
 impl Samples {
-    /// Those that were kept, the oldest first.
+    /// The kept samples, oldest first.
     pub(crate) fn kept(&self) -> Vec<Sample> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// How it is now, or was a moment ago, for somebody who looks.
+    /// A fresh sample, for a viewer.
     pub(crate) async fn look(&self, served: &Setup) -> Result<Sample> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.sample(served, FRESH).await
     }
 
-    /// The newest that was kept.
+    /// The newest kept sample.
     pub(crate) fn last(&self) -> Option<Sample> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
     }
 
     async fn sample(&self, served: &Setup, fresh: Duration) -> Result<Sample> {
         let mut latest = self.latest.lock().await;
-        // Who looks wants to know what is not counted while nobody does.
+        // Viewers also get the figures that are not counted without them.
         let suffices = |latest: &&Latest| latest.sample.leased.is_some() || !self.is_looked_at();
         if let Some(latest) =
             latest.as_ref().filter(|latest| latest.taken.elapsed() < fresh).filter(suffices)
@@ -174,9 +174,9 @@ fn per_second(count: u64, since: Timestamp, at: Timestamp) -> Option<f64> {
     (seconds > 0.0).then(|| count as f64 / seconds)
 }
 
-/// Nothing if an epoch began since the sample: then most of the positions in between are no events.
+/// `None` if an epoch began since the sample: then most of the positions in between are not events.
 fn events_per_second(before: &Sample, at: Timestamp, head: Position) -> Option<f64> {
-    // The number of an epoch is the moment of its beginning in microseconds, and its positions are
+    // The number of an epoch is the time of its beginning in microseconds, and its positions are
     // above its number.
     let moment = before.at.micros().unsigned_abs();
     let from = before.head_position.get();
@@ -188,7 +188,7 @@ async fn counted(store: &dyn Store, filter: ItemFilter) -> Result<usize> {
     Ok(store.full_page(ItemQuery::new(filter).limit(COUNTED)).await?.items.len())
 }
 
-/// Keeps samples from now on, until the server ends. Does nothing if that is done already.
+/// Starts keeping samples, until the server ends. Has no effect if already started.
 pub(crate) fn keep(served: &AppState) {
     if served.samples.running.swap(true, Ordering::SeqCst) {
         return;
@@ -237,7 +237,7 @@ mod tests {
 
     /// HTTP-17. Schedules 77 and 105: the number of an epoch is a moment, and no count of events.
     #[test]
-    fn an_epoch_between_two_samples_leaves_no_rate_of_events() {
+    fn an_epoch_between_two_samples_has_no_event_rate() {
         const SECOND: i64 = 1_000_000;
         let now = 1_800_000_000 * SECOND;
         let rate = |before: Sample, seconds: i64, head: i64| {
@@ -247,7 +247,7 @@ mod tests {
         let (first, second) = (sample(now, 500), sample(now, (now - SECOND).unsigned_abs() + 500));
         assert_eq!(rate(first.clone(), 10, 600), Some(10.0), "events of the first epoch");
         assert_eq!(rate(second.clone(), 10, now - SECOND + 600), Some(10.0), "and of a later one");
-        // One began after the first sample: long before the second, and just before it.
+        // An epoch began after the first sample: long before the second, and just before it.
         for began in [now, now + SECOND, now + 9 * SECOND] {
             assert_eq!(rate(first.clone(), 10, began + 1), None, "the second epoch");
             assert_eq!(
@@ -261,7 +261,7 @@ mod tests {
 
     /// HTTP-17.
     #[tokio::test]
-    async fn items_are_counted_up_to_a_bound_and_samples_kept_up_to_another() {
+    async fn counted_items_and_kept_samples_are_bounded() {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         let queue = tidelock.queue("mail");
         for key in 0..=COUNTED {

@@ -1,16 +1,15 @@
-//! The server behind `tidelock serve`: connections in, requests to the router, and an end that
-//! leaves nobody without an answer.
+//! The server behind `tidelock serve`: accepts connections, serves the router, and shuts down
+//! gracefully.
 //!
 //! It speaks HTTP/1.1, plain or over TLS. A client that is slow with the head or the body of its
-//! request is cut off, and so is one that takes nothing of its answer. If there is no room for
-//! another connection, the one that has waited for its client longest makes room; if all of them
-//! are worked for, who comes is told to come back, but for health checks. When the server is to end
-//! it takes no more connections, ends event streams, lets requests that have begun come to their
-//! end, and waits for them so long and no longer.
+//! request is cut off, and so is one that reads nothing of its response. When the connection limit
+//! is reached, the longest idle connection is closed for a new one; if none is idle, new clients
+//! are told to retry later, except for health checks. On shutdown the server accepts no more
+//! connections, ends event streams, and waits for requests in flight, up to the grace period.
 
 mod connections;
 mod read_timeout;
-mod sent;
+mod timed_body;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -37,36 +36,36 @@ use tower_service::Service;
 use crate::api::Api;
 use crate::limits::{HANDSHAKE, Limits, PAUSE, RESERVE};
 use crate::problem::Problem;
-use crate::resources::health::is_checkup;
+use crate::resources::health::is_health_check;
 use crate::samples;
 use crate::tls::Tls;
 use connections::{ConnectionGuard, ConnectionSlot, Connections};
 use read_timeout::ReadTimeout;
-use sent::{Sent, answered};
+use timed_body::{TimedBody, answered};
 
-pub(crate) use sent::TooSlow;
+pub(crate) use timed_body::BodyTimeout;
 
-/// Why a server does not serve.
+/// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Everybody on the network could read everything.
+    /// Every machine on the network could read everything.
     #[error(
-        "{address} can be reached from other machines, and there are no tokens: everybody could read everything; give it tokens, or listen on 127.0.0.1"
+        "{address} can be reached from other machines, and there are no tokens: every machine on the network could read everything; give it tokens, or listen on 127.0.0.1"
     )]
     Unprotected {
-        /// Where it would listen.
+        /// The address.
         address: SocketAddr,
     },
-    /// The socket is of no use.
+    /// The socket cannot be used.
     #[error("cannot listen: {0}")]
     Listen(#[from] io::Error),
 }
 
-/// Serves an API until `shutdown`, and then until everybody has their answer.
+/// Serves an API until `shutdown`, and then until requests in flight are answered.
 ///
 /// # Errors
-/// `Unprotected` if others than this machine can reach the address and the API has no tokens.
+/// `Unprotected` if other machines can reach the address and the API has no tokens.
 pub async fn serve(
     listener: TcpListener,
     api: Api,
@@ -92,28 +91,29 @@ struct Server {
     router: Router,
     tls: Option<Tls>,
     limits: Limits,
-    /// A permit for each connection that may be open, and a few more for those who are only told
-    /// that there is no room.
-    room: Arc<Semaphore>,
-    crowd: Arc<Connections>,
-    connections: TaskTracker,
+    /// One permit per connection that can be open, and a few more for answering that the server is
+    /// full.
+    permits: Arc<Semaphore>,
+    connections: Arc<Connections>,
+    tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Server {
     fn new(api: &Api, tls: Option<Tls>) -> Self {
         let limits = api.setup().limits;
-        let room = Arc::new(Semaphore::new(limits.connections.saturating_add(RESERVE)));
+        let permits = Arc::new(Semaphore::new(limits.connections.saturating_add(RESERVE)));
         let closing = api.setup().closing.clone();
         let (served, router) = api.served();
         samples::keep(&served);
-        let (crowd, connections) = (Arc::default(), TaskTracker::new());
-        Self { router, tls, limits, room, crowd, connections, closing }
+        let (connections, tasks) = (Arc::default(), TaskTracker::new());
+        Self { router, tls, limits, permits, connections, tasks, closing }
     }
 
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
-            let permit = self.room.clone().acquire_owned().await.expect("nobody closes the room");
+            let permit =
+                self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             match listener.accept().await {
                 Ok((stream, _)) => self.begin(stream, permit),
                 Err(error) => self.recover(&error).await,
@@ -121,87 +121,87 @@ impl Server {
         }
     }
 
-    /// Serves a connection beside the others.
+    /// Serves a connection in its own task.
     fn begin(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
-        // An answer is written in one piece, and should not wait for the next one.
+        // A response is written in one piece, and should not wait for the next one.
         let _without = stream.set_nodelay(true);
-        let is_full = self.room.available_permits() < RESERVE && !self.crowd.let_one_go();
-        let (seat, tls) = (self.crowd.seat(), self.tls.clone());
+        let is_full = self.permits.available_permits() < RESERVE && !self.connections.evict_idle();
+        let (guard, tls) = (self.connections.guard(), self.tls.clone());
         let (router, limits) = (self.router.clone(), self.limits);
-        let talk = Talk {
+        let handler = ConnectionHandler {
             router,
             limits,
             is_full,
-            place: seat.place.clone(),
+            slot: guard.slot.clone(),
             closing: self.closing.clone(),
         };
-        self.connections.spawn(async move {
+        self.tasks.spawn(async move {
             tokio::select! {
-                () = seat.place.is_let_go() => tracing::debug!("a connection made room for another"),
-                () = talk.with(stream, tls) => {}
+                () = guard.slot.evicted() => tracing::debug!("an idle connection was closed for a new one"),
+                () = handler.with(stream, tls) => {}
             }
-            leave(seat, permit);
+            release(guard, permit);
         });
     }
 
-    /// What is wrong with one connection is no reason to stop. If the machine has no room for
-    /// another, one that waits for its client makes some.
+    /// An error of one connection does not end the server. If the machine has no room for another
+    /// connection, an idle one is closed.
     async fn recover(&self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
         if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
             return;
         }
-        tracing::warn!(%error, "cannot take a connection");
-        let pause = if self.crowd.let_one_go() { PAUSE.0 } else { PAUSE.1 };
+        tracing::warn!(%error, "cannot accept a connection");
+        let pause = if self.connections.evict_idle() { PAUSE.0 } else { PAUSE.1 };
         tokio::time::sleep(pause).await;
     }
 
     async fn end(self) {
         self.closing.cancel();
-        self.connections.close();
-        if tokio::time::timeout(self.limits.grace, self.connections.wait()).await.is_err() {
+        self.tasks.close();
+        if tokio::time::timeout(self.limits.grace, self.tasks.wait()).await.is_err() {
             tracing::warn!(
-                connections = self.connections.len(),
+                connections = self.tasks.len(),
                 "ended before all requests were answered"
             );
         }
     }
 }
 
-/// The place first: whoever finds room finds no place that is not taken.
-fn leave(seat: ConnectionGuard, permit: OwnedSemaphorePermit) {
-    drop(seat);
+/// The slot first: a task that gets the permit must not find the slot still taken.
+fn release(guard: ConnectionGuard, permit: OwnedSemaphorePermit) {
+    drop(guard);
     drop(permit);
 }
 
-/// What the requests of one connection are answered with.
-struct Talk {
+/// Serves the requests of one connection.
+struct ConnectionHandler {
     router: Router,
     limits: Limits,
-    /// Whether there is no room for it but to be told so.
+    /// Whether the connection is beyond the limit, and only told so.
     is_full: bool,
-    place: Arc<ConnectionSlot>,
+    slot: Arc<ConnectionSlot>,
     closing: CancellationToken,
 }
 
-impl Talk {
+impl ConnectionHandler {
     async fn with(self, stream: TcpStream, tls: Option<Tls>) {
         let stream = ReadTimeout::new(stream, self.limits.taken);
         match tls {
-            None => self.converse(stream).await,
+            None => self.serve_http1(stream).await,
             Some(tls) => {
-                // Who does not finish the handshake is nobody to talk to.
+                // A connection without a complete handshake is dropped.
                 if let Ok(Ok(stream)) =
                     tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await
                 {
-                    self.converse(stream).await;
+                    self.serve_http1(stream).await;
                 }
             }
         }
     }
 
-    /// Answers requests, until the connection ends or the server does.
-    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    /// Answers requests until the connection or the server ends.
+    async fn serve_http1(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let (head, closing, keep_alive) = (self.limits.head, self.closing.clone(), !self.is_full);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -222,19 +222,19 @@ impl Talk {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response, Infallible> {
-        self.place.works();
-        if self.is_full && !is_checkup(request.uri().path()) {
-            return Ok(no_room());
+        self.slot.set_active();
+        if self.is_full && !is_health_check(request.uri().path()) {
+            return Ok(too_many_connections());
         }
-        let request =
-            request.map(|body| Body::new(Sent::new(body, self.limits.body, self.place.clone())));
+        let request = request
+            .map(|body| Body::new(TimedBody::new(body, self.limits.body, self.slot.clone())));
         let answer = self.router.clone().call(request).await?;
-        Ok(answer.map(|body| answered(body, self.place.clone())))
+        Ok(answer.map(|body| answered(body, self.slot.clone())))
     }
 }
 
-fn no_room() -> Response {
-    let detail = "as many connections are open as this server takes, and all of them are worked for; come back";
+fn too_many_connections() -> Response {
+    let detail = "the connection limit of this server is reached; try again later";
     let mut answer = Problem::unavailable("too-many-connections", detail).into_response();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer

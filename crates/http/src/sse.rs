@@ -1,9 +1,8 @@
-//! Server-sent events: an answer that goes on for as long as something happens.
+//! Server-sent events with backpressure.
 //!
-//! The next piece is made when the connection has room for it, and not before: what a slow reader
-//! has not taken is not kept for it, beyond the piece that it is at. So a reader can be as slow as
-//! it likes, and nobody who writes ever waits for one. A stream ends when its client goes away or
-//! the server does.
+//! The next piece is produced when the connection has room for it: at most one piece is buffered
+//! for a slow reader. So a reader can be arbitrarily slow, and no writer ever waits for one. A
+//! stream ends when its client disconnects or the server shuts down.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,10 +19,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::app_state::AppState;
 use crate::problem::Problem;
 
-/// Something that pieces of an event stream come from.
+/// A source of pieces of an event stream.
 pub(crate) trait Source: Send + 'static {
-    /// Waits for what is to be sent next; nothing, if there is no more. Dropped when it takes
-    /// longer than until the next sign of life: then it must go on where it was.
+    /// Waits for the next piece; `None` at the end. Cancel-safe: it is dropped at each keep-alive,
+    /// and must then continue where it was.
     fn next(&mut self) -> impl Future<Output = Option<Piece>> + Send;
 }
 
@@ -34,8 +33,8 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// And an event of this name, with what it says as JSON, and with an id if clients can go on
-    /// after it.
+    /// Appends an event with this name and JSON data, and with an id if clients can continue after
+    /// it.
     pub(crate) fn push(
         &mut self,
         name: &str,
@@ -43,7 +42,7 @@ impl Piece {
         data: &impl Serialize,
     ) {
         let mut json = serde_json::to_vec(data).expect("what is shown can be written as JSON");
-        // Only between the parts of JSON can there be line breaks; here they would end the event.
+        // JSON has line breaks only between tokens; here they would end the event.
         json.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         if let Some(id) = id {
             self.text.extend_from_slice(format!("id: {id}\n").as_bytes());
@@ -57,14 +56,14 @@ impl Piece {
         self.text.len()
     }
 
-    /// How many events it has.
+    /// The number of events.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         String::from_utf8_lossy(&self.text).matches("\n\n").count()
     }
 }
 
-/// An answer that sends what comes from this source.
+/// A response that sends the events of this source.
 pub(crate) fn answer(served: &AppState, source: impl Source) -> Result<Response, Problem> {
     let open = Open { source, served: served.clone(), _permit: permit(served)?, greeted: false };
     let pieces = stream::unfold(open, |mut open| async move {
@@ -78,26 +77,26 @@ pub(crate) fn answer(served: &AppState, source: impl Source) -> Result<Response,
 fn permit(served: &AppState) -> Result<OwnedSemaphorePermit, Problem> {
     served.streams.clone().try_acquire_owned().map_err(|_| {
         let detail = format!(
-            "{} event streams are open, and more are not served at once: try again later",
+            "{} event streams are open, which is the limit: try again later",
             served.limits().streams
         );
         Problem::unavailable("too-many-streams", detail)
     })
 }
 
-/// A stream that is open.
+/// An open stream.
 struct Open<S> {
     source: S,
     served: AppState,
-    /// Given back when the client goes away.
+    /// Released when the client disconnects.
     _permit: OwnedSemaphorePermit,
     greeted: bool,
 }
 
 impl<S: Source> Open<S> {
     async fn next(&mut self) -> Option<Bytes> {
-        // The head of the answer is sent with the first piece: who asks should know at once that it
-        // was heard.
+        // The head of the response is sent with the first piece, so the client must get one at
+        // once.
         if !self.greeted {
             self.greeted = true;
             return Some(Bytes::from_static(b": open\n\n"));
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_stays_one_event_whatever_is_in_it() {
+    fn any_data_stays_one_event() {
         let mut piece = Piece::default();
         piece.push(
             "event",

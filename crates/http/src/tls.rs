@@ -10,21 +10,21 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use tokio_rustls::TlsAcceptor;
 
-/// Why TLS cannot be spoken.
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or has nothing of the kind in it.
+    /// A file cannot be read, or does not contain what it should.
     #[error("cannot read {what} from {path:?}: {reason}")]
     File {
-        /// What should be in it.
+        /// What the file should contain.
         what: &'static str,
         /// The file.
         path: String,
         /// What is wrong.
         reason: String,
     },
-    /// Certificate and key do not fit together, or are not of a kind that can be used.
+    /// Certificate and key do not match, or are of an unsupported kind.
     #[error("the certificate in {path:?} cannot be used with the key: {reason}")]
     Unusable {
         /// The file of the certificate.
@@ -41,7 +41,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// From PEM files: the chain, the server's own certificate first, and the key.
+    /// Reads PEM files: the chain, with the server's own certificate first, and the key.
     ///
     /// # Errors
     /// If one of them cannot be read or used.
@@ -83,7 +83,7 @@ fn unreadable(what: &'static str, path: &Path, error: &pem::Error) -> TlsError {
 }
 
 impl fmt::Debug for Tls {
-    /// Nothing of the key.
+    /// Shows nothing of the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
     }

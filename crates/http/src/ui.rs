@@ -1,9 +1,9 @@
-//! The inspector: a page that shows a store, live, to people.
+//! The inspector: a web page that shows a store, live.
 //!
-//! It is plain files without a build step, in `ui/`, compiled into the binary. They hold no data
-//! and need no token; what the page shows it asks the API for, as whoever looks at it. Nothing in
-//! it is loaded from elsewhere, and its policy keeps it so: should hostile text ever get into the
-//! page as markup, the browser would still not run it.
+//! It consists of plain files without a build step, in `ui/`, compiled into the binary. They
+//! contain no data and need no token; the page requests its data from the API with the viewer's
+//! token. It loads nothing from elsewhere, and its content security policy enforces that: even if
+//! hostile text got into the page as markup, the browser would not run it.
 
 mod files;
 
@@ -20,11 +20,11 @@ use http::{HeaderMap, StatusCode};
 use crate::problem::Problem;
 use files::File;
 
-/// What the page may do: run its own scripts, wear its own styles, ask its own server.
+/// The content security policy: own scripts, own styles, own server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The files, and a way to them from the root.
+/// Routes to the files, and a redirect from the root.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/", get(to_the_page))
@@ -36,16 +36,16 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
 }
 
-/// Sends whoever comes to the root to the page. The page's own links are relative to its folder, so
-/// that it works under every prefix.
+/// Redirects the root to the page. The page's own links are relative to its folder, so that it
+/// works under every prefix.
 async fn to_the_page(OriginalUri(uri): OriginalUri) -> Response {
-    // Under a prefix the root may have been asked for without a slash at its end.
+    // Under a prefix the root may be requested without a trailing slash.
     let last = uri.path().rsplit('/').next().unwrap_or_default();
     let folder = if last.is_empty() { "ui/".to_owned() } else { format!("{last}/ui/") };
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, folder)]).into_response()
 }
 
-/// Sends whoever left out the last slash to the page.
+/// Redirects a request without the trailing slash.
 async fn into_its_folder() -> Response {
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "ui/")]).into_response()
 }
@@ -67,7 +67,7 @@ fn always(file: &File) -> [(http::HeaderName, String); 6] {
         (CONTENT_SECURITY_POLICY, POLICY.to_owned()),
         (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (REFERRER_POLICY, "no-referrer".to_owned()),
-        // Another binary may serve another page at the next start: what is kept is asked about.
+        // Another binary may serve another page after a restart: cached files are revalidated.
         (CACHE_CONTROL, "no-cache".to_owned()),
         (ETAG, file.tag()),
     ]

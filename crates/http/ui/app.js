@@ -1,5 +1,5 @@
-// The frame: bar, navigation, and which screen stands in it. What a screen shows is its own business; it is given a place, a
-// signal that says when it is left, and nothing else.
+// The application shell: bar, navigation, and the current screen. A screen is given an element and an abort signal, and nothing
+// else.
 
 import { h, fill } from './lib/h.js';
 import { begin as beginClock } from './lib/clock.js';
@@ -27,7 +27,7 @@ import * as scopes from './screens/scopes.js';
 import * as stream from './screens/stream.js';
 import * as streams from './screens/streams.js';
 
-// In the order of the navigation. `one` is the screen of one thing, by its name.
+// In the order of the navigation. `one` is the detail screen, by name.
 const SCREENS = [
   { name: 'overview', title: 'Overview', letter: 'o', path: [], all: overview },
   { name: 'streams', title: 'Streams', letter: 's', path: ['streams'], all: streams, one: stream },
@@ -45,7 +45,7 @@ const SCREENS = [
 const [bar, nav, main] = ['bar', 'nav', 'main'].map((id) => document.getElementById(id));
 let leaving = new AbortController();
 
-// Whoever leaves a screen ends what it has asked for. That this is told to somebody who does not listen any more is no fault.
+// Leaving a screen aborts its requests. The rejections that this causes are not errors.
 for (const told of ['unhandledrejection', 'error']) {
   addEventListener(told, (event) => { if ((event.reason ?? event.error)?.name === 'AbortError') event.preventDefault(); });
 }
@@ -76,7 +76,7 @@ async function render(screen, given) {
 
 function missing() {
   document.title = 'Not found · Tidelock';
-  fill(main, h('h1', null, 'There is no such screen'), h('p', { class: 'lead' }, 'The address names none that this page has. ', h('a', { href: href([]) }, 'Go to the overview'), '.'));
+  fill(main, h('h1', null, 'Page not found'), h('p', { class: 'lead' }, 'The inspector has no screen with this address. ', h('a', { href: href([]) }, 'Go to the overview'), '.'));
 }
 
 function marked(link, current) {
@@ -88,13 +88,13 @@ function frame() {
   const pulse = h('span', { class: 'pulse waiting', role: 'status' }, h('span', { class: 'word' }, 'connecting'));
   live.onState((state, why) => {
     pulse.className = `pulse ${state}`;
-    pulse.title = why ?? 'The page hears from the server as things happen.';
+    pulse.title = why ?? 'The page receives updates from the server as they happen.';
     fill(pulse, h('span', { class: 'word' }, state === 'live' ? 'live' : 'reconnecting'));
   });
   const who = h('span', null);
   session.onChange((person) => fill(who, signedIn(person)));
   const menu = h('button', { type: 'button', class: 'button plain menu', 'aria-label': 'Screens', 'aria-controls': 'nav', on: { click: () => nav.classList.toggle('open') } }, icon('menu'));
-  const themed = button(themeName(), (pressed) => { theme.turn(); pressed.textContent = themeName(); }, { kind: 'plain small', title: 'Light, dark, or as the system has it' });
+  const themed = button(themeName(), (pressed) => { theme.turn(); pressed.textContent = themeName(); }, { kind: 'plain small', title: 'Light, dark, or the system setting' });
   fill(bar, menu, h('a', { class: 'brand', href: href([]) }, mark(), 'Tidelock'), h('span', { class: 'bar-fill' }), pulse, themed,
     button('?', () => keys.help(SCREENS), { kind: 'plain small keyboard', title: 'Keyboard' }), who);
   fill(nav, SCREENS.map(({ name, title, path }) =>
@@ -108,11 +108,11 @@ function themeName() {
 
 function signedIn({ name, role, read_only: readOnly }) {
   const label = readOnly ? 'read-only' : `${name} · ${role}`;
-  const title = readOnly ? 'No tokens are set on this server: everybody may look, nobody may change anything.' : 'Sign in with another token';
+  const title = readOnly ? 'This server has no tokens: every client can read, and no client can change anything.' : 'Sign in with another token';
   return button(label, () => (readOnly ? null : session.signInAgain()), { kind: 'small who', title });
 }
 
-// What is blocked is a tally in the navigation, so that it is seen from everywhere.
+// The number of blocked items is shown in the navigation, on every screen.
 function tally(sample) {
   const blocked = document.querySelector('[data-tally="leases"]');
   if (blocked) blocked.textContent = Number(sample.blocked ?? 0) > 0 ? String(sample.blocked) : '';

@@ -1,8 +1,8 @@
 //! A payment that waits for a person.
 //!
-//! Large payments need somebody's approval, who has two days for it. The answer is a signal: it is
-//! kept if it comes before the run asks, it counts once however often the button is pressed, and a
-//! run that has ended says that it is too late.
+//! Large payments need an approval within two days. The answer is a signal: it is kept if it
+//! arrives before the run waits for it, it counts once however often the button is pressed, and
+//! after the end of the run it is refused.
 //!
 //! ```sh
 //! cargo run -p tidelock --example approval                      # in memory
@@ -37,13 +37,13 @@ async fn pay(ctx: &mut RunCtx, payment: Payment) -> Result<String> {
         match answer {
             Some(Answer { yes: true, by }) => println!("{by} approves"),
             Some(Answer { by, .. }) => return Ok(format!("{by} said no")),
-            None => return Ok("nobody answered in time".into()),
+            None => return Ok("no answer in time".into()),
         }
     }
     Ok(ctx.step("transfer", |key| transfer(&payment, key)).await?)
 }
 
-/// The bank is told the key, and does not do twice what it has done under it.
+/// The bank gets the idempotency key, and carries out each key once.
 async fn transfer(payment: &Payment, key: StepKey) -> Result<String, HandlerError> {
     Ok(format!("{} cents to {}, as {key}", payment.cents, payment.to))
 }

@@ -1,8 +1,8 @@
 //! A child is awarded points for a prayer: once per request, once a day, never more than a day's
-//! points, and nobody else at the same time. All of that is one commit, and so is the end of it.
+//! points, and under a lock. All of that is one commit, and so is its completion.
 //!
-//! Run it with `cargo run -p tidelock --example award`. Ten clients send one request at once, and
-//! two more try what they must not.
+//! Run it with `cargo run -p tidelock --example award`. Ten clients send one request concurrently,
+//! and two more try what they must not.
 
 use std::error::Error;
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct Award {
     points: u32,
 }
 
-/// What a client hears.
+/// A client's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     Awarded(String),
@@ -47,7 +47,7 @@ async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Err
                 .map(|refusal| (refusal.to_string(), refusal.why))
             {
                 Some((_, RefusalReason::Done { result, .. })) => Ok(Answer::Already(result.to()?)),
-                // Whoever has the key sends the same; its result is as good as one's own.
+                // The key's holder sends the same request; its result is as good as our own.
                 Some((_, RefusalReason::Held { .. })) => wait(tidelock, award).await,
                 Some((why, _)) => Ok(Answer::Refused(why)),
                 None => Err("refused for no reason".into()),
@@ -85,7 +85,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let answers = join_all((0..10).map(|_| award(&tidelock, &first))).await;
     let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     let awarded = answers.iter().filter(|answer| matches!(answer, Answer::Awarded(_))).count();
-    println!("ten clients, one request: {awarded} award, and everybody hears {:?}", answers[0]);
+    println!("ten clients, one request: {awarded} award, and every client gets {:?}", answers[0]);
     assert_eq!(awarded, 1);
 
     for (request, item, points) in [("request-2", "morning", 5), ("request-3", "evening", 30)] {

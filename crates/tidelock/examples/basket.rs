@@ -1,9 +1,9 @@
-//! A basket that two processes fill at once.
+//! A basket that two processes fill concurrently.
 //!
-//! Ten requests of one session put things into its basket, half of them through another handle on
-//! the store, as another process would have it. Every one changes two fields that belong together.
-//! One request is sent twice, because its answer got lost. The basket has everything once, its sum
-//! is right, and after the log-out nothing that was still on its way brings it back.
+//! Ten requests of one session put items into its basket, half of them through another handle to
+//! the store, like another process. Each changes two fields that belong together. One request is
+//! sent twice, because its response was lost. The basket has everything once, its sum is right, and
+//! after the log-out no late request brings it back.
 //!
 //! ```sh
 //! cargo run -p tidelock --example basket                       # in memory
@@ -25,7 +25,7 @@ pub(crate) struct Basket {
     pub(crate) cents: i64,
 }
 
-/// One request: an item and its price, together or not at all, and once however often it is sent.
+/// One request: adds an item and its price atomically, and once however often it is sent.
 async fn add(basket: &Scope<Basket>, number: i64) -> Result<usize> {
     let put = |basket: &mut Basket| {
         basket.items.push(format!("item {number}"));
@@ -35,7 +35,7 @@ async fn add(basket: &Scope<Basket>, number: i64) -> Result<usize> {
     Ok(basket.operation_id(format!("request-{number}")).mutate(put).await?.value)
 }
 
-/// Fills the basket of a session and closes it. Says what was in it.
+/// Fills the basket of a session and closes it. Returns its contents.
 pub(crate) async fn shop(one: &Tidelock, other: &Tidelock, session: &str) -> Result<Basket> {
     let handles =
         [one, other].map(|tidelock| tidelock.scope::<Basket>(ScopeKind::SESSION, session));
@@ -68,7 +68,7 @@ pub(crate) async fn main() -> Result<()> {
         .filter(|url| url.contains(':'))
         .unwrap_or_else(|| "memory:".to_owned());
     let one = Tidelock::open(&url).await?;
-    // A store in memory is one process's own; any other is opened twice, as two processes would.
+    // A memory store belongs to one process; any other is opened twice, as by two processes.
     let other = if url == "memory:" { one.clone() } else { Tidelock::open(&url).await? };
     let session = CommitId::fresh().to_string();
     let basket = shop(&one, &other, &session).await?;

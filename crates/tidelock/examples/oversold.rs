@@ -1,10 +1,10 @@
 //! An order that cannot be oversold.
 //!
-//! Twenty customers want tickets at once, each from a task of its own, half of them through another
-//! handle on the store, as another process would have it. There are fewer tickets than wishes.
-//! Every order and every ticket that it takes land in one commit; each wish is granted once or
-//! refused with the reason, and the number of tickets never goes below zero. Those whose answer got
-//! lost ask again under the same operation, and get the same answer.
+//! Twenty customers want tickets concurrently, half of them through another handle to the store,
+//! like another process. There are too few tickets. Every order and its tickets land in one commit;
+//! each order is granted once or refused with a reason, and the number of tickets never goes below
+//! zero. Customers whose response was lost retry under the same operation id, and get the same
+//! response.
 //!
 //! ```sh
 //! cargo run -p tidelock --example oversold                       # in memory
@@ -69,7 +69,7 @@ impl Aggregate for Order {
     }
 }
 
-/// Why a customer gets none.
+/// Why an order is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     SoldOut { left: u32 },
@@ -84,7 +84,7 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// What is decided, and all that has to be thought of: nothing in here knows of other customers.
+/// The decision, without any regard to other customers.
 fn buy(show: &Show, order: &str, tickets: u32) -> Result<(ShowEvent, OrderEvent), Refusal> {
     if tickets > show.left {
         return Err(Refusal::SoldOut { left: show.left });
@@ -92,8 +92,8 @@ fn buy(show: &Show, order: &str, tickets: u32) -> Result<(ShowEvent, OrderEvent)
     Ok((ShowEvent::Sold { tickets, order: order.to_owned() }, OrderEvent::Placed { tickets }))
 }
 
-/// Places an order, and asks again as if the answer had been lost. Says how many tickets the
-/// customer has.
+/// Places an order, and retries it as if the response had been lost. Returns the customer's number
+/// of tickets.
 async fn place(tidelock: &Tidelock, customer: u32) -> Result<u32> {
     let (id, tickets) = (format!("customer-{customer}"), customer % 3 + 1);
     let (show, order) = (tidelock.aggregate::<Show>("macbeth"), tidelock.aggregate::<Order>(&id));
@@ -112,7 +112,7 @@ async fn place(tidelock: &Tidelock, customer: u32) -> Result<u32> {
     }
 }
 
-/// Sells until everybody has been served; says how many tickets were announced, sold and left.
+/// Serves all customers; returns how many tickets were announced, sold and left.
 pub(crate) async fn sell(one: &Tidelock, other: &Tidelock) -> Result<(u32, u32, u32)> {
     let announce = |_: &Show| Ok::<_, Refusal>(ShowEvent::Announced { tickets: TICKETS });
     one.aggregate::<Show>("macbeth").new_only().execute(announce).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn sell(one: &Tidelock, other: &Tidelock) -> Result<(u32, u32, 
 #[tokio::main]
 async fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
-    // A store in memory is one process's own; any other is opened twice, as two processes would.
+    // A memory store belongs to one process; any other is opened twice, as by two processes.
     let one = Tidelock::open(&url).await?.with_retry(RetryPolicy::attempts(100));
     let other = if url == "memory:" {
         one.clone()

@@ -1,8 +1,8 @@
 //! A poison event: found, fixed, unblocked.
 //!
 //! Invoices follow orders. One order has an amount that the first version of the code cannot print,
-//! so its target is blocked, with the error on record; every other order goes on. The second
-//! version can. Unblocked, the target goes on with the very event that it stopped at, and no
+//! so its target is blocked, with the error on record; every other order continues. The second
+//! version can print it. Unblocked, the target continues at the event where it stopped, and no
 //! invoice is written twice.
 //!
 //! ```sh
@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Plays it through, and tells what happened.
+/// Runs the example, and returns what happened.
 pub(crate) async fn play(tidelock: &Tidelock) -> Result<Vec<String>> {
     let mut told = Vec::new();
     for (order, cents) in [("1", 1_250), ("2", -300), ("3", 999)] {
@@ -53,7 +53,7 @@ pub(crate) async fn play(tidelock: &Tidelock) -> Result<Vec<String>> {
         ));
     }
 
-    // The code is fixed and deployed; then the operator lets the target go on.
+    // The code is fixed and deployed; then an operator unblocks the target.
     let unblocked = tidelock.reactions().unblock(&blocked).await?;
     told.push(format!("unblocked {}", unblocked.changed));
     run_until(tidelock, print_v2, async || Ok(invoices(tidelock).await?.len() == 4)).await?;
@@ -68,7 +68,7 @@ async fn place(tidelock: &Tidelock, order: &str, cents: i64) -> Result<()> {
     Ok(())
 }
 
-/// The first version did not think of credit notes.
+/// The first version does not handle credit notes.
 fn print_v1(cents: i64) -> std::result::Result<String, HandlerError> {
     let cents = u64::try_from(cents)
         .map_err(|_| HandlerError::fatal(format!("cannot print an amount of {cents} cents")))?;
@@ -80,7 +80,7 @@ fn print_v2(cents: i64) -> std::result::Result<String, HandlerError> {
     Ok(format!("{sign}{}.{:02}", cents.abs() / 100, cents.abs() % 100))
 }
 
-/// Runs the reaction, with this version of the code, until that is so.
+/// Runs the reaction with this version of the code until the condition holds.
 async fn run_until(
     tidelock: &Tidelock,
     print: fn(i64) -> std::result::Result<String, HandlerError>,
@@ -92,7 +92,7 @@ async fn run_until(
         move |order, ctx: ReactionCtx| async move {
             let Order::Placed { cents } = order.event;
             let invoice = print(cents)?;
-            // Written in the commit of the ack: there once, however often this runs.
+            // Written in the commit of the ack: once, however often this runs.
             let key = RecordKey::new(format!("invoice/{}/{}", order.stream, order.version))?;
             Ok(ctx.put(&key, &invoice)?)
         },

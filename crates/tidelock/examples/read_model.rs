@@ -1,10 +1,8 @@
-//! A read model: a table of your own that follows the store's feed, and counts every event exactly
-//! once.
+//! A read model: your own table that follows the store's feed, and counts every event exactly once.
 //!
-//! The rows of a page, and the cursor that says how far the table has come, land in one
-//! transaction. Kill this as often as you like, between the two or anywhere else: it goes on where
-//! the table is. Two of them at once do no harm either, because the cursor must be as it was read;
-//! one of them loses, and its rows are undone.
+//! The rows of a page and the cursor land in one transaction. Kill this at any time: it continues
+//! where the table is. Two of them concurrently do no harm either, because the cursor is compared
+//! before it is replaced; one of them loses, and its rows are rolled back.
 //!
 //! ```sh
 //! cargo run -p tidelock --example read_model -- postgres://USER@HOST/DATABASE sell tea 2
@@ -27,7 +25,7 @@ const CREATE: &str =
 const ADD: &str = "INSERT INTO totals (product, units) VALUES ($1, $2)
                    ON CONFLICT (product) DO UPDATE SET units = totals.units + excluded.units";
 
-/// What an event of type `sold` says.
+/// The payload of an event of type `sold`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sale {
     product: String,
@@ -52,11 +50,11 @@ async fn sell(url: &str, product: &str, units: i64) -> Result<()> {
     Ok(store.close().await?)
 }
 
-/// Keeps the table up to date for as long as it is let.
+/// Keeps the table up to date until it is stopped.
 pub(crate) async fn follow(url: &str) -> Result<()> {
     let store = PostgresStore::open(url).await?;
     begin(&store).await?;
-    let mut signal = store.signal(Topic::Log); // taken before the first look, so nothing is missed
+    let mut signal = store.signal(Topic::Log); // subscribed before the first read
     loop {
         while take_page(&store).await? {}
         signal.wait().await;
@@ -67,20 +65,20 @@ fn cursor() -> RecordKey {
     RecordKey::new("read-model/totals").expect("it is short and plain")
 }
 
-/// Makes the table, and the cursor with it: there is never one without the other.
+/// Creates the table together with the cursor.
 async fn begin(store: &PostgresStore) -> Result<()> {
     if store.get_one(&cursor()).await?.live().is_none() {
         let own = store.begin().await?;
         own.execute(CREATE, &[]).await?;
         let start =
             RecordWrite::put(&cursor(), ExpectedRevision::Absent, RawJson::new(&Position::START)?);
-        // A conflict is as good: somebody else has begun.
+        // A conflict is fine: another process has created them.
         let _ = own.commit(Commit::new().write(start)).await?;
     }
     Ok(())
 }
 
-/// Counts the next events, if there are any; tells whether to look again.
+/// Counts the next events, if any; returns whether to read again.
 async fn take_page(store: &PostgresStore) -> Result<bool> {
     let read = store.get_one(&cursor()).await?.into_live().ok_or("the cursor was deleted")?;
     let after: Position = read.value.to()?;
@@ -100,7 +98,7 @@ async fn take_page(store: &PostgresStore) -> Result<bool> {
         RawJson::new(&page.next)?,
     );
     match own.commit(Commit::new().write(moved)).await {
-        // Whether it landed, or another was quicker, or nobody knows: the cursor tells.
+        // Whether it landed, conflicted, or has an unknown outcome: the cursor decides.
         Ok(_) => Ok(true),
         Err(error) if error.advice() != RetryAdvice::Never => Ok(true),
         Err(error) => Err(error.into()),

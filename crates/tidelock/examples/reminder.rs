@@ -1,8 +1,9 @@
 //! A reminder that sleeps for days, and survives the end of its process.
 //!
-//! The run asks to be woken three days before an appointment, and again an hour before. Nothing is
-//! held meanwhile: no thread, no connection, no timer in memory. The first process ends while it
-//! sleeps, days pass (here by moving the store's clock), and another process goes on.
+//! The run sleeps until three days before an appointment, and again until an hour before. Nothing
+//! is held in the meantime: no thread, no connection, no timer in memory. The first process ends
+//! while the run sleeps, days pass (here by advancing the store's clock), and another process
+//! resumes it.
 //!
 //! ```sh
 //! cargo run -p tidelock --example reminder
@@ -63,7 +64,7 @@ pub(crate) async fn main() -> Result<()> {
         "{on:?}"
     );
 
-    // Four weeks later nothing has happened but time, and there is another process.
+    // Four weeks later there is another process.
     clock.advance(27 * DAY + HOUR);
     let waits_for_the_hour = async || match run.standing().await? {
         RunStatus::Waiting { on, .. } => Ok(on.iter().any(
@@ -79,7 +80,7 @@ pub(crate) async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A process that runs until that is so.
+/// Runs a process until the condition holds.
 async fn drive(tidelock: &Tidelock, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(app(tidelock)?.run_until(async { drop(stopped.await) }));
@@ -92,7 +93,7 @@ async fn drive(tidelock: &Tidelock, is_so: impl AsyncFn() -> Result<bool>) -> Re
 }
 
 fn app(tidelock: &Tidelock) -> Result<App> {
-    // The clock is moved behind the worker's back, so it looks often.
+    // The clock is advanced without notice, so the worker polls often.
     let mut options = WorkerOptions::new(WorkerName::new("reminders")?);
     options.pace = PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
     Ok(tidelock.app().workflow("remind", remind).worker(options).build()?)

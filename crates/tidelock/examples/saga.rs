@@ -1,9 +1,9 @@
-//! An order as a saga: what was done is undone when the order cannot be completed.
+//! An order as a saga: completed steps are compensated when the order cannot be completed.
 //!
-//! Stock is reserved in the store itself, exactly once; the card is charged outside, under a key
-//! that is the same on every try; the parcel goes to a carrier who will not take every address.
-//! When he says no, the charge is refunded and the stock is released, the latest first, and the run
-//! ends as failed, with all of that in its history.
+//! Stock is reserved in the store itself, exactly once; the card is charged outside, under an
+//! idempotency key that is the same in every attempt; the parcel goes to a carrier that refuses
+//! some addresses. On a refusal the charge is refunded and the stock is released, in reverse order,
+//! and the run ends as failed, with all of that in its history.
 //!
 //! ```sh
 //! cargo run -p tidelock --example saga                          # in memory
@@ -27,7 +27,7 @@ struct Order {
     address: String,
 }
 
-/// A bank that does what was asked once for each key.
+/// A bank that carries out each key once.
 #[derive(Debug, Clone, Default)]
 struct Bank {
     booked: Arc<Mutex<BTreeMap<String, i64>>>,
@@ -64,7 +64,7 @@ async fn place(ctx: &mut RunCtx, order: Order, bank: Bank) -> Result<String> {
     Ok(label)
 }
 
-/// He does not sail there, and asking again will not help.
+/// The carrier does not serve the address, and a retry will not help.
 async fn ship(address: &str) -> Result<String, HandlerError> {
     match address.contains("Island") {
         true => Err(HandlerError::fatal(format!("no ship goes to {address}"))),

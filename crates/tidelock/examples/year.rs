@@ -1,8 +1,8 @@
 //! A year is closed: nothing more can be booked in it, every booking is in the archive, and the
-//! account goes on with its balance.
+//! account continues with its balance.
 //!
-//! Run it with `cargo run -p tidelock --example year`. It closes two accounts: one that goes on,
-//! and one that is given up.
+//! Run it with `cargo run -p tidelock --example year`. It closes two accounts: one that continues,
+//! and one that is closed permanently.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -31,8 +31,7 @@ impl Aggregate for Account {
         self.balance += amount;
     }
 
-    // An account that goes on without its events goes on from a snapshot, so it says how its state
-    // is kept.
+    // An account that continues without its events continues from a snapshot.
     fn snapshots() -> Snapshots<Self> {
         Snapshots::every(1_000)
     }
@@ -45,7 +44,8 @@ fn book(amount: i64) -> impl Fn(&Account) -> Result<AccountEvent, Infallible> {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let tidelock = Tidelock::open("memory:").await?;
-    // In earnest: a bucket, a tape, another database. It answers when the events are safe there.
+    // In production: a bucket, a tape, another database. It returns once the events are durable
+    // there.
     let archive: Arc<Mutex<Vec<StoredEvent>>> = Arc::default();
     let shelf = archive.clone();
     let store_away = move |events: Vec<StoredEvent>| {

@@ -1,4 +1,4 @@
-//! The examples that need nothing but themselves do what they say: each checks its own outcome.
+//! Runs the self-contained examples: each checks its own outcome.
 
 #[path = "../examples/approval.rs"]
 mod approval;
@@ -39,6 +39,6 @@ fn a_reminder_sleeps_for_weeks() {
 }
 
 #[test]
-fn what_was_done_for_an_order_is_undone() {
+fn the_saga_compensates_its_steps() {
     saga::main().expect("the example runs to its end");
 }

@@ -1,10 +1,9 @@
-//! The queue of turns, on every schedule that an explorer comes up with.
+//! The FIFO mutex, model-checked over its schedules.
 //!
-//! This is the very file that scopes use, on a lock that knows who could go next and chooses. An
-//! explorer that finds nothing must first find something: a queue that loses a turn, and a count
-//! that is made without one.
+//! This is the very file that scopes use, on a scheduler that explores interleavings. Controls show
+//! that the explorer finds defects: a mutex that loses its lock, and a counter without one.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod sync {
@@ -30,17 +29,17 @@ use fair_mutex::{Taking, Turns};
 
 const SCHEDULES: usize = 2_000;
 
-/// A queue that outlives the threads of its schedule.
+/// A mutex that outlives the threads of its schedule.
 fn turns() -> &'static Turns<u32> {
     Box::leak(Box::new(Turns::at(0)))
 }
 
-/// Takes a place in the queue, and says whether it is the first.
+/// Joins the queue, and returns whether it is first.
 fn join(taking: &mut Taking<'static, u32>) -> bool {
     pin!(taking).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-/// Adds to a count in two steps, as whoever has the turn may.
+/// Increments a counter in two steps, as the lock's holder may.
 fn count(counter: &AtomicU32) {
     let before = counter.load(Ordering::SeqCst);
     thread::yield_now();
@@ -59,8 +58,8 @@ fn counted_by_three(take: impl Fn(&'static Turns<u32>, &AtomicU32) + Send + Copy
     assert_eq!(counter.load(Ordering::SeqCst).max(turns.look()), 3);
 }
 
-/// One who goes away at any moment: before, while, or just after the turn was handed to it.
-fn with_one_who_leaves(leave: fn(Taking<'static, u32>)) {
+/// One waiter that leaves at any moment: before, while, or just after the lock is handed to it.
+fn with_a_leaving_waiter(leave: fn(Taking<'static, u32>)) {
     let turns = turns();
     let holder = thread::spawn(move || {
         let (turn, _) = block_on(turns.take());
@@ -81,17 +80,17 @@ fn with_one_who_leaves(leave: fn(Taking<'static, u32>)) {
     drop(block_on(turns.take()));
 }
 
-/// The control: without a turn, the explorer finds the addition that is lost.
+/// The control: without the lock, the explorer finds the lost update.
 #[test]
 fn the_explorer_finds_a_count_that_is_made_without_a_turn() {
     let without = || check_random(|| counted_by_three(|_, counter| count(counter)), SCHEDULES);
     assert!(catch_unwind(without).is_err());
 }
 
-/// The control: if one who leaves takes the turn along, the explorer finds those who wait for ever.
+/// The control: if a leaving waiter keeps the lock, the explorer finds the deadlock.
 #[test]
 fn the_explorer_finds_a_turn_that_is_lost_with_its_waiter() {
-    let forgetful = || check_random(|| with_one_who_leaves(mem::forget), SCHEDULES);
+    let forgetful = || check_random(|| with_a_leaving_waiter(mem::forget), SCHEDULES);
     assert!(catch_unwind(forgetful).is_err());
 }
 
@@ -114,14 +113,14 @@ fn no_two_have_the_turn_at_once() {
 
 /// SCOPE-2. Schedule 51.
 #[test]
-fn one_who_leaves_at_any_moment_takes_nobodys_turn_along() {
-    check_random(|| with_one_who_leaves(drop), SCHEDULES);
-    check_pct(|| with_one_who_leaves(drop), SCHEDULES, 3);
+fn a_waiter_that_leaves_at_any_moment_loses_no_lock() {
+    check_random(|| with_a_leaving_waiter(drop), SCHEDULES);
+    check_pct(|| with_a_leaving_waiter(drop), SCHEDULES, 3);
 }
 
-/// SCOPE-2: whoever waits looks up once it is told to, whatever moment that is.
+/// SCOPE-2: a notified waiter wakes up, at any moment.
 #[test]
-fn one_who_is_told_to_look_up_does() {
+fn a_notified_waiter_wakes_up() {
     let told_while_it_waits = || {
         let (turns, is_over) = (turns(), StdArc::new(AtomicBool::new(false)));
         let (first, _) = block_on(turns.take());
@@ -143,9 +142,9 @@ fn one_who_is_told_to_look_up_does() {
     check_pct(told_while_it_waits, SCHEDULES, 3);
 }
 
-/// SCOPE-1. Schedule 51: whoever has left, the rest come in the order in which they came.
+/// SCOPE-1. Schedule 51: whichever waiter leaves, the others keep their order.
 #[test]
-fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
+fn remaining_waiters_keep_their_order() {
     let in_order = || {
         let (turns, order) = (turns(), StdArc::new(StdMutex::new(Vec::new())));
         let (first, _) = block_on(turns.take());
@@ -170,8 +169,7 @@ fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
     check_pct(in_order, SCHEDULES, 3);
 }
 
-/// What the queue is built on: a wait that is over says so once, and a turn that was had at once
-/// needs no wait.
+/// A wait ends once, and an uncontended lock needs no wait.
 #[test]
 fn a_free_turn_is_had_at_once() {
     check_random(

@@ -1,6 +1,6 @@
-//! The example of the poison event, played through on every store that needs no server.
+//! The poison_event example, on every store without a server.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)] // its `main` reads the command line, which is ours here

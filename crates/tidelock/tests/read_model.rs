@@ -1,6 +1,6 @@
-//! The example of the read model, killed where it hurts.
+//! The read model example, killed at the worst points.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../store-postgres/tests/ground/mod.rs"]
@@ -16,10 +16,10 @@ use ground::{Ground, Plain};
 use serde_json::json;
 use tidelock::prelude::*;
 
-/// Set for the process that follows.
+/// Set in the follower's process.
 const URL: &str = "TIDELOCK_TEST_READ_MODEL_URL";
 
-/// A follower in a process of its own; killed when it is dropped, if not before.
+/// A follower in its own process; killed on drop.
 struct Follower(Child);
 
 impl Follower {
@@ -47,7 +47,7 @@ impl Drop for Follower {
     }
 }
 
-/// The part of the other process; nothing by itself.
+/// The child process; does nothing by itself.
 #[tokio::test]
 async fn a_follower() {
     if let Ok(url) = env::var(URL) {
@@ -68,7 +68,7 @@ async fn until_counted(plain: &Plain, units: i64) {
     plain.until(&format!("{units} are counted"), &sql).await;
 }
 
-/// COMMIT-1, with a table of the user's own.
+/// COMMIT-1, with the user's own table.
 #[tokio::test]
 async fn a_read_model_killed_between_its_rows_and_its_cursor_counts_every_event_once() {
     let ground = Ground::shared();

@@ -1,8 +1,8 @@
-//! One request with a key, from its first byte to its answer.
+//! One request with a key, from its body to its response.
 //!
-//! The body is read first, on the task of the connection: nothing is claimed for a client that
-//! never sends all of it. From the claim on the work is on a task of its own, so that it comes to
-//! its end whether or not the client is still there.
+//! The body is read first, on the connection's task: nothing is claimed for a client that never
+//! sends all of it. From the claim on the work runs on its own task, so that it completes whether
+//! or not the client is still connected.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -21,21 +21,21 @@ use tower_service::Service;
 use tracing::Instrument;
 
 use crate::body::ResponseBody;
-use crate::claimed::{HeldKey, IdempotencyKey};
-use crate::edge::Config;
+use crate::config::Config;
+use crate::idempotency_key::{HeldKey, IdempotencyKey};
 use crate::problem::Problem;
 use crate::recorded::Recorded;
-use crate::settling;
+use crate::settlement;
 
-/// What a client gets: a response, or what the service fails with.
+/// The client's result: a response, or the service's error.
 pub(crate) type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
 
-/// What a handler came to: an answer, or a panic that is passed on.
+/// The handler's result, or a panic to propagate.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 /// Answers a request under the claim of this name.
 pub(crate) async fn begin<S, A, B>(
-    edge: Arc<Config>,
+    config: Arc<Config>,
     name: String,
     inner: S,
     parts: Parts,
@@ -49,24 +49,24 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Send,
 {
-    let body = match whole(body, edge.options.request_bytes).await {
+    let body = match whole(body, config.options.request_bytes).await {
         Ok(body) => body,
-        Err(problem) => return Ok(edge.refuse(problem)),
+        Err(problem) => return Ok(config.refuse(problem)),
     };
-    let fingerprint = (edge.options.print)(&parts, &body);
-    let claim = edge.claim(&name, fingerprint);
+    let fingerprint = (config.options.print)(&parts, &body);
+    let claim = config.claim(&name, fingerprint);
     let request = Request::from_parts(parts, A::from(body));
-    let work = answer(edge.clone(), claim, fingerprint, inner, request).in_current_span();
+    let work = answer(config.clone(), claim, fingerprint, inner, request).in_current_span();
     match tokio::spawn(work).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(panic)) => resume_unwind(panic),
         Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
-        // The runtime is being shut down.
-        Err(_) => Ok(edge.refuse(Problem::StoreUnavailable)),
+        // The runtime is shutting down.
+        Err(_) => Ok(config.refuse(Problem::StoreUnavailable)),
     }
 }
 
-/// All of a body, if it is not too large.
+/// Reads the whole body, up to a limit.
 async fn whole<A: Body<Data = Bytes>>(body: A, limit: usize) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > limit as u64 {
         return Err(Problem::BodyTooLarge);
@@ -77,7 +77,7 @@ async fn whole<A: Body<Data = Bytes>>(body: A, limit: usize) -> Result<Bytes, Pr
         if taken.len() + data.len() > limit {
             return Err(Problem::BodyTooLarge);
         }
-        // Mostly there is one piece, and it is the whole.
+        // Usually there is a single frame with the whole body.
         if taken.is_empty() && body.is_end_stream() {
             return Ok(data);
         }
@@ -87,7 +87,7 @@ async fn whole<A: Body<Data = Bytes>>(body: A, limit: usize) -> Result<Bytes, Pr
 }
 
 async fn answer<S, A, B>(
-    edge: Arc<Config>,
+    config: Arc<Config>,
     claim: Idempotency,
     fingerprint: Fingerprint,
     inner: S,
@@ -97,26 +97,26 @@ where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body<Data = Bytes>,
 {
-    match claim_or_wait(&edge, &claim).await {
+    match claim_or_wait(&config, &claim).await {
         Ok(IdempotencyClaim::Won(won)) => {
-            work(HeldKey::new(won, fingerprint, edge), inner, request).await
+            work(HeldKey::new(won, fingerprint, config), inner, request).await
         }
-        Ok(IdempotencyClaim::Done(recorded)) => Ok(Ok(edge.replay(recorded))),
-        Ok(IdempotencyClaim::Held(_)) => Ok(Ok(edge.refuse(Problem::InProgress))),
-        Ok(IdempotencyClaim::Mismatch(_)) => Ok(Ok(edge.refuse(Problem::KeyReused))),
+        Ok(IdempotencyClaim::Done(recorded)) => Ok(Ok(config.replay(recorded))),
+        Ok(IdempotencyClaim::Held(_)) => Ok(Ok(config.refuse(Problem::InProgress))),
+        Ok(IdempotencyClaim::Mismatch(_)) => Ok(Ok(config.refuse(Problem::KeyReused))),
         Err(error) => {
             tracing::error!(key = claim.key().as_str(), %error, "a key could not be claimed");
-            Ok(Ok(edge.refuse(Problem::StoreUnavailable)))
+            Ok(Ok(config.refuse(Problem::StoreUnavailable)))
         }
     }
 }
 
-/// Claims the key; if somebody is at it, waits for as long as the route asks for.
+/// Claims the key; if it is claimed, waits as long as the route allows.
 async fn claim_or_wait(
-    edge: &Config,
+    config: &Config,
     claim: &Idempotency,
 ) -> Result<IdempotencyClaim<Recorded>, ClaimError> {
-    let until = Instant::now() + edge.options.wait;
+    let until = Instant::now() + config.options.wait;
     loop {
         let claimed = claim.claim().await?;
         let left = until.saturating_duration_since(Instant::now());
@@ -125,18 +125,17 @@ async fn claim_or_wait(
             return Ok(claimed);
         }
         match holder.wait(left).await {
-            // Somebody else may have had the key since, for another request: what is there now is
-            // for another look.
+            // The key may have been claimed by another request since: look again.
             Ok(_) | Err(ClaimError::Free { .. } | ClaimError::StillHeld { .. }) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Runs the handler under its claim, and settles what comes of it. A handler whose claim is lost is
+/// Runs the handler under its claim, and settles its result. A handler whose claim is lost is
 /// stopped.
 async fn work<S, A, B>(
-    right: HeldKey,
+    held: HeldKey,
     mut inner: S,
     mut request: Request<A>,
 ) -> Outcome<Answer<B, S::Error>>
@@ -144,17 +143,17 @@ where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body<Data = Bytes>,
 {
-    let (lost, right) = (right.won.lost().clone(), Arc::new(right));
-    request.extensions_mut().insert(IdempotencyKey::under(&right));
+    let (lost, held) = (held.won.lost().clone(), Arc::new(held));
+    request.extensions_mut().insert(IdempotencyKey::under(&held));
     let handled = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     match lost.run_until_cancelled(handled).await {
         None => {
             tracing::warn!(
-                key = right.won.key().as_str(),
-                "a handler was stopped: somebody else has its key"
+                key = held.won.key().as_str(),
+                "a handler was stopped: its claim is lost"
             );
-            Ok(Ok(right.edge.refuse(Problem::InProgress)))
+            Ok(Ok(held.config.refuse(Problem::InProgress)))
         }
-        Some(handled) => settling::settle(right, handled).await,
+        Some(handled) => settlement::settle(held, handled).await,
     }
 }

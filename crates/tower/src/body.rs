@@ -1,4 +1,4 @@
-//! The body of a response: the handler's own, as it comes, or bytes that are all there.
+//! The body of a response: the handler's own, streamed, or complete bytes.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use pin_project_lite::pin_project;
 
-use crate::ending::Ending;
+use crate::stream_end::StreamEnd;
 
 pin_project! {
     /// The body of a response that has passed the layer.
@@ -23,11 +23,11 @@ pin_project! {
     #[project = Projected]
     #[derive(Debug)]
     enum Kind<B> {
-        /// It goes through.
+        /// Passed through.
         Passed { #[pin] body: B },
-        /// It goes through, and its key is settled at its end.
-        Streamed { #[pin] body: B, ending: Ending },
-        /// It is all there.
+        /// Passed through, and its key is settled at its end.
+        Streamed { #[pin] body: B, ending: StreamEnd },
+        /// Complete bytes.
         Whole { #[pin] body: Full<Bytes> },
     }
 }
@@ -37,7 +37,7 @@ impl<B> ResponseBody<B> {
         Self { kind: Kind::Passed { body } }
     }
 
-    pub(crate) fn streamed(body: B, ending: Ending) -> Self {
+    pub(crate) fn streamed(body: B, ending: StreamEnd) -> Self {
         Self { kind: Kind::Streamed { body, ending } }
     }
 

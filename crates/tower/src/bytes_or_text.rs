@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes that are written as text if they are text, and otherwise in base 64.
+/// Bytes that are serialized as text if they are UTF-8, and otherwise as base64.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BytesOrText(pub(crate) Bytes);
 
@@ -27,7 +27,7 @@ enum Read {
 impl Serialize for BytesOrText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let written = match std::str::from_utf8(&self.0) {
-            // No store takes a NUL in a text.
+            // No store accepts a NUL in a text.
             Ok(text) if !text.contains('\0') => Written::Text(text),
             _ => Written::Base64 { base64: STANDARD.encode(&self.0) },
         };
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_readable_and_everything_comes_back() {
+    fn text_stays_readable_and_bytes_round_trip() {
         let written = |bytes: &'static [u8]| {
             let json = serde_json::to_string(&BytesOrText(bytes.into())).unwrap();
             assert_eq!(serde_json::from_str::<BytesOrText>(&json).unwrap().0, bytes);

@@ -1,17 +1,16 @@
-//! What a request is told from others by, unless a route has its own way.
+//! The default fingerprint of a request.
 
 use bytes::Bytes;
 use http::request::Parts;
 use tidelock::claims::Fingerprint;
 
-/// Of the method, the path with the query, and the body, byte by byte.
+/// The fingerprint of the method, the path with the query, and the body.
 pub(crate) fn of(request: &Parts, body: &Bytes) -> Fingerprint {
     let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
     let mut text =
         Vec::with_capacity(request.method.as_str().len() + target.len() + body.len() + 2);
     text.extend_from_slice(request.method.as_str().as_bytes());
-    // Neither a method nor a target has a space in it, so nothing can be moved from one part to the
-    // next.
+    // Neither a method nor a target contains a space, so the parts cannot be confused.
     text.push(b' ');
     text.extend_from_slice(target.as_bytes());
     text.push(b' ');
@@ -46,7 +45,7 @@ mod tests {
         assert_eq!(
             first,
             print("POST", "http://shop.example/pay?by=card", "7"),
-            "as proxies write it"
+            "in absolute form, as proxies send it"
         );
     }
 }

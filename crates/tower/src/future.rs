@@ -23,11 +23,11 @@ pin_project! {
 pin_project! {
     #[project = Projected]
     enum Kind<F, B, E> {
-        /// It is none of the layer's business.
+        /// Not handled by the layer.
         Passed { #[pin] future: F },
-        /// It has a key.
+        /// A request with a key.
         Keyed { future: Pin<Box<dyn Future<Output = Answer<B, E>> + Send>> },
-        /// It should have had another.
+        /// A request that is refused.
         Refused { response: Option<Response<ResponseBody<B>>> },
     }
 }

@@ -1,18 +1,18 @@
-//! A key, as the header has it.
+//! Parses the `Idempotency-Key` header.
 //!
 //! The header is a string of RFC 8941: `"8e03978e-40d5-43e8-bc93-6894a57f9324"`, with its quotes.
-//! Many clients leave them out, and mean the same; so both are read, and are one key. What could be
-//! read in two ways is refused: a client that means another key than the one that is read has its
-//! request done twice, or not at all.
+//! Many clients omit them; so both forms are accepted, and are one key. An ambiguous header is
+//! refused: reading another key than the client means would carry out its request twice, or not at
+//! all.
 
 use crate::limits::KEY_BYTES;
 
-/// What a client calls its request.
+/// The client's key for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key(String);
 
 impl Key {
-    /// The key in this field, or what is wrong with it.
+    /// Parses a header value.
     pub(crate) fn parse(field: &[u8]) -> Result<Self, &'static str> {
         let field = field.trim_ascii();
         let key = match field {
@@ -32,7 +32,7 @@ impl Key {
     }
 }
 
-/// What is between the quotes, with its escapes undone.
+/// The text between the quotes, unescaped.
 fn quoted_string(quoted: &[u8]) -> Result<String, &'static str> {
     let (mut key, mut bytes) = (String::new(), quoted.iter());
     while let Some(byte) = bytes.next() {
@@ -49,8 +49,8 @@ fn quoted_string(quoted: &[u8]) -> Result<String, &'static str> {
     Ok(key)
 }
 
-/// A key without quotes. What would mean something else with them, or in a list of several keys, is
-/// not in it.
+/// A key without quotes. Characters that would mean something else with them, or in a list of keys,
+/// are refused.
 fn bare_string(bare: &[u8]) -> Result<String, &'static str> {
     let fits = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',' | b';');
     match bare.iter().all(fits) {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_keys_are_refused() {
         let wrong = [
             "",
             "\"\"",

@@ -1,8 +1,8 @@
-//! The HTTP edge: a tower layer for the `Idempotency-Key` header, over claims of one store.
+//! A tower layer for the `Idempotency-Key` header, on the claims of one store.
 //!
-//! A client that hears no answer sends its request again, under the same key. The layer claims the
-//! key before the handler runs, keeps the response, and gives it to whoever asks again; so what a
-//! request asks for is done once, across any number of retries, clients and processes.
+//! A client that gets no response sends its request again, under the same key. The layer claims the
+//! key before the handler runs, records the response, and replays it to retries; so a request is
+//! carried out once, across any number of retries, clients and processes.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -25,8 +25,7 @@
 //! ```
 //!
 //! It works with axum, and with any tower service over the types of `http` whose request body can
-//! be made of bytes. Not here: deduplication by anything but the key. The guide is
-//! `docs/guides/http.md`.
+//! be made of bytes. It deduplicates by the key only. The guide is `docs/guides/http.md`.
 
 mod layer;
 mod limits;
@@ -36,14 +35,14 @@ mod future;
 mod service;
 
 mod attempt;
-mod edge;
-mod ending;
-mod settling;
+mod config;
+mod settlement;
+mod stream_end;
 
-mod claimed;
+mod claim_name;
 mod fingerprint;
+mod idempotency_key;
 mod key;
-mod name;
 
 mod body;
 mod bytes_or_text;
@@ -53,8 +52,8 @@ mod recorded;
 pub mod telemetry;
 
 pub use body::ResponseBody;
-pub use claimed::{CompleteError, IdempotencyKey};
 pub use future::ResponseFuture;
+pub use idempotency_key::{CompleteError, IdempotencyKey};
 pub use layer::IdempotencyLayer;
 pub use options::Unrecorded;
 pub use service::IdempotencyService;
@@ -62,7 +61,7 @@ pub use service::IdempotencyService;
 /// What a failure does to a key.
 pub use tidelock::claims::OnFailure;
 
-/// The guide is compiled and run with the rest.
+/// Compiles and runs the guide's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/http.md")]
 struct HttpGuide;

@@ -1,4 +1,4 @@
-//! What a route asks of its keys.
+//! The options of a route.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,34 +12,33 @@ use tidelock::claims::{Fingerprint, OnFailure};
 
 use crate::limits;
 
-/// What becomes of a response that cannot be kept: its body is a stream, or it is too large.
+/// What happens to a response that cannot be recorded: its body is a stream, or it is too large.
 ///
-/// In every case the first client is answered once the handler is done, and the key is not left
-/// behind pending.
+/// In every case the first client is answered once the handler returns, and the key is not left
+/// pending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unrecorded {
-    /// The first client gets it. The key remembers that the work was done; whoever asks again is
-    /// told so, with a 410.
+    /// The first client gets it. The key records that the work was done; retries are answered with
+    /// a 410.
     #[default]
     PassOnce,
-    /// The first client gets it, and the key is free: whoever asks again has the work done again.
+    /// The first client gets it, and the key is free: a retry runs the handler again.
     PassAlways,
-    /// Nobody gets it: the first client and whoever asks again get a 500. The work is not done
-    /// again.
+    /// No client gets it: the first client and retries get a 500. The handler is not run again.
     Refuse,
 }
 
-/// Whom a request is for.
-pub(crate) type Scope = dyn Fn(&Parts) -> Option<String> + Send + Sync;
-/// What a request is told from others by.
-pub(crate) type Print = dyn Fn(&Parts, &Bytes) -> Fingerprint + Send + Sync;
+/// Returns the scope of a request.
+pub(crate) type ScopeFn = dyn Fn(&Parts) -> Option<String> + Send + Sync;
+/// Returns the fingerprint of a request.
+pub(crate) type FingerprintFn = dyn Fn(&Parts, &Bytes) -> Fingerprint + Send + Sync;
 
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) required: bool,
     pub(crate) methods: Vec<Method>,
-    pub(crate) scope: Option<Arc<Scope>>,
-    pub(crate) print: Arc<Print>,
+    pub(crate) scope: Option<Arc<ScopeFn>>,
+    pub(crate) print: Arc<FingerprintFn>,
     pub(crate) ttl: Duration,
     pub(crate) lease: Duration,
     pub(crate) wait: Duration,
@@ -82,7 +81,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a response with this status is the answer that everybody is to get.
+    /// Whether a response with this status is recorded.
     pub(crate) fn keeps(&self, status: StatusCode) -> bool {
         match status.is_server_error() {
             true => self.on_failure == OnFailure::Remember,

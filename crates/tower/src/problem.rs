@@ -1,5 +1,4 @@
-//! What a client is told when it gets no response of the handler: problem details, as RFC 9457 has
-//! them.
+//! Error responses of the layer: problem details according to RFC 9457.
 
 use std::time::Duration;
 
@@ -10,34 +9,34 @@ use serde::Serialize;
 
 use crate::options::Options;
 
-/// Why a request with a key, or without one, gets no response of the handler.
+/// Why a request gets no response of the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// It needs a key and has none.
+    /// A key is required, and missing.
     KeyMissing,
-    /// Its key cannot be one, and why.
+    /// The key is invalid, and why.
     KeyMalformed(&'static str),
-    /// Nothing says whom it is for.
+    /// The request has no scope.
     ScopeMissing,
-    /// Its body broke off.
+    /// The body failed.
     BodyUnreadable,
-    /// Its body is too large to be compared.
+    /// The body is too large to be compared.
     BodyTooLarge,
     /// The key was used for another request.
     KeyReused,
-    /// Somebody is at it.
+    /// A request with the key is in progress.
     InProgress,
-    /// It was done; the response could not be kept, and went to whoever asked first.
+    /// The work was done; the response could not be recorded, and went to the first client.
     ResponseNotKept,
-    /// It was done; the response could not be kept, and nobody gets it.
+    /// The work was done; the response could not be recorded, and no client gets it.
     ResponseRefused,
-    /// The handler panicked, or its response broke off.
+    /// The handler panicked, or its response failed.
     HandlerFailed,
     /// The store does not answer.
     StoreUnavailable,
 }
 
-/// What is sent.
+/// The problem details, as they are sent.
 #[derive(Debug, Serialize)]
 struct Details<'a> {
     r#type: String,
@@ -48,7 +47,7 @@ struct Details<'a> {
 }
 
 impl Problem {
-    /// The response that says so.
+    /// The response for this problem.
     pub(crate) fn response(self, options: &Options) -> Response<Bytes> {
         let mut response = Response::new(self.details(options));
         *response.status_mut() = self.status();
@@ -60,7 +59,7 @@ impl Problem {
         response
     }
 
-    /// By which programs tell it from others.
+    /// Identifies the problem to programs.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::KeyMissing => "key-missing",
@@ -96,13 +95,13 @@ impl Problem {
         match self {
             Self::KeyMissing => "Idempotency-Key is missing",
             Self::KeyMalformed(_) => "Idempotency-Key is malformed",
-            Self::ScopeMissing => "Idempotency-Key belongs to nobody",
-            Self::BodyUnreadable => "The request broke off",
+            Self::ScopeMissing => "Idempotency-Key has no scope",
+            Self::BodyUnreadable => "The request is incomplete",
             Self::BodyTooLarge => "The request is too large",
             Self::KeyReused => "Idempotency-Key was used for another request",
             Self::InProgress => "The request is in progress",
             Self::ResponseNotKept => "The response is gone",
-            Self::ResponseRefused => "The response cannot be kept",
+            Self::ResponseRefused => "The response cannot be recorded",
             Self::HandlerFailed => "The request failed",
             Self::StoreUnavailable => "Idempotency-Key cannot be looked up",
         }
@@ -111,17 +110,15 @@ impl Problem {
     fn detail(self, options: &Options) -> String {
         let text = match self {
             Self::KeyMissing => {
-                "this operation needs an Idempotency-Key: make a fresh one for each request, and send the same again with each retry"
+                "this operation needs an Idempotency-Key: create a new one for each request, and send the same one with each retry"
             }
             Self::KeyMalformed(why) => {
                 return format!(
                     "the Idempotency-Key cannot be used: {why}; a UUID in quotes will do"
                 );
             }
-            Self::ScopeMissing => "nothing in the request says whose Idempotency-Key it is",
-            Self::BodyUnreadable => {
-                "the body of the request could not be read to its end; send it again"
-            }
+            Self::ScopeMissing => "the request has no scope for its Idempotency-Key",
+            Self::BodyUnreadable => "the body of the request could not be read; send it again",
             Self::BodyTooLarge => {
                 return format!(
                     "with an Idempotency-Key, the body of a request may have {} bytes at most",
@@ -129,20 +126,20 @@ impl Problem {
                 );
             }
             Self::KeyReused => {
-                "this Idempotency-Key came with another request before; use a fresh key for each request"
+                "this Idempotency-Key was used for another request; use a new key for each request"
             }
             Self::InProgress => {
-                "a request with this Idempotency-Key is being worked on; ask again later, with the same key"
+                "a request with this Idempotency-Key is in progress; try again later, with the same key"
             }
             Self::ResponseNotKept => {
-                "the request was carried out, and its response went to whoever asked first; it cannot be given again"
+                "the request was carried out, and its response went to the first client; it cannot be replayed"
             }
             Self::ResponseRefused => {
-                "the request was carried out, and its response is a stream, or too large to be kept"
+                "the request was carried out, and its response is a stream, or too large to be recorded"
             }
-            Self::HandlerFailed => "the request could not be carried out to its end",
+            Self::HandlerFailed => "the request failed",
             Self::StoreUnavailable => {
-                "nothing was done; ask again later, with the same Idempotency-Key"
+                "nothing was done; try again later, with the same Idempotency-Key"
             }
         };
         text.to_owned()
@@ -153,7 +150,7 @@ impl Problem {
             Some(page) => format!("{page}#{}", self.code()),
             None => "about:blank".to_owned(),
         };
-        // What has no type of its own has the title of its status.
+        // Without a type, the title is that of the status.
         let title = match options.help {
             Some(_) => self.title(),
             None => self.status().canonical_reason().unwrap_or(self.title()),
@@ -164,7 +161,7 @@ impl Problem {
     }
 }
 
-/// Whole seconds, and rather too late than too early.
+/// Whole seconds, rounded up.
 fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
@@ -174,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_what_it_is_where_it_is_explained_and_when_to_come_back() {
+    fn a_problem_has_its_type_title_and_retry_after() {
         let help = Some("https://shop.example/keys".to_owned());
         let options =
             Options { help, retry_after: Duration::from_millis(1500), ..Options::default() };

@@ -1,7 +1,6 @@
-//! A response, as it is kept.
+//! A recorded response.
 //!
-//! Headers that are about a connection rather than about the response are not in it; nor are those
-//! that a route leaves out.
+//! Hop-by-hop headers are not recorded; nor are those that a route excludes.
 
 use bytes::Bytes;
 use http::header::{
@@ -14,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes_or_text::BytesOrText;
 
-/// What a replay says that a first response does not.
+/// The header that marks a replay.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// About a connection, or about when it was sent.
+/// Hop-by-hop headers, and the time of sending.
 const NEVER_KEPT: [HeaderName; 10] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -31,19 +30,19 @@ const NEVER_KEPT: [HeaderName; 10] = [
     DATE,
 ];
 
-/// What came of a request.
+/// A recorded response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Recorded {
     status: u16,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, BytesOrText)>,
-    /// Nothing if it could not be kept.
+    /// Absent if it could not be recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<BytesOrText>,
 }
 
 impl Recorded {
-    /// This response, but for these headers.
+    /// Records this response without these headers.
     pub(crate) fn new(parts: &Parts, body: Bytes, left_out: &[HeaderName]) -> Self {
         let kept = parts.headers.iter().filter(|(name, _)| is_kept(name, &parts.headers, left_out));
         let written = kept.map(|(name, value)| (name.as_str().to_owned(), written(value)));
@@ -54,12 +53,12 @@ impl Recorded {
         }
     }
 
-    /// That there was a response with this status.
+    /// Records only the status.
     pub(crate) fn without_content(status: StatusCode) -> Self {
         Self { status: status.as_u16(), headers: Vec::new(), body: None }
     }
 
-    /// The response again, if it was kept; nothing if it cannot be read.
+    /// The response again, if its body was recorded; `None` if it cannot be parsed.
     pub(crate) fn replay(self) -> Option<Response<Bytes>> {
         let mut response = Response::new(self.body?.0);
         *response.status_mut() = StatusCode::from_u16(self.status).ok()?;
@@ -80,7 +79,7 @@ fn is_kept(name: &HeaderName, headers: &HeaderMap, left_out: &[HeaderName]) -> b
     !NEVER_KEPT.contains(name) && !left_out.contains(name) && !is_of_the_connection(name, headers)
 }
 
-/// Whether `Connection` names it.
+/// Whether `Connection` names the header.
 fn is_of_the_connection(name: &HeaderName, headers: &HeaderMap) -> bool {
     let lists = headers.get_all(CONNECTION).iter().filter_map(|list| list.to_str().ok());
     lists
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_comes_back_as_it_was() {
+    fn a_response_round_trips() {
         let odd = HeaderValue::from_bytes(b"caf\xe9").unwrap();
         let first = Response::builder()
             .status(201)
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_a_connection_is_not_kept() {
+    fn hop_by_hop_headers_are_not_recorded() {
         let first = Response::builder()
             .header(CONNECTION, "close, X-Hop")
             .header("x-hop", "1")

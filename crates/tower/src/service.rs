@@ -1,4 +1,4 @@
-//! The service: sorts out which requests have a key, and lets the others through untouched.
+//! The service: handles requests with a key, and passes the others through.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use tower_service::Service;
 
 use crate::attempt;
 use crate::body::ResponseBody;
-use crate::edge::Config;
+use crate::config::Config;
 use crate::future::ResponseFuture;
 
 /// A service behind an [`IdempotencyLayer`](crate::IdempotencyLayer).
 #[derive(Debug, Clone)]
 pub struct IdempotencyService<S> {
     inner: S,
-    edge: Arc<Config>,
+    config: Arc<Config>,
 }
 
 impl<S> IdempotencyService<S> {
-    pub(crate) fn new(inner: S, edge: Arc<Config>) -> Self {
-        Self { inner, edge }
+    pub(crate) fn new(inner: S, config: Arc<Config>) -> Self {
+        Self { inner, config }
     }
 }
 
 impl<S: Clone> IdempotencyService<S> {
-    /// The service that was asked whether it is ready, and not a clone of it that was not.
+    /// Returns the instance that was polled ready, and leaves a clone in its place.
     fn ready(&mut self) -> S {
         let clone = self.inner.clone();
         mem::replace(&mut self.inner, clone)
@@ -55,13 +55,13 @@ where
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        match self.edge.name(&parts) {
+        match self.config.name(&parts) {
             Ok(Some(name)) => {
-                let (inner, edge) = (self.ready(), self.edge.clone());
-                ResponseFuture::keyed(attempt::begin(edge, name, inner, parts, body))
+                let (inner, config) = (self.ready(), self.config.clone());
+                ResponseFuture::keyed(attempt::begin(config, name, inner, parts, body))
             }
             Ok(None) => ResponseFuture::passed(self.inner.call(Request::from_parts(parts, body))),
-            Err(problem) => ResponseFuture::refused(self.edge.refuse(problem)),
+            Err(problem) => ResponseFuture::refused(self.config.refuse(problem)),
         }
     }
 }

@@ -1,11 +1,10 @@
-//! The names under which the edge tells what it does. Neither a key's request nor its response is
-//! ever in them.
+//! The layer's metrics. They never contain a request or a response.
 
-/// Requests with a key, and those that should have had one, by `outcome`: `kept`, `released`,
+/// Requests with a key, and those that should have one, by `outcome`: `kept`, `released`,
 /// `replayed`, or the code of a problem.
 pub const REQUESTS: &str = "tidelock_http_requests_total";
 
-/// A request ended like this.
+/// Counts a request by its outcome.
 pub(crate) fn answered(outcome: &'static str) {
     metrics::counter!(REQUESTS, "outcome" => outcome).increment(1);
     tracing::debug!(outcome, "answered");

@@ -1,6 +1,6 @@
-//! The example of the payments, with real servers that are really killed.
+//! The payments example, with real servers that are really killed.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../examples/payments/main.rs"]
@@ -10,10 +10,10 @@ use std::process::Command;
 
 use tidelock_test_stage::TestStore;
 
-/// Tells a server from a test.
+/// Set in a server process.
 const URL: &str = "TIDELOCK_PAYMENTS_URL";
 
-/// A server, if it is started as one.
+/// The server process, if started as one.
 #[test]
 fn child() {
     if let Ok(url) = std::env::var(URL) {
@@ -29,12 +29,12 @@ fn start(url: &str) -> payments::Result<Command> {
 
 /// Schedule 58. CLAIM-54.
 #[test]
-fn every_key_is_paid_once_though_servers_are_killed_on_one_file() {
+fn every_key_is_paid_once_although_servers_are_killed_on_one_file() {
     println!("{}", payments::hammer(&TestStore::sqlite().url().unwrap(), start, 4).unwrap());
 }
 
 /// Schedule 58. CLAIM-54.
 #[test]
-fn every_key_is_paid_once_though_servers_are_killed_on_one_server() {
+fn every_key_is_paid_once_although_servers_are_killed_on_one_server() {
     println!("{}", payments::hammer(&TestStore::postgres().url().unwrap(), start, 4).unwrap());
 }

@@ -1,4 +1,4 @@
-//! Arguments of the commands that look and change nothing.
+//! Arguments of the commands that only read.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tidelock::{EventType, LaneName, Position, StreamName, Version};
 
 use super::values::{duration, field, pattern, position, version};
 
-/// How much to show.
+/// How many rows to show.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Paging {
     /// Show at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
-    /// Show all, however many there are
+    /// Show all rows
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 }
@@ -30,7 +30,7 @@ impl Paging {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StreamsArgs {
-    /// Only streams whose names begin with this
+    /// Only streams with this name prefix
     #[arg(default_value = "")]
     pub(crate) prefix: String,
     /// Only streams after this one, by name
@@ -44,28 +44,29 @@ pub(crate) struct StreamsArgs {
 pub(crate) struct EventsArgs {
     /// The stream; without it, the feed of all streams
     pub(crate) stream: Option<StreamName>,
-    /// Begin with this version of the stream
+    /// Start at this version of the stream
     #[arg(long, value_name = "VERSION", value_parser = version, requires = "stream")]
     pub(crate) from: Option<Version>,
-    /// Begin after this position of the feed; 0 is before all events
+    /// Start after this position of the feed; 0 is before all events
     #[arg(long, value_name = "POSITION", value_parser = position, conflicts_with = "stream")]
     pub(crate) after: Option<Position>,
     /// Newest first; needs a stream
     #[arg(long, requires = "stream", conflicts_with = "follow")]
     pub(crate) backward: bool,
-    /// Only events of this type; can be given several times
+    /// Only events of this type; repeatable
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) types: Vec<EventType>,
-    /// Only events of streams whose names begin with this
+    /// Only events of streams with this name prefix
     #[arg(long, value_name = "PREFIX", conflicts_with = "stream", default_value = "")]
     pub(crate) prefix: String,
-    /// Only events with this in their metadata; can be given several times
+    /// Only events with this in their metadata; repeatable
     #[arg(long, value_name = "FIELD=VALUE", value_parser = field, conflicts_with = "stream")]
     pub(crate) metadata: Vec<(String, String)>,
-    /// Stay, and show events as they come: new ones only, unless --from or --after say otherwise
+    /// Keep running, and show events as they are appended: new ones only, unless --from or --after
+    /// is given
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// Show payloads whole
+    /// Show payloads in full
     #[arg(long)]
     pub(crate) full: bool,
     #[command(flatten)]
@@ -74,22 +75,22 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeasesArgs {
-    /// Only queues like this; * stands for any characters, ? for one
+    /// Only queues that match; * matches any characters, ? one
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(crate) queue: Option<tidelock::NamePattern>,
-    /// Only keys like this
+    /// Only keys that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(crate) key: Option<tidelock::NamePattern>,
     /// Only this lane
     #[arg(long)]
     pub(crate) lane: Option<LaneName>,
-    /// Only items in this state; can be given several times
+    /// Only items in this state; repeatable
     #[arg(long, value_enum)]
-    state: Vec<ItemIn>,
+    state: Vec<ItemStateArg>,
     /// Only items after this one
     #[arg(long, num_args = 2, value_names = ["QUEUE", "KEY"])]
     pub(crate) after: Vec<String>,
-    /// Show errors whole
+    /// Show errors in full
     #[arg(long)]
     pub(crate) full: bool,
     #[command(flatten)]
@@ -101,7 +102,7 @@ impl LeasesArgs {
         self.state.is_empty() || self.state.iter().any(|wanted| wanted.0 == state)
     }
 
-    /// Whether nothing but these is wanted.
+    /// Whether only these states are requested.
     pub(crate) fn wants_only(&self, states: &[ItemState]) -> bool {
         !self.state.is_empty() && self.state.iter().all(|wanted| states.contains(&wanted.0))
     }
@@ -109,11 +110,12 @@ impl LeasesArgs {
 
 /// An item's state, as it is typed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ItemIn(ItemState);
+pub(crate) struct ItemStateArg(ItemState);
 
-impl ValueEnum for ItemIn {
+impl ValueEnum for ItemStateArg {
     fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<[ItemIn; 7]> = LazyLock::new(|| ItemState::ALL.map(ItemIn));
+        static ALL: LazyLock<[ItemStateArg; 7]> =
+            LazyLock::new(|| ItemState::ALL.map(ItemStateArg));
         &*ALL
     }
 
@@ -124,22 +126,22 @@ impl ValueEnum for ItemIn {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReactionsArgs {
-    /// Only reactions like this; * stands for any characters, ? for one
+    /// Only reactions that match; * matches any characters, ? one
     #[arg(value_name = "PATTERN", value_parser = pattern)]
     pub(crate) reaction: Option<tidelock::NamePattern>,
-    /// Only targets like this
+    /// Only targets that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(crate) target: Option<tidelock::NamePattern>,
-    /// Only what is blocked
+    /// Only blocked targets
     #[arg(long)]
     pub(crate) blocked: bool,
-    /// Only what has something left to do
+    /// Only targets with work left
     #[arg(long)]
     pub(crate) lagging: bool,
-    /// Show how far each reaction's events are routed, and by whom, instead of its targets
+    /// Show the routing progress of each reaction, and its router, instead of its targets
     #[arg(long, conflicts_with_all = ["target", "blocked", "lagging"])]
     pub(crate) routes: bool,
-    /// Show errors whole
+    /// Show errors in full
     #[arg(long)]
     pub(crate) full: bool,
     #[command(flatten)]
@@ -150,10 +152,10 @@ pub(crate) struct ReactionsArgs {
 pub(crate) struct ScopesArgs {
     /// Only this kind
     pub(crate) kind: Option<String>,
-    /// Only ids that begin with this
+    /// Only ids with this prefix
     #[arg(default_value = "")]
     pub(crate) prefix: String,
-    /// Show documents whole
+    /// Show documents in full
     #[arg(long)]
     pub(crate) full: bool,
     #[command(flatten)]
@@ -162,16 +164,16 @@ pub(crate) struct ScopesArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClaimsArgs {
-    /// Only claims whose names begin with this: lock/, idempotency/pay:
+    /// Only claims with this name prefix: lock/, idempotency/pay:
     #[arg(default_value = "")]
     pub(crate) prefix: String,
-    /// Only claims in this state; can be given several times
+    /// Only claims in this state; repeatable
     #[arg(long, value_enum)]
-    state: Vec<ClaimIn>,
-    /// Show quotas that somebody has taken from, and how much, instead of claims
+    state: Vec<ClaimStateArg>,
+    /// Show quotas in use instead of claims
     #[arg(long, conflicts_with_all = ["state", "full"])]
     pub(crate) quotas: bool,
-    /// Show errors whole
+    /// Show errors in full
     #[arg(long)]
     pub(crate) full: bool,
     #[command(flatten)]
@@ -186,15 +188,15 @@ impl ClaimsArgs {
 
 /// A claim's state, as it is typed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ClaimIn(ClaimState);
+pub(crate) struct ClaimStateArg(ClaimState);
 
-impl ValueEnum for ClaimIn {
+impl ValueEnum for ClaimStateArg {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [ClaimIn; 4] = [
-            ClaimIn(ClaimState::Pending),
-            ClaimIn(ClaimState::Stale),
-            ClaimIn(ClaimState::Done),
-            ClaimIn(ClaimState::Failed),
+        const ALL: [ClaimStateArg; 4] = [
+            ClaimStateArg(ClaimState::Pending),
+            ClaimStateArg(ClaimState::Stale),
+            ClaimStateArg(ClaimState::Done),
+            ClaimStateArg(ClaimState::Failed),
         ];
         &ALL
     }
@@ -206,19 +208,19 @@ impl ValueEnum for ClaimIn {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// How long something may wait before it counts as not moving, such as 30s, 5m or 1h
+    /// How long something can wait before it counts as not moving, such as 30s, 5m or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     patience: Duration,
-    /// How long something may be held without progress before it counts as hung
+    /// How long something can be held without progress before it counts as hung
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     hung: Duration,
     /// Show at most this many findings of each kind
     #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().show)]
     show: usize,
-    /// Look at so many work items at most
+    /// Examine at most this many work items
     #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().scan)]
     scan: usize,
-    /// Look at so many open runs at most, the newest
+    /// Examine at most this many open runs, newest first
     #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().runs)]
     runs: usize,
 }

@@ -1,4 +1,4 @@
-//! Arguments of the commands that change what is in a store.
+//! Arguments of the commands that change a store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use tidelock::{LaneName, NamePattern, StreamName, When};
 
 use super::values::{duration, pattern, when};
 
-/// Which items are meant: targets of reactions, or items of queues.
+/// Which items are selected: targets of reactions, or items of queues.
 #[derive(Debug, Clone, clap::Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Which {
-    /// Targets of reactions like this; * stands for any characters, ? for one
+pub(crate) struct Selector {
+    /// Targets of reactions that match; * matches any characters, ? one
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(crate) reaction: Option<NamePattern>,
-    /// Targets like this
+    /// Targets that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(crate) target: Option<NamePattern>,
-    /// Targets that are fed by streams whose names begin with this
+    /// Targets that are fed by streams with this name prefix
     #[arg(long, value_name = "PREFIX")]
     pub(crate) source: Option<String>,
-    /// Items of queues like this
+    /// Items of queues that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern, conflicts_with_all = ["reaction", "target", "source"])]
     pub(crate) queue: Option<NamePattern>,
-    /// Items with keys like this
+    /// Items with keys that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern, requires = "queue")]
     pub(crate) key: Option<NamePattern>,
-    /// Only what is in this lane
+    /// Only items in this lane
     #[arg(long)]
     pub(crate) lane: Option<LaneName>,
 }
@@ -35,8 +35,8 @@ pub(crate) struct Which {
 #[derive(Debug, clap::Args)]
 pub(crate) struct UnblockArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
-    /// Say what would be unblocked, and do nothing
+    pub(crate) which: Selector,
+    /// Show what would be unblocked, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -44,55 +44,54 @@ pub(crate) struct UnblockArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResetArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
-    /// Only what is blocked
+    pub(crate) which: Selector,
+    /// Only blocked items
     #[arg(long)]
     pub(crate) blocked: bool,
-    /// Repeat what reactions did outside the store, too
+    /// Also repeat the effects of reactions outside the store
     #[arg(long, conflicts_with = "queue")]
     pub(crate) repeat_effects: bool,
-    /// Handle what is left, also where events are gone because the books of their stream were
-    /// closed
+    /// Handle the remaining events even where others were removed when their stream was closed
     #[arg(long, conflicts_with = "queue")]
     pub(crate) partial: bool,
-    /// Say what would be reset, and do nothing
+    /// Show what would be reset, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeferArgs {
-    /// How long from now, such as 5m, or until which moment, such as 2030-01-31T12:00:00Z
+    /// A duration from now, such as 5m, or a time, such as 2030-01-31T12:00:00Z
     #[arg(value_parser = when)]
     pub(crate) until: When,
     #[command(flatten)]
-    pub(crate) which: Which,
-    /// Say what would be deferred, and do nothing
+    pub(crate) which: Selector,
+    /// Show what would be deferred, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PrioritizeArgs {
-    /// From -100 to 100; higher goes first, and 0 is normal
+    /// From -100 to 100; higher is first, and 0 is normal
     #[arg(allow_negative_numbers = true)]
     pub(crate) priority: i16,
     #[command(flatten)]
-    pub(crate) which: Which,
-    /// Say what would change, and do nothing
+    pub(crate) which: Selector,
+    /// Show what would change, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Where routing goes on.
+/// Where routing continues.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Origin {
-    /// With the first event there is
+    /// At the first event of the log
     Beginning,
-    /// With the next event that comes
+    /// At the next event that is appended
     Now,
 }
 
@@ -100,13 +99,13 @@ pub(crate) enum Origin {
 pub(crate) struct RerouteArgs {
     /// The reaction
     pub(crate) reaction: String,
-    /// Where to go on
+    /// Where to continue
     #[arg(long, value_enum)]
     pub(crate) from: Origin,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -121,22 +120,22 @@ pub(crate) struct ReleaseArgs {
 pub(crate) struct CloseArgs {
     /// The stream
     pub(crate) stream: StreamName,
-    /// File that gets every event, as a line of JSON, before it goes; what is there already stays
+    /// File that gets every event, as a line of JSON, before it is removed; existing lines stay
     #[arg(long, value_name = "FILE", required_unless_present = "discard")]
     pub(crate) archive: Option<PathBuf>,
     /// Keep the events nowhere: they are lost
     #[arg(long, conflicts_with = "archive")]
     pub(crate) discard: bool,
-    /// Whatever this reaction has left to do; can be given several times
+    /// Ignore what this reaction has left to do; repeatable
     #[arg(long, value_name = "REACTION")]
     pub(crate) ignore: Vec<String>,
-    /// How long to wait for reactions to handle what is there
+    /// How long to wait for reactions to handle the events
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) patience: Duration,
-    /// Say what would be closed, and do nothing
+    /// Show what would be closed, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

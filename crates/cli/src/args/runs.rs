@@ -1,4 +1,4 @@
-//! Arguments of the commands that look after runs.
+//! Arguments of the commands for runs.
 
 use clap::ValueEnum;
 use tidelock::RawJson;
@@ -7,18 +7,18 @@ use tidelock::runs::RunState;
 use super::listing::Paging;
 use super::values::{field, json};
 
-/// A state, as it is typed.
+/// A run's state, as it is typed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct InState(pub(crate) RunState);
+pub(crate) struct RunStateArg(pub(crate) RunState);
 
-impl ValueEnum for InState {
+impl ValueEnum for RunStateArg {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [InState; 5] = [
-            InState(RunState::Open),
-            InState(RunState::Completed),
-            InState(RunState::Failed),
-            InState(RunState::Cancelled),
-            InState(RunState::Terminated),
+        const ALL: [RunStateArg; 5] = [
+            RunStateArg(RunState::Open),
+            RunStateArg(RunState::Completed),
+            RunStateArg(RunState::Failed),
+            RunStateArg(RunState::Cancelled),
+            RunStateArg(RunState::Terminated),
         ];
         &ALL
     }
@@ -30,15 +30,15 @@ impl ValueEnum for InState {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
-    /// Show where this run stands, instead of a list
+    /// Show the status of this run, instead of a list
     pub(crate) run: Option<String>,
     /// Only runs of this workflow
     #[arg(long, conflicts_with = "run")]
     pub(crate) workflow: Option<String>,
-    /// Only runs in this state; can be given several times
+    /// Only runs in this state; repeatable
     #[arg(long, value_enum, conflicts_with = "run")]
-    pub(crate) state: Vec<InState>,
-    /// Only runs with this attribute; can be given several times
+    pub(crate) state: Vec<RunStateArg>,
+    /// Only runs with this attribute; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = field, conflicts_with = "run")]
     pub(crate) attribute: Vec<(String, String)>,
     #[command(flatten)]
@@ -51,13 +51,13 @@ pub(crate) struct SignalArgs {
     pub(crate) run: String,
     /// The signal
     pub(crate) signal: String,
-    /// What it says, as JSON
+    /// The payload, as JSON
     #[arg(default_value = "null", value_parser = json)]
     pub(crate) payload: RawJson,
-    /// The signal's id: sent again under it, it is received once
+    /// The signal's id: sent again under it, the signal is received once
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Send it though there is no such run: it has the signal when it is started
+    /// Send it even if there is no such run: the run receives it when it is started
     #[arg(long)]
     pub(crate) early: bool,
 }
@@ -66,16 +66,16 @@ pub(crate) struct SignalArgs {
 pub(crate) struct CancelArgs {
     /// The run
     pub(crate) run: String,
-    /// Why
-    #[arg(long, default_value = "asked for by an operator")]
+    /// The reason
+    #[arg(long, default_value = "requested by an operator")]
     pub(crate) reason: String,
-    /// End it at once, without clean-up; its children go on
+    /// Terminate it at once, without clean-up; its children continue
     #[arg(long)]
     pub(crate) terminate: bool,
-    /// Say what would be ended, and do nothing
+    /// Show what would be terminated, and do nothing
     #[arg(long, requires = "terminate")]
     pub(crate) dry_run: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -84,8 +84,8 @@ pub(crate) struct CancelArgs {
 pub(crate) struct RetryArgs {
     /// The run
     pub(crate) run: String,
-    /// Why
-    #[arg(long, default_value = "asked for by an operator")]
+    /// The reason
+    #[arg(long, default_value = "requested by an operator")]
     pub(crate) reason: String,
 }
 
@@ -105,14 +105,14 @@ pub(crate) struct ResolveArgs {
     pub(crate) verdict: VerdictArgs,
 }
 
-/// What became of the step.
+/// The verdict on the step.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct VerdictArgs {
-    /// It was done, with this result, as JSON
+    /// It was carried out, with this result, as JSON
     #[arg(long, value_name = "JSON", value_parser = json)]
     pub(crate) done: Option<RawJson>,
-    /// It was not done: do it
+    /// It was not carried out: run it
     #[arg(long)]
     pub(crate) rerun: bool,
     /// It counts as failed, with this error

@@ -1,4 +1,4 @@
-//! Arguments of the commands that move a store, or make one.
+//! Arguments of the commands that move or create a store.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use clap::ValueEnum;
 pub(crate) struct ExportArgs {
     /// File to write; - is standard output
     pub(crate) file: PathBuf,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) overwrite: bool,
 }
 
-/// What becomes of reactions in a store that was imported.
+/// What happens to reactions in an imported store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReactionsThen {
-    /// They go on where they were
+pub(crate) enum ImportReactions {
+    /// They continue where they were
     Continue,
-    /// They handle every event again; what they did outside the store is not repeated
+    /// They handle every event again; effects outside the store are not repeated
     Rebuild,
-    /// They are forgotten: one that is registered begins as if it were new, and repeats what it did
+    /// They are dropped: a reaction that is registered starts as a new one, and repeats its effects
     /// outside the store
     None,
 }
@@ -29,22 +29,22 @@ pub(crate) enum ReactionsThen {
 pub(crate) struct ImportArgs {
     /// File that an export wrote; - is standard input
     pub(crate) file: PathBuf,
-    /// What becomes of reactions
+    /// What happens to reactions
     #[arg(long, value_enum)]
-    pub(crate) reactions: ReactionsThen,
-    /// Say what would be imported, and do nothing
+    pub(crate) reactions: ImportReactions,
+    /// Show what would be imported, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MigrateArgs {
-    /// Say whether the store is up to date, and change nothing: the exit code is 0 if it is, and 1
-    /// if not
+    /// Check whether the store is up to date, and change nothing: the exit code is 0 if it is, and
+    /// 1 if not
     #[arg(long)]
     pub(crate) check: bool,
-    /// Say that the store was restored from a backup: positions, fences and revisions that were
-    /// handed out since are not handed out again
+    /// Declare that the store was restored from a backup: positions, fences and revisions issued
+    /// since the backup are not issued again
     #[arg(long, conflicts_with = "check")]
     pub(crate) restored: bool,
 }

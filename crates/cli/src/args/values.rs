@@ -1,10 +1,10 @@
-//! Values as people type them.
+//! Parsers of argument values.
 
 use std::time::Duration;
 
 use tidelock::{NamePattern, Position, RawJson, StoreError, Timestamp, Version, When};
 
-/// A name, or a pattern if it has a `*` or a `?` in it.
+/// Parses a name, or a pattern if it contains `*` or `?`.
 pub(crate) fn pattern(text: &str) -> Result<NamePattern, String> {
     Ok(if text.contains(['*', '?']) { NamePattern::like(text) } else { NamePattern::is(text) })
 }
@@ -17,18 +17,18 @@ pub(crate) fn position(text: &str) -> Result<Position, String> {
     Position::new(number(text)?).map_err(|e| said(&e))
 }
 
-/// A field and its value.
+/// Parses a field and its value.
 pub(crate) fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write FIELD=VALUE, for example actor=joe")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// JSON, as it is stored.
+/// Parses JSON.
 pub(crate) fn json(text: &str) -> Result<RawJson, String> {
     RawJson::parse(text).map_err(|e| said(&e))
 }
 
-/// A length of time with its unit.
+/// Parses a duration with a unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (count, unit) = text.split_at(at);
@@ -44,23 +44,23 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
             );
         }
     };
-    let millis = number(count)?.checked_mul(unit).ok_or("that is longer than any time there is")?;
+    let millis = number(count)?.checked_mul(unit).ok_or("that is too long")?;
     Ok(Duration::from_millis(millis))
 }
 
-/// A moment, or how long until then.
+/// Parses a time, or a duration from now.
 pub(crate) fn when(text: &str) -> Result<When, String> {
     match text.parse::<Timestamp>() {
         Ok(moment) => Ok(When::At(moment)),
         Err(_) => duration(text).map(When::In).map_err(|_| {
-            "write how long from now, for example 5m, or a moment, for example 2030-01-31T12:00:00Z"
+            "write a duration from now, for example 5m, or a time, for example 2030-01-31T12:00:00Z"
                 .to_owned()
         }),
     }
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text:?} is no number"))
+    text.parse().map_err(|_| format!("{text:?} is not a number"))
 }
 
 fn said(error: &StoreError) -> String {

@@ -1,20 +1,19 @@
-//! `tidelock bench` and `tidelock stress`: the programs of their own that do it.
+//! `tidelock bench` and `tidelock stress`: run separate programs.
 //!
-//! They measure and injure; they are built apart, so that whoever operates a store does not carry
-//! them around.
+//! They are built separately, so that the operators' command does not include them.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::args::Passed;
+use crate::args::ForwardedArgs;
 use crate::failure::Failure;
 
-/// Becomes the other program; returns only if it cannot.
-pub(crate) fn run(name: &str, passed: &Passed, store: Option<&str>) -> Result<(), Failure> {
+/// Replaces this process with the other program; returns only on failure.
+pub(crate) fn run(name: &str, passed: &ForwardedArgs, store: Option<&str>) -> Result<(), Failure> {
     if store.is_some() {
         return Err(Failure::usage(
-            format!("tidelock {name} takes its arguments as tidelock-{name} has them"),
+            format!("tidelock {name} takes the arguments of tidelock-{name}"),
             format!("tidelock {name} --help, with nothing before {name}"),
         ));
     }
@@ -26,7 +25,7 @@ pub(crate) fn run(name: &str, passed: &Passed, store: Option<&str>) -> Result<()
     ))
 }
 
-/// The program beside this one, else wherever the shell would find it.
+/// The program beside this one, else the one in `PATH`.
 fn beside_this_one(name: &str) -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(name));
     beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(name))

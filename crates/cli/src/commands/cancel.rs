@@ -1,4 +1,4 @@
-//! `tidelock cancel`: a run is asked to end and to clean up, or is ended at once.
+//! `tidelock cancel`: asks a run to cancel, or terminates it.
 
 use tidelock::Tidelock;
 
@@ -6,19 +6,20 @@ use super::confirm::confirm;
 use crate::args::CancelArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: CancelArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let run = Tidelock::over(place.open().await?.store).runs().run(&args.run);
+    let run = Tidelock::over(store_url.open().await?.store).runs().run(&args.run);
     if !args.terminate {
         run.cancel(&args.reason).await?;
-        return Ok(out.done("cancelling", &format!("run {:?} was asked to cancel", args.run))?);
+        return Ok(out.done("cancelling", &format!("run {:?} is asked to cancel", args.run))?);
     }
-    let what = format!("{:?} ends at once, without clean-up; its children go on", args.run);
+    let what =
+        format!("{:?} is terminated at once, without clean-up; its children continue", args.run);
     if args.dry_run {
         run.get().await?;
         return Ok(out.note(&format!("dry run: run {what}; nothing was done"))?);

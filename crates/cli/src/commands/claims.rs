@@ -1,5 +1,4 @@
-//! `tidelock claims`: who is at what, who was when they died, what was done; or how much of each
-//! quota is taken.
+//! `tidelock claims`: lists claims with their holders and results; or the use of quotas.
 
 use serde::Serialize;
 use tidelock::claims::{ClaimInfo, ClaimState, Claims, QuotaInfo};
@@ -7,10 +6,10 @@ use tidelock::{Tidelock, Timestamp, limits};
 
 use crate::args::ClaimsArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output, ago, ahead, cut};
-use crate::place::StoreUrl;
+use crate::output::{Output, TableRow, ago, ahead, cut};
+use crate::store_url::StoreUrl;
 
-/// Characters of an error that are shown unless all are asked for.
+/// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 60;
 
 #[derive(Debug, Serialize)]
@@ -33,10 +32,10 @@ struct QuotaRow {
 
 pub(crate) async fn run(
     args: ClaimsArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let now = store.now().await?;
     let claims = Tidelock::over(store).claims();
     let any = match args.quotas {
@@ -45,11 +44,11 @@ pub(crate) async fn run(
     };
     match any {
         true => Ok(()),
-        false => Ok(out.note(&format!("no such claim in {}", place.shown()))?),
+        false => Ok(out.note(&format!("no such claim in {}", store_url.shown()))?),
     }
 }
 
-/// Shows claims; says whether there is any.
+/// Lists claims; returns whether there is any.
 async fn list(
     claims: &Claims,
     args: &ClaimsArgs,
@@ -75,7 +74,7 @@ async fn list(
     }
 }
 
-/// Shows quotas; says whether there is any.
+/// Lists quotas; returns whether there is any.
 async fn quotas(
     claims: &Claims,
     args: &ClaimsArgs,
@@ -104,17 +103,17 @@ async fn quotas(
 const MORE: &str = "there may be more: --all, or a longer prefix";
 
 impl Row {
-    /// How its time stands, as this state has it.
+    /// The remaining time, depending on the state.
     fn until(&self) -> String {
         match (self.claim.state, self.claim.until) {
-            (ClaimState::Stale, _) => "it has run out".to_owned(),
+            (ClaimState::Stale, _) => "expired".to_owned(),
             (_, Some(until)) => ahead(until, self.now),
-            (_, None) => "for ever".to_owned(),
+            (_, None) => "never expires".to_owned(),
         }
     }
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
         &["claim", "state", "by", "since", "until", "fence", "error"];
 
@@ -133,8 +132,8 @@ impl Listed for Row {
     }
 }
 
-impl Listed for QuotaRow {
-    const HEADINGS: &'static [&'static str] = &["quota", "used", "as much again"];
+impl TableRow for QuotaRow {
+    const HEADINGS: &'static [&'static str] = &["quota", "used", "resets"];
 
     fn cells(&self) -> Vec<String> {
         let QuotaInfo { key, used, resets_at } = &self.quota;

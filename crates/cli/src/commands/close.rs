@@ -1,4 +1,4 @@
-//! `tidelock close`: a stream's events go to a file, and the stream is closed for good.
+//! `tidelock close`: archives a stream's events to a file, and closes it permanently.
 
 mod archive_file;
 
@@ -11,11 +11,11 @@ use super::confirm::confirm;
 use crate::args::CloseArgs;
 use crate::failure::Failure;
 use crate::output::{Output, Style, many};
-use crate::place::StoreUrl;
 use crate::progress::Progress;
+use crate::store_url::StoreUrl;
 use archive_file::ArchiveFile;
 
-/// What was done, for machines.
+/// The result, as JSON.
 #[derive(Debug, Serialize)]
 struct Done {
     done: &'static str,
@@ -26,10 +26,10 @@ struct Done {
 
 pub(crate) async fn run(
     args: CloseArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let tidelock = Tidelock::over(place.open().await?.store);
+    let tidelock = Tidelock::over(store_url.open().await?.store);
     let events = events(&tidelock, &args).await?;
     for reaction in &args.ignore {
         if let Some(missing) = tidelock.reactions().missing_reaction(reaction).await? {
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     };
     let counted = many(events, "event");
     let what =
-        format!("Stream {:?} takes no more events. {counted} of it {where_to}.", args.stream);
+        format!("Stream {:?} accepts no more events. {counted} of it {where_to}.", args.stream);
     if args.dry_run {
         return Ok(out.note(&format!("dry run: {what} Nothing was done."))?);
     }
@@ -56,7 +56,7 @@ async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
     if head.state == StreamState::Absent {
         return Err(Failure::refused(
             format!("stream {:?} does not exist", args.stream),
-            "tidelock streams, to see which do",
+            "tidelock streams, to list the existing ones",
         ));
     }
     Ok(head.count)

@@ -1,4 +1,4 @@
-//! `tidelock completions`: a script that completes this command's arguments in a shell.
+//! `tidelock completions`: prints a shell completion script.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

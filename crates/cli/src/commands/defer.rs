@@ -1,22 +1,22 @@
-//! `tidelock defer`: items are not worked on before a moment.
+//! `tidelock defer`: keeps items from being leased before a time.
 
-use super::adjusted;
+use super::bulk_action;
 use crate::args::DeferArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
 use crate::selection::Selection;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: DeferArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which);
     if args.dry_run {
-        return adjusted::would("deferred", &selection, out).await;
+        return bulk_action::would("deferred", &selection, out).await;
     }
     let adjusted = selection.defer(args.until).await?;
-    adjusted::was("deferred", &selection, adjusted, out).await
+    bulk_action::was("deferred", &selection, adjusted, out).await
 }

@@ -1,12 +1,12 @@
-//! `tidelock demo`: a short story on a real store, a line per thing that happens.
+//! `tidelock demo`: a short story on a real store, one line per step.
 //!
 //! Each scene shows one promise under the circumstances that usually break it, and then reads back
-//! from the store that it was kept. Nothing is staged: the races are races, the lease really runs
-//! out. When the story is told, the store can be looked at in the inspector, and a shop goes on in
-//! it.
+//! from the store that it was kept. Nothing is simulated: the races are races, the lease really
+//! expires. After the story the inspector is served on the store, with a running shop.
 
 mod stage;
 
+mod atomic_commit;
 mod bound;
 mod fence;
 mod once;
@@ -15,7 +15,6 @@ mod poison;
 mod quota;
 mod race;
 mod resume;
-mod whole;
 
 mod inspector;
 mod shop;
@@ -25,7 +24,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use stage::Stage;
 
-/// Plays all scenes, and opens the doors unless they are all that is wanted.
+/// Plays all scenes, and then serves the inspector unless `--once` is given.
 pub(crate) async fn run(
     args: DemoArgs,
     store: Option<String>,
@@ -45,7 +44,7 @@ async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     race::play(stage).await?;
     fence::play(stage).await?;
     bound::play(stage).await?;
-    whole::play(stage).await?;
+    atomic_commit::play(stage).await?;
     oversell::play(stage).await?;
     poison::play(stage).await?;
     once::play(stage).await?;

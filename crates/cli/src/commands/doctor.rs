@@ -1,15 +1,15 @@
-//! `tidelock doctor`: why is this not moving? What [`tidelock::doctor`] finds, printed.
+//! `tidelock doctor`: why is this not moving? Prints the findings of [`tidelock::doctor`].
 
 use serde::Serialize;
 use tidelock::doctor::{Diagnosis, Doctor, Finding, FindingKind, Severity};
 
 use crate::args::DoctorArgs;
-use crate::ending::ExitStatus;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::output::{Output, Style};
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
-/// Findings that are not shown, for machines.
+/// Findings that are not shown, as JSON.
 #[derive(Debug, Serialize)]
 struct More {
     kind: FindingKind,
@@ -18,12 +18,12 @@ struct More {
 
 pub(crate) async fn run(
     args: DoctorArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<ExitStatus, Failure> {
-    let opened = place.open().await?;
+    let opened = store_url.open().await?;
     let bounds = args.bounds();
-    let doctor = Doctor::over(opened.store).at(&place.shown()).within(bounds);
+    let doctor = Doctor::over(opened.store).at(&store_url.shown()).within(bounds);
     let doctor = opened.postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let diagnosis = doctor.examine().await?;
     tell(&diagnosis, out)?;
@@ -43,8 +43,8 @@ fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<(), Failure> {
     }
     match diagnosis.errors {
         0 => out.line(Style::Proven, "nothing is wrong")?,
-        1 => out.line(Style::Alarm, "1 thing is wrong")?,
-        n => out.line(Style::Alarm, &format!("{n} things are wrong"))?,
+        1 => out.line(Style::Alarm, "1 problem needs attention")?,
+        n => out.line(Style::Alarm, &format!("{n} problems need attention"))?,
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
         let colon = if finding.remedy.actions.is_empty() { "" } else { ":" };
         out.line(Style::Plain, &format!("  try: {advice}{colon}"))?;
     }
-    // Each on a line of its own, to be copied.
+    // Each on its own line, to be copied.
     for action in &finding.remedy.actions {
         out.line(Style::Plain, &format!("    {}", finding.remedy.command(action)))?;
     }

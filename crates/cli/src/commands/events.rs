@@ -1,7 +1,7 @@
-//! `tidelock events`: the events of a stream, or of all, and those that come while one looks.
+//! `tidelock events`: shows the events of a stream, or of all streams, and follows new ones.
 //!
-//! Following never skips an event: it reads on from where it stopped, and a signal only says that
-//! it may be worth to look. A store that cannot be reached is waited for.
+//! Following never skips an event: it reads on from where it stopped, and a change hint only says
+//! that reading may be worthwhile. An unavailable store is retried.
 
 mod feed;
 mod follow_backoff;
@@ -16,18 +16,18 @@ use crate::args::EventsArgs;
 use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 use row::Row;
 
-/// How long a follower waits for a signal before it looks for itself.
+/// How long a follower waits for a change hint before it polls.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(
     args: EventsArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let showing = async {
         match &args.stream {
             Some(stream) => stream::show(&*store, stream, &args, out).await,
@@ -35,7 +35,7 @@ pub(crate) async fn run(
         }
     };
     if !args.follow {
-        // What has an end is ended by an interrupt as any program is.
+        // A finite command is ended by an interrupt like any program.
         return showing.await;
     }
     let end = interrupted();
@@ -45,18 +45,18 @@ pub(crate) async fn run(
     }
 }
 
-/// Shows events, all together or one by one as they come.
+/// Shows events, as a page or one by one.
 fn show(events: Vec<StoredEvent>, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
     let rows: Vec<Row> = events.into_iter().map(|event| Row::new(event, args.full)).collect();
     match args.follow {
         true => rows.iter().try_for_each(|row| out.one(row))?,
         false => out.list(&rows)?,
     }
-    // Whoever follows wants to see an event when it comes.
+    // A follower shows an event immediately.
     Ok(out.flush()?)
 }
 
-/// Waits until it may be worth to look again.
+/// Waits for a change hint, or the polling interval.
 async fn wait(signal: &mut ChangeHint) {
     let _in_time = tokio::time::timeout(LOOK, signal.wait()).await;
 }

@@ -1,4 +1,4 @@
-//! `tidelock export`: everything in a store, as lines of JSON.
+//! `tidelock export`: writes everything in a store as JSON lines.
 
 use std::fs::{self, File, FileType, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -12,17 +12,17 @@ use tidelock::Store;
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
 use crate::progress::Progress;
+use crate::store_url::StoreUrl;
 use crate::transfer::{Totals, export};
 
 pub(crate) async fn run(
     args: ExportArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
     check_free(&args)?;
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let progress = Progress::counting("events");
     let (totals, settled) = match args.file.as_os_str() == "-" {
         true => to_stdout(&store, &progress).await?,
@@ -35,19 +35,19 @@ pub(crate) async fn run(
     }
     out.note(&format!(
         "exported {events} events, {records} records and {items} work items of {}",
-        place.shown()
+        store_url.shown()
     ))?;
     if settled {
         return Ok(());
     }
     Err(Failure::failed(
-        "the store was in use while it was exported: not everything in the export was there at one moment",
+        "the store was in use while it was exported: the export is not a consistent snapshot",
         "the same command while nothing writes to the store, nor has a transaction open; tidelock doctor names one",
     ))
 }
 
-/// Refuses what is there already; of what may be written over, all that is no file. A link is not
-/// followed: what it leads to was not named.
+/// Refuses an existing path; with `--overwrite`, everything but a regular file. A link is not
+/// followed: its target was not named.
 fn check_free(args: &ExportArgs) -> Result<(), Failure> {
     if args.file.as_os_str() == "-" {
         return Ok(());
@@ -57,12 +57,12 @@ fn check_free(args: &ExportArgs) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::file("write", &path, &error)),
         Ok(there) if !there.is_file() => Err(Failure::refused(
-            format!("{path:?} is {}, and no file", called(there.file_type())),
+            format!("{path:?} is {}, not a file", called(there.file_type())),
             "another name",
         )),
         Ok(_) if args.overwrite => Ok(()),
         Ok(_) => Err(Failure::refused(
-            format!("{path:?} is there already"),
+            format!("{path:?} already exists"),
             "another name, or --overwrite",
         )),
     }
@@ -81,7 +81,7 @@ async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Total
     Ok((exported.totals, exported.settled))
 }
 
-/// Writes beside the file and renames at the end: a file of that name is always whole.
+/// Writes to a temporary file and renames it at the end: the named file is always complete.
 async fn to_file(
     store: &Arc<dyn Store>,
     args: &ExportArgs,
@@ -93,7 +93,7 @@ async fn to_file(
         Failure::Io(e) => failed(e),
         other => other,
     })?;
-    // It may have taken a while.
+    // The path may have changed during the export.
     check_free(args)?;
     match args.overwrite {
         true => path.persist(&args.file),
@@ -114,14 +114,14 @@ async fn fill(
     Ok((exported.totals, exported.settled))
 }
 
-/// A new file in the same folder, which goes away unless it takes the place of the other.
+/// A new file in the same folder, removed unless it replaces the named one.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
     let builder = &mut tempfile::Builder::new();
-    // Whoever may read what this program writes otherwise may read this, too.
+    // The usual permissions of a new file, according to the umask.
     builder.permissions(Permissions::from_mode(0o666));
     builder.prefix(&name).suffix(".partial").tempfile_in(folder)
 }
@@ -130,9 +130,9 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
 mod tests {
     use super::*;
 
-    /// CMD-9. Devices are looked at and left alone; nothing is written here.
+    /// CMD-9. Devices are never opened; nothing is written here.
     #[test]
-    fn a_device_is_no_file() {
+    fn a_device_is_not_a_file() {
         let args = ExportArgs { file: "/dev/null".into(), overwrite: true };
         let refused = check_free(&args).unwrap_err();
         assert!(refused.to_string().contains("a pipe, a socket or a device"), "{refused}");

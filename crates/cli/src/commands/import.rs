@@ -1,14 +1,14 @@
-//! `tidelock import`: an export, into another store.
+//! `tidelock import`: reads an export into another store.
 
 use crate::args::ImportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 use crate::transfer::{Import, Imported, Source, Totals};
 
 pub(crate) async fn run(
     args: ImportArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let source = Source::named(&args.file)?;
@@ -16,14 +16,16 @@ pub(crate) async fn run(
     if args.dry_run {
         let Totals { events, records, items } = import.totals();
         let what = format!("{events} events, {records} records and {items} work items");
-        return Ok(out.note(&format!("dry run: {what} would be imported into {}", place.shown()))?);
+        return Ok(
+            out.note(&format!("dry run: {what} would be imported into {}", store_url.shown()))?
+        );
     }
-    let store = place.make().await?.store;
+    let store = store_url.make().await?.store;
     let imported = import.into(&store).await;
     store.close().await?;
     let (verb, totals) = match imported? {
         Imported::Done(totals) => ("imported", totals),
-        Imported::Already(totals) => ("were imported before:", totals),
+        Imported::Already(totals) => ("already imported:", totals),
     };
     if out.is_json() {
         return Ok(out.json(&totals)?);
@@ -31,6 +33,6 @@ pub(crate) async fn run(
     let Totals { events, records, items } = totals;
     Ok(out.note(&format!(
         "{verb} {events} events, {records} records and {items} work items: {}",
-        place.shown()
+        store_url.shown()
     ))?)
 }

@@ -1,4 +1,4 @@
-//! The wish of a person, or of a supervisor, that a command that goes on for ever should end.
+//! Interrupts: SIGINT and SIGTERM for commands that run until they are stopped.
 
 use std::future::pending;
 use std::io;
@@ -6,12 +6,10 @@ use std::process::exit;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for an interrupt or a request to end, of which none is missed from this call on: whoever
-/// hears that a command has begun may end it at once. Where signals cannot be waited for, they end
-/// the process by themselves.
+/// Waits for an interrupt or a termination signal. Signals are caught from this call on, even
+/// before the future is polled. Where signals cannot be handled, they end the process.
 ///
-/// Whoever asks a second time does not want to wait for what is still being brought to its end: the
-/// process ends there and then, as after a crash, from which every store comes back.
+/// A second signal ends the process at once, like a crash, from which every store recovers.
 pub(crate) fn interrupted() -> impl Future<Output = ()> {
     let signals = Signals::heard();
     async {
@@ -34,8 +32,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one, and gives the exit code that shells have for whatever was ended by
-    /// it.
+    /// Waits for the next signal, and returns its conventional exit code.
     async fn next(&mut self) -> i32 {
         let ended_by = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),

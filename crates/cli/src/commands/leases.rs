@@ -1,4 +1,4 @@
-//! `tidelock leases`: work items, whoever's they are.
+//! `tidelock leases`: lists the work items of all queues.
 
 use serde::Serialize;
 use tidelock::queues::ItemState;
@@ -6,10 +6,10 @@ use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, Timestamp, limits
 
 use crate::args::LeasesArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output, ahead, cut, quoted};
-use crate::place::StoreUrl;
+use crate::output::{Output, TableRow, ahead, cut, quoted};
+use crate::store_url::StoreUrl;
 
-/// Characters of an error that are shown unless all are asked for.
+/// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 60;
 
 #[derive(Debug, Serialize)]
@@ -25,10 +25,10 @@ struct Row {
 
 pub(crate) async fn run(
     args: LeasesArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let now = store.now().await?;
     let mut query = ItemQuery::new(filter(&args));
     query.after = after(&args.after)?;
@@ -50,14 +50,14 @@ pub(crate) async fn run(
             }
             Some(next) => query = query.after(next),
             None if !any => {
-                return Ok(out.note(&format!("no such work item in {}", place.shown()))?);
+                return Ok(out.note(&format!("no such work item in {}", store_url.shown()))?);
             }
             None => return Ok(()),
         }
     }
 }
 
-/// As much of the filter as the store can look up.
+/// The part of the filter that the store can evaluate.
 fn filter(args: &LeasesArgs) -> ItemFilter {
     ItemFilter {
         queue: args.queue.clone().unwrap_or_default(),
@@ -81,7 +81,7 @@ impl Row {
         args.wants(state).then_some(Self { state, item, now, full: args.full })
     }
 
-    /// The moment that matters in this state.
+    /// The time that matters in this state.
     fn when(&self) -> Option<Timestamp> {
         match self.state {
             ItemState::Held | ItemState::Expired => {
@@ -95,7 +95,7 @@ impl Row {
     }
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] = &[
         "queue", "key", "state", "when", "at", "mark", "failures", "expiries", "priority", "lane",
         "holder", "error",

@@ -1,12 +1,12 @@
-//! `tidelock migrate`: makes a store, or brings its tables up to date.
+//! `tidelock migrate`: creates a store, or brings its tables up to date.
 
 use serde::Serialize;
 
 use crate::args::MigrateArgs;
-use crate::ending::ExitStatus;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::output::{Output, Style};
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 #[derive(Debug, Serialize)]
 struct Schema {
@@ -17,13 +17,13 @@ struct Schema {
 
 pub(crate) async fn run(
     args: MigrateArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<ExitStatus, Failure> {
     let opened = match (args.check, args.restored) {
-        (true, _) => place.open().await,
-        (false, true) => place.open_restored().await,
-        (false, false) => place.make().await,
+        (true, _) => store_url.open().await,
+        (false, true) => store_url.open_restored().await,
+        (false, false) => store_url.make().await,
     };
     let up_to_date = match (opened, args.check) {
         (Ok(opened), _) => {
@@ -39,16 +39,19 @@ pub(crate) async fn run(
         }
         (Err(failure), _) => return Err(failure),
     };
-    tell(&Schema { store: place.shown(), schema: place.schema_version(), up_to_date }, out)?;
+    tell(
+        &Schema { store: store_url.shown(), schema: store_url.schema_version(), up_to_date },
+        out,
+    )?;
     Ok(if up_to_date { ExitStatus::Success } else { ExitStatus::Failure })
 }
 
 fn restored(is_postgres: bool) -> &'static str {
     match is_postgres {
         true => {
-            "a PostgreSQL database that was restored is noticed without --restored, by whatever connects to it first"
+            "a restored PostgreSQL database needs no --restored: the first connection detects it"
         }
-        false => "positions, fences and revisions go on above all that were handed out before",
+        false => "positions, fences and revisions continue above all that were issued before",
     }
 }
 

@@ -1,22 +1,22 @@
-//! `tidelock prioritize`: items are worked on sooner, or later, than others that are due.
+//! `tidelock prioritize`: changes the priority of items.
 
-use super::adjusted;
+use super::bulk_action;
 use crate::args::PrioritizeArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
 use crate::selection::Selection;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: PrioritizeArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which);
     if args.dry_run {
-        return adjusted::would("prioritized", &selection, out).await;
+        return bulk_action::would("prioritized", &selection, out).await;
     }
     let adjusted = selection.prioritize(args.priority).await?;
-    adjusted::was("prioritized", &selection, adjusted, out).await
+    bulk_action::was("prioritized", &selection, adjusted, out).await
 }

@@ -1,4 +1,4 @@
-//! `tidelock reactions`: every target with its lag, or how far each reaction's events are routed.
+//! `tidelock reactions`: lists targets with their lag, or the routing progress of reactions.
 
 mod route;
 mod target;
@@ -11,14 +11,14 @@ use tidelock::{Store, StoreExt, Timestamp, limits};
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: ReactionsArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let now = store.now().await?;
     match args.routes {
         true => routes(&store, &args, now, out).await,

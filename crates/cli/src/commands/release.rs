@@ -1,4 +1,4 @@
-//! `tidelock release`: a claim whose claimant died is free again.
+//! `tidelock release`: frees a claim whose holder died.
 
 use tidelock::Tidelock;
 use tidelock::claims::Released;
@@ -6,33 +6,34 @@ use tidelock::claims::Released;
 use crate::args::ReleaseArgs;
 use crate::failure::Failure;
 use crate::output::{Output, quoted};
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: ReleaseArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let claims = Tidelock::over(place.open().await?.store).claims();
+    let claims = Tidelock::over(store_url.open().await?.store).claims();
     let claim = &args.claim;
     match claims.release_stale(claim).await? {
-        Released::Free { by } => {
-            Ok(out.done("released", &format!("claim {claim:?} is free; {by:?} was at it last"))?)
-        }
+        Released::Free { by } => Ok(out.done(
+            "released",
+            &format!("claim {claim:?} is released; its last holder was {by:?}"),
+        )?),
         Released::Held { by, until } => Err(Failure::refused(
             format!(
-                "claim {claim:?}: {by:?} is at it{}",
+                "claim {claim:?}: held by {by:?}{}",
                 until.map_or_else(String::new, |at| format!(", until {at}"))
             ),
-            format!("tidelock claims {}, to see when its lease has run out", quoted(claim)),
+            format!("tidelock claims {}, to see when its lease expires", quoted(claim)),
         )),
         Released::Over => Err(Failure::refused(
-            format!("claim {claim:?}: it was done, and its result is kept"),
+            format!("claim {claim:?}: it was completed, and its result is kept"),
             format!("tidelock claims {}, to see for how long", quoted(claim)),
         )),
         Released::Absent => Err(Failure::refused(
-            format!("claim {claim:?}: nobody is at it"),
-            "tidelock claims, to see which there are",
+            format!("claim {claim:?}: it is not held"),
+            "tidelock claims, to list those that are",
         )),
     }
 }

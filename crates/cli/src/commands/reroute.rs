@@ -1,4 +1,4 @@
-//! `tidelock reroute`: a reaction's events are routed anew, from the beginning or from now.
+//! `tidelock reroute`: routes a reaction's events again, from the beginning or from now.
 
 use tidelock::reactions::{Reactions, Rerouted, StartFrom};
 
@@ -6,22 +6,22 @@ use super::confirm::confirm;
 use crate::args::{Origin, RerouteArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: RerouteArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let reactions = Reactions::new(place.open().await?.store);
+    let reactions = Reactions::new(store_url.open().await?.store);
     if !reactions.routes().await?.iter().any(|route| route.reaction == args.reaction) {
-        return Err(unregistered(&args, place));
+        return Err(unregistered(&args, store_url));
     }
     let (start, what) = match args.from {
         Origin::Beginning => {
             (StartFrom::Beginning, "from the beginning; computed targets handle their events again")
         }
-        Origin::Now => (StartFrom::Now, "from now; what was not routed yet never will be"),
+        Origin::Now => (StartFrom::Now, "from now; events that were not routed yet are skipped"),
     };
     if args.dry_run {
         let what =
@@ -33,17 +33,17 @@ pub(crate) async fn run(
         Rerouted::Done => {
             Ok(out.done("rerouted", &format!("reaction {:?} is routed {what}", args.reaction))?)
         }
-        Rerouted::Unregistered => Err(unregistered(&args, place)),
+        Rerouted::Unregistered => Err(unregistered(&args, store_url)),
         Rerouted::Contended => Err(Failure::refused(
-            format!("reaction {:?}: its events were being routed all the while", args.reaction),
+            format!("reaction {:?}: its events were being routed at the same time", args.reaction),
             "the same command again",
         )),
     }
 }
 
-fn unregistered(args: &RerouteArgs, place: &StoreUrl) -> Failure {
+fn unregistered(args: &RerouteArgs, store_url: &StoreUrl) -> Failure {
     Failure::refused(
-        format!("reaction {:?} was never registered with {}", args.reaction, place.shown()),
-        "tidelock reactions --routes, to see which are",
+        format!("reaction {:?} was never registered with {}", args.reaction, store_url.shown()),
+        "tidelock reactions --routes, to list the registered ones",
     )
 }

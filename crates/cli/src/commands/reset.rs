@@ -1,46 +1,46 @@
-//! `tidelock reset`: items begin anew.
+//! `tidelock reset`: starts items over.
 
 use tidelock::Adjusted;
 use tidelock::reactions::ResetEffects;
 
-use super::adjusted;
+use super::bulk_action;
 use super::confirm::confirm;
 use crate::args::ResetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
 use crate::selection::Selection;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: ResetArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which);
     let selection = if args.blocked { selection.blocked() } else { selection };
     if args.dry_run {
-        return adjusted::would("reset", &selection, out).await;
+        return bulk_action::would("reset", &selection, out).await;
     }
     let count = selection.look(0).await?.count;
     if count == 0 {
-        return adjusted::was("reset", &selection, Adjusted::default(), out).await;
+        return bulk_action::was("reset", &selection, Adjusted::default(), out).await;
     }
     let (noun, effects) = (selection.noun(), effects(args.repeat_effects));
     let again = if effects == ResetEffects::Repeat {
-        ", and repeats what it did outside the store"
+        ", and repeats its effects outside the store"
     } else {
         ""
     };
     confirm(
         &format!(
-            "{count} {noun}s of {} begin anew: each does all of its work again{again}.",
-            place.shown()
+            "{count} {noun}s of {} start over: each does all of its work again{again}.",
+            store_url.shown()
         ),
         args.yes,
     )?;
     let adjusted = selection.reset(effects, args.partial).await?;
-    adjusted::was("reset", &selection, adjusted, out).await
+    bulk_action::was("reset", &selection, adjusted, out).await
 }
 
 fn effects(repeat: bool) -> ResetEffects {

@@ -1,4 +1,4 @@
-//! `tidelock resolve`: says what became of a step that must not be done twice.
+//! `tidelock resolve`: resolves a step with an unknown outcome.
 
 use tidelock::Tidelock;
 use tidelock::runs::Verdict;
@@ -6,11 +6,11 @@ use tidelock::runs::Verdict;
 use crate::args::ResolveArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: ResolveArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let verdict = match (args.verdict.done, args.verdict.fail) {
@@ -18,10 +18,7 @@ pub(crate) async fn run(
         (None, Some(error)) => Verdict::Fail(error),
         (None, None) => Verdict::Rerun,
     };
-    let runs = Tidelock::over(place.open().await?.store).runs();
+    let runs = Tidelock::over(store_url.open().await?.store).runs();
     runs.run(&args.run).resolve(&args.step, verdict).await?;
-    Ok(out.done(
-        "resolved",
-        &format!("run {:?} was told what became of step {:?}", args.run, args.step),
-    )?)
+    Ok(out.done("resolved", &format!("step {1:?} of run {0:?} is resolved", args.run, args.step))?)
 }

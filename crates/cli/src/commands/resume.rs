@@ -1,4 +1,4 @@
-//! `tidelock resume`: a parked run goes on at once.
+//! `tidelock resume`: resumes a parked run at once.
 
 use tidelock::Tidelock;
 
@@ -6,16 +6,16 @@ use super::runs::tell;
 use crate::args::ResumeArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: ResumeArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let now = store.now().await?;
     let run = Tidelock::over(store).runs().run(&args.run);
-    let standing = run.resume().await?;
-    tell(&run.get().await?, &standing, now, out)
+    let status = run.resume().await?;
+    tell(&run.get().await?, &status, now, out)
 }

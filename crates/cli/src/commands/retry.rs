@@ -1,18 +1,18 @@
-//! `tidelock retry`: a failed run goes on from the step that failed.
+//! `tidelock retry`: retries a failed run from the step that failed.
 
 use tidelock::Tidelock;
 
 use crate::args::RetryArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: RetryArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let runs = Tidelock::over(place.open().await?.store).runs();
+    let runs = Tidelock::over(store_url.open().await?.store).runs();
     runs.run(&args.run).retry(&args.reason).await?;
-    Ok(out.done("retried", &format!("run {:?} goes on from the step that failed", args.run))?)
+    Ok(out.done("retried", &format!("run {:?} continues at the step that failed", args.run))?)
 }

@@ -1,6 +1,6 @@
-//! `tidelock runs`: which there are, newest first; or where one stands.
+//! `tidelock runs`: lists runs, newest first; or shows the status of one.
 
-mod standing;
+mod status;
 
 use serde::Serialize;
 use tidelock::runs::{RunFilter, RunInfo, RunStatus, Runs};
@@ -8,10 +8,10 @@ use tidelock::{Tidelock, Timestamp, limits};
 
 use crate::args::RunsArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output, Style, ago};
-use crate::place::StoreUrl;
+use crate::output::{Output, Style, TableRow, ago};
+use crate::store_url::StoreUrl;
 
-pub(crate) use standing::described;
+pub(crate) use status::described;
 
 #[derive(Debug, Serialize)]
 struct Row {
@@ -21,16 +21,20 @@ struct Row {
     now: Timestamp,
 }
 
-/// One run, and where it stands.
+/// One run, and its status.
 #[derive(Debug, Serialize)]
 struct One<'a> {
     #[serde(flatten)]
     run: &'a RunInfo,
-    standing: &'a RunStatus,
+    status: &'a RunStatus,
 }
 
-pub(crate) async fn run(args: RunsArgs, place: &StoreUrl, out: &mut Output) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+pub(crate) async fn run(
+    args: RunsArgs,
+    store_url: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let store = store_url.open().await?.store;
     let now = store.now().await?;
     let runs = Tidelock::over(store).runs();
     match &args.run {
@@ -74,28 +78,28 @@ fn filter(args: &RunsArgs) -> RunFilter {
 /// Shows one run.
 pub(crate) fn tell(
     run: &RunInfo,
-    standing: &RunStatus,
+    status: &RunStatus,
     now: Timestamp,
     out: &mut Output,
 ) -> Result<(), Failure> {
     if out.is_json() {
-        return Ok(out.json(&One { run, standing })?);
+        return Ok(out.json(&One { run, status })?);
     }
     let (id, workflow, version) = (run.run.as_str(), run.workflow.as_str(), run.version);
     out.line(
         Style::Heading,
         &format!(
-            "run {id:?} of workflow {workflow:?} @{version}, begun {}",
+            "run {id:?} of workflow {workflow:?} @{version}, started {}",
             ago(run.started_at, now)
         ),
     )?;
-    described(standing, now)
+    described(status, now)
         .iter()
         .try_for_each(|line| out.line(Style::Plain, &format!("  {line}")))?;
     Ok(())
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
         &["run", "workflow", "state", "started", "ended", "attributes"];
 

@@ -1,4 +1,4 @@
-//! `tidelock scopes`: state documents, by kind and id.
+//! `tidelock scopes`: lists state documents, by kind and id.
 
 use serde::Serialize;
 use tidelock::scopes::ScopeInfo;
@@ -6,10 +6,10 @@ use tidelock::{Tidelock, Timestamp, limits};
 
 use crate::args::ScopesArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output, ahead, cut, json_line};
-use crate::place::StoreUrl;
+use crate::output::{Output, TableRow, ahead, cut, json_line};
+use crate::store_url::StoreUrl;
 
-/// Characters of a document that are shown unless all are asked for.
+/// The length at which a document is truncated, unless shown in full.
 const STATE: usize = 100;
 
 #[derive(Debug, Serialize)]
@@ -24,10 +24,10 @@ struct Row {
 
 pub(crate) async fn run(
     args: ScopesArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let tidelock = Tidelock::over(place.open().await?.store);
+    let tidelock = Tidelock::over(store_url.open().await?.store);
     let now = Some(tidelock.store().now().await?);
     let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
     loop {
@@ -42,14 +42,16 @@ pub(crate) async fn run(
                 return Ok(out.note("there may be more: --all, or a longer prefix")?);
             }
             Some(next) => after = Some(next),
-            None if !any => return Ok(out.note(&format!("no such scope in {}", place.shown()))?),
+            None if !any => {
+                return Ok(out.note(&format!("no such scope in {}", store_url.shown()))?);
+            }
             None => return Ok(()),
         }
     }
 }
 
-impl Listed for Row {
-    const HEADINGS: &'static [&'static str] = &["kind", "id", "revision", "goes away", "state"];
+impl TableRow for Row {
+    const HEADINGS: &'static [&'static str] = &["kind", "id", "revision", "expires", "state"];
 
     fn cells(&self) -> Vec<String> {
         let scope = &self.scope;

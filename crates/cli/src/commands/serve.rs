@@ -1,4 +1,4 @@
-//! `tidelock serve`: the HTTP API of a store, until somebody wants it to end.
+//! `tidelock serve`: serves the HTTP API of a store, until it is interrupted.
 
 use std::net::SocketAddr;
 
@@ -12,14 +12,14 @@ use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
 use crate::log;
 use crate::output::Output;
-use crate::place::{Opened, StoreUrl};
+use crate::store_url::{OpenedStore, StoreUrl};
 
-/// Where tokens can be given without a file.
+/// Tokens without a file.
 const VARIABLE: &str = "TIDELOCK_TOKENS";
 
 pub(crate) async fn run(
     args: ServeArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
     log::begin(args.log);
@@ -28,16 +28,16 @@ pub(crate) async fn run(
     let listener = TcpListener::bind(args.listen)
         .await
         .map_err(|error| cannot_listen(&args.listen, &error))?;
-    let was_missing = place.is_missing();
-    let Opened { store, postgres } = place.serve(args.migrate).await?;
+    let was_missing = store_url.is_missing();
+    let OpenedStore { store, postgres } = store_url.serve(args.migrate).await?;
     let (store, commits) = Commits::counted(store);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let remarks = remarks(tokens.is_some(), was_missing);
     let address = listener.local_addr()?;
     let end = interrupted();
-    // For people, and for whoever started it.
-    out.note(&format!("serving {} at {scheme}://{address}{remarks}", place.shown()))?;
-    let doctor = Doctor::over(store.clone()).at(&place.shown());
+    // For people, and for the parent process.
+    out.note(&format!("serving {} at {scheme}://{address}{remarks}", store_url.shown()))?;
+    let doctor = Doctor::over(store.clone()).at(&store_url.shown());
     let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let mut api = Api::over(&Tidelock::over(store.clone()))
         .hosts(args.host)
@@ -58,19 +58,22 @@ fn metrics() -> Result<Metrics, Failure> {
 }
 
 fn tokens(args: &ServeArgs) -> Result<Option<Tokens>, Failure> {
-    let (text, place) = match &args.tokens {
+    let (text, source) = match &args.tokens {
         Some(path) => {
-            let place = path.display().to_string();
+            let source = path.display().to_string();
             (
-                Some(std::fs::read_to_string(path).map_err(|e| Failure::file("read", &place, &e))?),
-                place,
+                Some(
+                    std::fs::read_to_string(path)
+                        .map_err(|e| Failure::file("read", &source, &e))?,
+                ),
+                source,
             )
         }
         None => (std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()), VARIABLE.to_owned()),
     };
     let read = text.map(|text| Tokens::read(&text)).transpose();
     read.map_err(|error| {
-        Failure::usage(format!("the tokens of {place} cannot be used: {error}"), "mend that line")
+        Failure::usage(format!("the tokens of {source} cannot be used: {error}"), "fix that line")
     })
 }
 
@@ -85,8 +88,7 @@ fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
     })
 }
 
-/// Before anything is opened, as the address is taken: whoever mistypes it should not have a store
-/// made first.
+/// Checked before a store is opened: a mistyped address should not create one.
 fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<(), Failure> {
     match tokens.is_none() && !listen.ip().is_loopback() {
         true => Err(not_served(ServeError::Unprotected { address: *listen })),
@@ -111,9 +113,9 @@ fn cannot_listen(address: &SocketAddr, error: &std::io::Error) -> Failure {
     )
 }
 
-/// What people might not expect.
+/// Remarks about unexpected settings.
 fn remarks(protected: bool, was_missing: bool) -> String {
-    let rights = if protected { "" } else { ", read-only (give it --tokens to write)" };
-    let new = if was_missing { ", a new and empty store: there was none" } else { "" };
+    let rights = if protected { "" } else { ", read-only (use --tokens to allow writes)" };
+    let new = if was_missing { ", a new and empty store" } else { "" };
     format!("{rights}{new}")
 }

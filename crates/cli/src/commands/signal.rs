@@ -1,4 +1,4 @@
-//! `tidelock signal`: tells a run something that it waits for, or will.
+//! `tidelock signal`: sends a signal to a run.
 
 use tidelock::Tidelock;
 use tidelock::runs::{RunError, SendSignal};
@@ -6,14 +6,14 @@ use tidelock::runs::{RunError, SendSignal};
 use crate::args::SignalArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: SignalArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let runs = Tidelock::over(place.open().await?.store).runs();
+    let runs = Tidelock::over(store_url.open().await?.store).runs();
     let run = runs.run(&args.run);
     let signal = run.signal(&args.signal, &args.payload);
     let signal = if args.early { signal } else { signal.to_started() };
@@ -21,17 +21,17 @@ pub(crate) async fn run(
     signal.await.map_err(not_sent)?;
     out.done("signalled", &format!("run {:?} was sent signal {:?}", args.run, args.signal))?;
     if args.early && matches!(run.get().await, Err(RunError::NoRun { .. })) {
-        out.note("there is no such run yet: it has the signal when it is started; tidelock runs lists those that there are")?;
+        out.note("there is no such run yet: it receives the signal when it is started; tidelock runs lists the existing ones")?;
     }
     Ok(())
 }
 
-/// A signal may come before its run, and a name may be mistyped: only the operator knows which it
-/// is.
+/// A signal can precede its run, and a name can be mistyped: only the operator knows which it is.
 fn not_sent(error: RunError) -> Failure {
     match error {
         RunError::NoRun { .. } => {
-            let hint = "tidelock runs, to see which there are; --early, if it is to wait for a run that is not started yet";
+            let hint =
+                "tidelock runs, to list the existing ones; --early, if the run is not started yet";
             Failure::refused(error.to_string(), hint)
         }
         error => error.into(),

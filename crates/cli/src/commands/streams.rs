@@ -1,19 +1,19 @@
-//! `tidelock streams`: names, versions and how many events there are.
+//! `tidelock streams`: lists names, versions and numbers of events.
 
 use serde::Serialize;
 use tidelock::{Head, HeadQuery, StoreExt, StreamName, StreamState, Timestamp, Version, limits};
 
 use crate::args::StreamsArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output, quoted};
-use crate::place::StoreUrl;
+use crate::output::{Output, TableRow, quoted};
+use crate::store_url::StoreUrl;
 
 #[derive(Debug, Serialize)]
 struct Row {
     stream: StreamName,
     state: &'static str,
     version: Option<Version>,
-    /// Fewer than the version says once some were trimmed.
+    /// Less than the version once some were trimmed.
     events: u64,
     last_type: Option<String>,
     last_at: Option<Timestamp>,
@@ -21,10 +21,10 @@ struct Row {
 
 pub(crate) async fn run(
     args: StreamsArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let (mut after, mut left, mut any) = (args.after, args.paging.wanted(), false);
     while left > 0 {
         let limit = left.min(limits::PAGE_SIZE);
@@ -42,7 +42,7 @@ pub(crate) async fn run(
         }
     }
     if !any {
-        out.note(&format!("no such stream in {}", place.shown()))?;
+        out.note(&format!("no such stream in {}", store_url.shown()))?;
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
         &["stream", "state", "version", "events", "last event", "at"];
 

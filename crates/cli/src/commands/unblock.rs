@@ -1,22 +1,22 @@
-//! `tidelock unblock`: blocked items go on where they stopped.
+//! `tidelock unblock`: unblocks items, which continue where they stopped.
 
-use super::adjusted;
+use super::bulk_action;
 use crate::args::UnblockArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::StoreUrl;
 use crate::selection::Selection;
+use crate::store_url::StoreUrl;
 
 pub(crate) async fn run(
     args: UnblockArgs,
-    place: &StoreUrl,
+    store_url: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let store = place.open().await?.store;
+    let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which).blocked();
     if args.dry_run {
-        return adjusted::would("unblocked", &selection, out).await;
+        return bulk_action::would("unblocked", &selection, out).await;
     }
     let adjusted = selection.unblock().await?;
-    adjusted::was("unblocked", &selection, adjusted, out).await
+    bulk_action::was("unblocked", &selection, adjusted, out).await
 }

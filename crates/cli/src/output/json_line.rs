@@ -1,15 +1,15 @@
-//! JSON that is one line and harmless, and still says the same.
+//! JSON on one line, without control characters.
 //!
-//! A store keeps JSON as the text that it was given: with line breaks between its parts, perhaps,
-//! and with anything but control characters inside its strings. On one line the breaks become
-//! spaces, and what is tricky in a string is escaped.
+//! A store keeps JSON as the text that it was given: possibly with line breaks between tokens, and
+//! with anything but control characters inside strings. Here line breaks become spaces, and unsafe
+//! characters in strings are escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use tidelock::doctor::display::is_tricky;
 
-/// The same JSON, on one line.
+/// The same JSON value on one line.
 pub(crate) fn json_line(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_tricky) {
         return Cow::Borrowed(json);

@@ -1,11 +1,11 @@
-//! Text that cannot play tricks on a terminal, or on whoever reads it there.
+//! Escapes text so that it is safe on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use tidelock::doctor::display::is_tricky;
 
-/// The text with everything tricky in it spelled out.
+/// Escapes unsafe characters.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_tricky) {
         return Cow::Borrowed(text);
@@ -23,7 +23,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(spelled)
 }
 
-/// As much of a text as fits into so many characters.
+/// Truncates a text to so many characters.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),

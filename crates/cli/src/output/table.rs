@@ -1,16 +1,16 @@
-//! Tables: columns as wide as what is in them, by what a terminal shows of it.
+//! Tables: columns as wide as their widest cell, by display width.
 
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use super::plain;
 
-/// A thing that can be shown as a row, or as JSON.
-pub(crate) trait Listed: Serialize {
-    /// What the columns are called.
+/// A value that can be shown as a row, or as JSON.
+pub(crate) trait TableRow: Serialize {
+    /// The names of the columns.
     const HEADINGS: &'static [&'static str];
 
-    /// What is in them.
+    /// The cells.
     fn cells(&self) -> Vec<String>;
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn of<T: Listed>(things: &[T]) -> Self {
+    pub(crate) fn of<T: TableRow>(things: &[T]) -> Self {
         let headings: Vec<String> =
             T::HEADINGS.iter().map(|heading| heading.to_uppercase()).collect();
         let rows: Vec<Vec<String>> =
@@ -65,7 +65,7 @@ mod tests {
     #[derive(Serialize)]
     struct Pair(&'static str, &'static str);
 
-    impl Listed for Pair {
+    impl TableRow for Pair {
         const HEADINGS: &'static [&'static str] = &["name", "state"];
 
         fn cells(&self) -> Vec<String> {

@@ -1,7 +1,7 @@
-//! Lines that go into the new store in one commit.
+//! Lines that are imported in one commit.
 //!
-//! In a commit each stream has one append, and positions follow the order of the appends. So that
-//! events keep the order of the feed, a batch ends where a stream comes again after another one.
+//! A commit has one append per stream, and positions follow the order of the appends. To keep the
+//! order of the feed, a batch ends where a stream recurs after another one.
 
 use std::collections::HashSet;
 
@@ -10,9 +10,9 @@ use tidelock::{
     StoredEvent, StreamName, Version, When,
 };
 
-/// Bytes of JSON in a batch at most; one more event or record still fits into a commit.
+/// The maximum bytes of JSON in a batch; one more event or record still fits into a commit.
 const BYTES: usize = 8 << 20;
-/// Parts and events in a batch at most.
+/// The maximum number of parts and events in a batch.
 const MOST: usize = 500;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Batch {
     streams: HashSet<StreamName>,
     bytes: usize,
     count: usize,
-    /// The last line in it.
+    /// The number of the last line.
     line: u64,
 }
 
@@ -71,7 +71,7 @@ impl Batch {
         self.commit.restores.push(item);
     }
 
-    /// The commit, and the last line in it; nothing if there is none.
+    /// The commit, and the number of the last line; `None` if the batch is empty.
     pub(super) fn take(&mut self) -> Option<(Commit, u64)> {
         let batch = std::mem::take(self);
         (batch.count > 0).then_some((batch.commit, batch.line))
@@ -84,7 +84,7 @@ impl Batch {
     }
 }
 
-/// What a stream must be like for its next event to get this version.
+/// The expected version for the next event to get this version.
 fn before(version: Version) -> ExpectedVersion {
     Version::new(version.get() - 1).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
 }

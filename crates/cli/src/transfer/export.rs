@@ -1,4 +1,4 @@
-//! Out of a store.
+//! Writes an export.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::survey::Survey;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// What an export came to.
+/// The result of an export.
 pub(crate) struct Exported<W> {
-    /// What it was written to.
+    /// Where it was written.
     pub(crate) to: W,
     pub(crate) totals: Totals,
-    /// Whether nothing changed meanwhile.
+    /// Whether nothing changed in the meantime.
     pub(crate) settled: bool,
 }
 

@@ -1,7 +1,7 @@
-//! A stream whose first events were trimmed away: the next one must have the version that it had.
+//! Trimmed streams: the next event must get the version that it had.
 //!
-//! The store counts versions itself, so the gap is filled and cleared away again. Each step begins
-//! with what is there, and so can be repeated after an interruption.
+//! The store assigns versions itself, so the gap is filled with events, which are trimmed again.
+//! Each step starts from the current state, and so can be repeated after an interruption.
 
 use tidelock::{
     AfterTrim, Append, Commit, EventType, ExpectedVersion, NewEvent, RawJson, Store, StoreExt,
@@ -11,10 +11,10 @@ use tidelock::{
 use super::import::in_the_way;
 use crate::failure::Failure;
 
-/// What fills the gap. Nobody sees it: a store that is imported into is not in use yet.
+/// The type of the filling events. They are never read: a store is not in use during an import.
 const FILLER: &str = "trimmed";
 
-/// Brings the stream to this version, with nothing in it.
+/// Brings the stream to this version, with no events in it.
 pub(super) async fn fill(
     store: &dyn Store,
     stream: &StreamName,
@@ -24,7 +24,7 @@ pub(super) async fn fill(
         let (version, count) = head(store, stream).await?;
         let missing = through.get().saturating_sub(version.map_or(0, Version::get));
         let commit = match version {
-            // Somebody was here before: this import, up to here or further.
+            // This import was here before, up to here or further.
             Some(version) if version > through || count == 0 && missing == 0 => return Ok(()),
             Some(version) if missing == 0 => clear(stream, version),
             _ => append(stream, version, missing)?,

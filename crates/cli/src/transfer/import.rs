@@ -1,4 +1,4 @@
-//! Into a store.
+//! Reads an export into a store.
 
 use std::sync::Arc;
 
@@ -7,67 +7,67 @@ use tidelock::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, V
 
 use super::batch::Batch;
 use super::gap;
-use super::landmarks::Landmarks;
+use super::import_progress::ImportProgress;
 use super::line::{Line, Totals};
-use super::note::Note;
+use super::position_lookup::PositionLookup;
 use super::reader::{Contents, Reader};
 use super::source::Source;
-use crate::args::ReactionsThen;
+use crate::args::ImportReactions;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// An export that is whole, and what is to become of it.
+/// A complete export, and the options of the import.
 pub(crate) struct Import<'a> {
     source: &'a Source,
     contents: Contents,
-    then: ReactionsThen,
+    then: ImportReactions,
 }
 
-/// What an import came to.
+/// The result of an import.
 pub(crate) enum Imported {
-    /// All of it is there.
+    /// Everything is imported.
     Done(Totals),
-    /// All of it was there already.
+    /// Everything had already been imported.
     Already(Totals),
 }
 
 impl<'a> Import<'a> {
-    /// Looks at the file, and refuses it before anything is written if it cannot be imported like
-    /// this.
-    pub(crate) fn check(source: &'a Source, then: ReactionsThen) -> Result<Self, Failure> {
+    /// Checks the file, and refuses it before anything is written if it cannot be imported with
+    /// these options.
+    pub(crate) fn check(source: &'a Source, then: ImportReactions) -> Result<Self, Failure> {
         let contents = Reader::check(source)?;
-        if !contents.end.settled && then != ReactionsThen::None {
+        if !contents.end.settled && then != ImportReactions::None {
             return Err(Failure::refused(
                 format!(
-                    "{:?} was written while its store was in use: not everything in it was there at one moment",
+                    "{:?} was written while its store was in use: it is not a consistent snapshot",
                     source.name()
                 ),
-                "tidelock export again while nothing writes to that store; or --reactions none, if they may begin as if they were new",
+                "tidelock export again while nothing writes to that store; or --reactions none, if they can start as new ones",
             ));
         }
         Ok(Self { source, contents, then })
     }
 
-    /// How much there is.
+    /// The totals.
     pub(crate) fn totals(&self) -> Totals {
         self.contents.end.totals
     }
 
-    /// Writes it to the store, from where an earlier try stopped.
+    /// Writes it to the store, from where an earlier attempt stopped.
     pub(crate) async fn into(self, store: &Arc<dyn Store>) -> Result<Imported, Failure> {
         let totals = self.totals();
-        let note = Note::find(&**store, self.contents.header.id, self.then).await?;
+        let note = ImportProgress::find(&**store, self.contents.header.id, self.then).await?;
         if note.is_done() {
             return Ok(Imported::Already(totals));
         }
         let progress = Progress::of(self.contents.lines, "lines");
-        let landmarks = Landmarks::new(&self.contents.header.remembered);
+        let lookup = PositionLookup::new(&self.contents.header.remembered);
         let mut importing = Importing {
             store,
             note,
             then: self.then,
             batch: Batch::default(),
-            landmarks: Some(landmarks),
+            lookup: Some(lookup),
             relocation: PositionMap::default(),
         };
         let mut reader = Reader::open(self.source)?;
@@ -82,11 +82,11 @@ impl<'a> Import<'a> {
 
 struct Importing<'a> {
     store: &'a Arc<dyn Store>,
-    note: Note,
-    then: ReactionsThen,
+    note: ImportProgress,
+    then: ImportReactions,
     batch: Batch,
-    /// There until the last event has passed.
-    landmarks: Option<Landmarks>,
+    /// Present until the last event has passed.
+    lookup: Option<PositionLookup>,
     relocation: PositionMap,
 }
 
@@ -115,8 +115,8 @@ impl Importing<'_> {
     }
 
     async fn event(&mut self, number: u64, event: StoredEvent) -> Result<(), Failure> {
-        if let Some(landmarks) = &mut self.landmarks {
-            landmarks.pass(&event);
+        if let Some(lookup) = &mut self.lookup {
+            lookup.pass(&event);
         }
         if self.is_there(number) || self.leaves_out_stream(&event.stream) {
             return Ok(());
@@ -132,7 +132,7 @@ impl Importing<'_> {
         if self.is_there(number) || self.leaves_out_stream(stream) {
             return Ok(());
         }
-        // Its events must be there before it is closed.
+        // Its events must be imported before it is closed.
         self.flush().await?;
         self.batch.closed(number, stream);
         Ok(())
@@ -142,7 +142,7 @@ impl Importing<'_> {
         if self.is_there(number) || self.leaves_out(|own| own.record(&record.key)) {
             return Ok(());
         }
-        self.look_up_landmarks().await?;
+        self.look_up_positions().await?;
         if !self.batch.has_room() {
             self.flush().await?;
         }
@@ -155,7 +155,7 @@ impl Importing<'_> {
         if self.is_there(number) || self.leaves_out(|own| own.queue(&item.item.queue)) {
             return Ok(());
         }
-        self.look_up_landmarks().await?;
+        self.look_up_positions().await?;
         let Some(item) = self.relocation.item(item)? else { return Ok(()) };
         if !self.batch.has_room() {
             self.flush().await?;
@@ -164,20 +164,19 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// After the last event, it is known where those are that something remembers.
-    async fn look_up_landmarks(&mut self) -> Result<(), Failure> {
-        if self.landmarks.is_none() {
+    /// After the last event, the remembered events are located.
+    async fn look_up_positions(&mut self) -> Result<(), Failure> {
+        if self.lookup.is_none() {
             return Ok(());
         }
         self.flush().await?;
-        if let Some(landmarks) = self.landmarks.take().filter(|_| self.then != ReactionsThen::None)
-        {
-            self.relocation = landmarks.look_up(&**self.store).await?;
+        if let Some(lookup) = self.lookup.take().filter(|_| self.then != ImportReactions::None) {
+            self.relocation = lookup.look_up(&**self.store).await?;
         }
         Ok(())
     }
 
-    /// Writes what was gathered, with the note of it.
+    /// Commits the batch, together with the import's progress.
     async fn flush(&mut self) -> Result<(), Failure> {
         match self.batch.take() {
             Some((commit, line)) => self.commit(commit, line).await,
@@ -192,10 +191,10 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Says what becomes of reactions, and that all is done.
+    /// Applies the option for reactions, and records the end.
     async fn finish(mut self, lines: u64) -> Result<(), Failure> {
         self.flush().await?;
-        if self.then == ReactionsThen::Rebuild {
+        if self.then == ImportReactions::Rebuild {
             Reactions::new(self.store.clone())
                 .reset(&ReactionFilter::all(), ResetEffects::Keep)
                 .await?;
@@ -214,14 +213,14 @@ impl Importing<'_> {
     }
 
     fn leaves_out(&self, kept: impl Fn(KeptByReactions) -> bool) -> bool {
-        self.then == ReactionsThen::None && kept(KeptByReactions)
+        self.then == ImportReactions::None && kept(KeptByReactions)
     }
 }
 
-/// Something is where the import wants to write.
+/// The error for an existing stream, record or item.
 pub(super) fn in_the_way(conflict: &Conflict) -> Failure {
     Failure::refused(
-        format!("the store has something in the way: {conflict}"),
+        format!("the store is not empty: {conflict}"),
         "an import into an empty store, or into one with none of these streams, records and queues, and with no workers on it",
     )
 }

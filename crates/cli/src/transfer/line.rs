@@ -1,4 +1,4 @@
-//! What a line of an export says.
+//! The lines of an export.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{Item, Position, Record, StoredEvent, StreamName, Timestamp, Version};
@@ -11,48 +11,48 @@ pub(super) const FORMAT: u32 = 1;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// The first.
+    /// The first line.
     Export(Header),
-    /// Events of this stream up to this version were trimmed away.
+    /// Events of this stream up to this version were trimmed.
     Trimmed {
         stream: StreamName,
         through: Version,
     },
     Event(StoredEvent),
-    /// This stream takes no more events.
+    /// This stream is closed.
     Closed {
         stream: StreamName,
     },
     Record(Record),
     Item(Box<Item>),
-    /// The last.
+    /// The last line.
     End(End),
 }
 
-/// What it is.
+/// The header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) format: u32,
-    /// Tells this export from all others.
+    /// Identifies this export.
     pub(super) id: Uuid,
     pub(super) exported_at: Timestamp,
     pub(super) tidelock: String,
-    /// Positions that something in here remembers.
+    /// Positions that something in the export refers to.
     pub(super) remembered: Vec<Position>,
 }
 
-/// How it ends.
+/// The trailer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct End {
     #[serde(flatten)]
     pub(super) totals: Totals,
     /// SHA-256 of all lines before this one, line ends included.
     pub(super) checksum: String,
-    /// Whether everything in it was there at one moment: nothing changed while it was written.
+    /// Whether the export is a consistent snapshot: nothing changed while it was written.
     pub(super) settled: bool,
 }
 
-/// How much there was.
+/// The totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) events: u64,

@@ -1,4 +1,4 @@
-//! Lines, read and held against their checksum.
+//! Reads lines, and verifies their checksum.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -10,18 +10,18 @@ use super::source::Source;
 use super::writer::hex;
 use crate::failure::Failure;
 
-/// Bytes in a line at most: the largest payload, with everything in it escaped.
+/// The maximum bytes of a line: the largest payload, fully escaped.
 const LINE: u64 = 16 << 20;
 
 /// A file that an export wrote.
 pub(crate) struct Reader<'a> {
     source: &'a Source,
     lines: BufReader<File>,
-    /// The line that was read last, counted from 1.
+    /// The number of the last line read, from 1.
     number: u64,
 }
 
-/// What there is in a file that is whole.
+/// The contents of a complete file.
 pub(super) struct Contents {
     pub(super) header: Header,
     pub(super) end: End,
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Ok(Self { source, lines: BufReader::new(source.open()?), number: 0 })
     }
 
-    /// Reads all of it, and refuses a file that is not whole before anything is done with it.
+    /// Reads all of it, and refuses an incomplete file before anything is done with it.
     pub(super) fn check(source: &'a Source) -> Result<Contents, Failure> {
         let (mut reader, mut sum, mut totals) =
             (Self::open(source)?, Sha256::new(), Totals::default());
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
             totals.count(&line);
             sum.update(text.as_bytes());
         }
-        Err(reader.damaged("it ends before its last line: the export was cut short"))
+        Err(reader.damaged("it ends before its last line: the export was truncated"))
     }
 
     /// The next line, if there is one.
@@ -77,17 +77,17 @@ impl<'a> Reader<'a> {
     fn check_end(&mut self, end: &End, totals: Totals, found: &str) -> Result<(), Failure> {
         if end.checksum != found {
             return Err(
-                self.damaged("its checksum does not fit: it was changed since it was written")
+                self.damaged("its checksum does not match: it was changed since it was written")
             );
         }
         if end.totals != totals {
             return Err(
-                self.damaged("it does not have as many events, records and items as it says")
+                self.damaged("its numbers of events, records and items do not match its last line")
             );
         }
         match self.text()? {
             None => Ok(()),
-            Some(_) => Err(self.damaged("it goes on after its last line")),
+            Some(_) => Err(self.damaged("it continues after its last line")),
         }
     }
 

@@ -1,8 +1,7 @@
-//! Where an export is read from: a file, or standard input.
+//! The source of an import: a file, or standard input.
 //!
-//! All of an export must be there before any of it is written, and it is read twice. So what comes
-//! from standard input is kept in a file meanwhile, of which nobody knows the name: people are told
-//! of what came in.
+//! An export must be complete before any of it is written, and it is read twice. So standard input
+//! is spooled to a temporary file, which messages call "standard input".
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,16 +11,16 @@ use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
-/// A file to be imported, under the name that people know it by.
+/// A file to import, and its name in messages.
 pub(crate) struct Source {
     path: PathBuf,
     name: String,
-    /// The file is there for as long as this is.
+    /// Keeps the temporary file.
     _kept: Option<NamedTempFile>,
 }
 
 impl Source {
-    /// What the command line names.
+    /// The source from the command line.
     pub(crate) fn named(path: &Path) -> Result<Self, Failure> {
         match path.as_os_str() == "-" {
             true => Ok(Self::input()?),

@@ -1,8 +1,8 @@
-//! A walk through everything in a store but its events, and a digest of what was seen.
+//! Reads everything in a store but its events, and computes a digest.
 //!
-//! An export walks twice: before the events and after them. If both walks saw the same, and as many
-//! events as were read, what is in the export was there at one moment, and all of it: a feed that
-//! stands, because somebody's transaction is open, shows less than the streams have.
+//! An export surveys twice: before the events and after them. If both digests are equal, and the
+//! number of events matches, the export is a complete and consistent snapshot: a feed that is held
+//! back by an open transaction shows less than the streams have.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::keys;
 use super::line::Line;
 use crate::failure::Failure;
 
-/// What a walk saw.
+/// The result of a survey.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct SurveyResult {
     digest: Vec<u8>,
-    /// How many events the streams have.
+    /// The number of events in all streams.
     pub(super) events: u64,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Walks, and shows every line that it comes by.
+    /// Surveys a store, and passes on every line.
     pub(super) async fn walk(
         store: &Arc<dyn Store>,
         mut show: impl FnMut(&Line) -> Result<(), Failure>,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<SurveyResult, Failure> {
         let mut survey = Self::default();
         let mut see = |line: Line| {
             survey.note(&line)?;
@@ -44,11 +44,11 @@ impl Survey {
         let events = heads(store, &mut see).await?;
         records(store, &mut see).await?;
         items(store, &mut see).await?;
-        Ok(Seen { digest: survey.sum.finalize().to_vec(), events })
+        Ok(SurveyResult { digest: survey.sum.finalize().to_vec(), events })
     }
 
     fn note(&mut self, line: &Line) -> Result<(), Failure> {
-        // What goes away by itself may do so between two walks.
+        // Records with an expiry may expire between two surveys.
         if matches!(line, Line::Record(record) if record.expires_at.is_some()) {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl Survey {
 
 type See<'a> = dyn FnMut(Line) -> Result<(), Failure> + 'a;
 
-/// Gives how many events the streams have.
+/// Returns the number of events in all streams.
 async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64, Failure> {
     let (mut heads, mut events) = (store.rows(HeadQuery::prefix("")), 0);
     while let Some(head) = heads.next().await? {
@@ -70,7 +70,7 @@ async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64, Failure
     Ok(events)
 }
 
-/// What is to be said of a stream beside its events.
+/// The lines of a stream besides its events.
 fn of_head(head: &Head) -> Vec<Line> {
     let gone = head.state.version().map_or(0, |version| version.get() - head.count);
     let trimmed = Version::new(gone)
@@ -101,7 +101,7 @@ async fn items(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// An item as it is when its holder, who stays with this store, has let go of it.
+/// An item without its holder, which stays with this store.
 fn let_go(item: Item) -> Item {
     let due = item.holder.as_ref().map(|holder| holder.since).or(item.due);
     Item { holder: None, due, fence: None, settled: None, ..item }

@@ -1,4 +1,4 @@
-//! Stores that change while they are exported, and importers that die at every moment.
+//! Stores that change while they are exported, and imports that die at every call.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use tidelock::{LaneName, MemoryStore, Priority, StoreOperation};
 use tidelock_test_stage::{DyingStore, Interceptor, Wrapped, note};
 
 use super::{Import, Imported, Source, export};
-use crate::args::ReactionsThen;
+use crate::args::ImportReactions;
 use crate::progress::Progress;
 
-/// What a store gives out itself, and so does not move.
+/// Fields that a store assigns itself, and that are not moved.
 const OWN: [&str; 3] = ["position", "recorded_at", "revision"];
 
-/// Everything in a store that moves, line by line.
+/// Everything in a store that is moved, line by line.
 async fn essence(store: &Arc<dyn Store>) -> Vec<Value> {
     let exported = export(store, Vec::new(), &Progress::counting("events")).await.unwrap();
     let lines = String::from_utf8(exported.to).unwrap();
@@ -79,9 +79,9 @@ async fn settle(store: &dyn Store, lane: &str, how: impl Fn(&tidelock::Lease) ->
     store.commit(Commit::new().settle(how(&leased.leases[0]))).await.unwrap().committed().unwrap();
 }
 
-/// CMD-6: whichever call is the last, and whether it still happens or not.
+/// CMD-6: whichever call is the last, and whether it takes effect or not.
 #[tokio::test]
-async fn an_import_that_dies_at_any_call_goes_on_and_nothing_is_there_twice() {
+async fn an_import_that_dies_at_any_call_continues_without_duplicates() {
     let (source, folder) = (filled().await, tempfile::tempdir().unwrap());
     let path = folder.path().join("all.jsonl");
     std::fs::write(
@@ -95,7 +95,7 @@ async fn an_import_that_dies_at_any_call_goes_on_and_nothing_is_there_twice() {
         for calls in 0.. {
             let target: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let mortal = DyingStore::over(target.clone(), calls, last_words);
-            let import = || Import::check(&file, ReactionsThen::Continue).unwrap();
+            let import = || Import::check(&file, ImportReactions::Continue).unwrap();
             let died = import().into(&(mortal.clone() as Arc<dyn Store>)).await.is_err();
             import().into(&target).await.unwrap_or_else(|e| panic!("after {calls} calls: {e}"));
             assert_eq!(essence(&target).await, expected, "after {calls} calls");
@@ -147,7 +147,7 @@ async fn an_export_of_a_store_that_changes_meanwhile_is_not_settled_and_not_cont
     let path = folder.path().join("all.jsonl");
     std::fs::write(&path, exported.to).unwrap();
     let file = Source::file(&path);
-    let refused = Import::check(&file, ReactionsThen::Continue).err().expect("it is refused");
+    let refused = Import::check(&file, ImportReactions::Continue).err().expect("it is refused");
     assert!(refused.to_string().contains("was written while its store was in use"), "{refused}");
-    assert!(Import::check(&file, ReactionsThen::None).is_ok());
+    assert!(Import::check(&file, ImportReactions::None).is_ok());
 }

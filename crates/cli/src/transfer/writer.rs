@@ -1,4 +1,4 @@
-//! Lines, written and summed up.
+//! Writes lines, and computes their checksum.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::line::{End, Line, Totals};
 use crate::output::json_line;
 
-/// Writes lines somewhere.
+/// Writes lines.
 pub(crate) struct Writer<W> {
     to: W,
     sum: Sha256,
@@ -26,12 +26,12 @@ impl<W: Write> Writer<W> {
         self.to.write_all(text.as_bytes())
     }
 
-    /// How many events were written.
+    /// The number of events written.
     pub(super) fn events(&self) -> u64 {
         self.totals.events
     }
 
-    /// The last line; gives what was written to, and how much.
+    /// Writes the last line; returns the writer and the totals.
     pub(super) fn end(mut self, settled: bool) -> io::Result<(W, Totals)> {
         let checksum = hex(&self.sum.clone().finalize());
         let end = End { totals: self.totals, checksum, settled };

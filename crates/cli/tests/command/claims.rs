@@ -1,4 +1,4 @@
-//! Claims, locks and quotas, shown; and claims of the dead, freed.
+//! Claims, locks and quotas: lists, and releasing abandoned claims.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use tidelock::claims::{ClaimState, OnFailure, Period};
 use tidelock::prelude::*;
 use tidelock_test_stage::until;
 
-use crate::ground::Shop;
+use crate::harness::Shop;
 
 on_files_and_postgres!(
-    claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them,
-    quotas_are_shown_with_how_much_is_taken,
-    a_claim_is_freed_if_its_claimant_is_gone_and_not_otherwise,
+    claims_and_locks_are_listed_with_holders_and_results,
+    quotas_are_listed_with_their_use,
+    only_an_abandoned_claim_is_released,
 );
 
-/// Somebody wins a claim and a lock, and dies.
+/// A process wins a claim and a lock, and dies.
 pub(crate) fn dies_at_claims(shop: &Shop) {
     let dying = tokio::runtime::Runtime::new().unwrap();
     dying.block_on(async {
@@ -23,13 +23,13 @@ pub(crate) fn dies_at_claims(shop: &Shop) {
         let lease = Duration::from_millis(50);
         let pay = claims.idempotency("pay:42").lease(lease).claim::<Value>().await.unwrap();
         let till = claims.lock("till").lease(lease).acquire().await.unwrap();
-        // The dead let go of nothing.
+        // A dead process releases nothing.
         std::mem::forget((pay, till));
     });
     dying.shutdown_background();
     shop.with(|store| async move {
         let claims = Tidelock::over(store).claims();
-        until("both leases have run out", async || {
+        until("both leases have expired", async || {
             let listed = claims.list("", None, 10).await.unwrap().claims;
             listed.iter().filter(|claim| claim.state == ClaimState::Stale).count() == 2
         })
@@ -38,7 +38,7 @@ pub(crate) fn dies_at_claims(shop: &Shop) {
 }
 
 /// CMD-8.
-fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Shop) {
+fn claims_and_locks_are_listed_with_holders_and_results(shop: &Shop) {
     dies_at_claims(shop);
     let (told, table, locks) = shop.with(|store| async {
         let claims = Tidelock::over(store).claims().by("bob").unwrap();
@@ -51,7 +51,7 @@ fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Sho
             panic!("it is free")
         };
         failed.fail("no such card").await.unwrap();
-        let _held = claims.lock("gate").lease(crate::ground::PATIENCE).acquire().await.unwrap();
+        let _held = claims.lock("gate").lease(crate::harness::PATIENCE).acquire().await.unwrap();
         (
             shop.json(&["claims"]),
             shop.ok(&["claims"]),
@@ -74,11 +74,8 @@ fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Sho
     );
     assert_eq!(told[1]["error"], json!("no such card"));
     assert!(told[3]["since"].is_string() && told[3]["until"].is_string(), "{told:?}");
-    assert!(
-        !shop.ok(&["claims", "--json"]).contains("receipt"),
-        "a result is nobody else's business"
-    );
-    assert!(table.starts_with("CLAIM") && table.contains("it has run out"), "{table}");
+    assert!(!shop.ok(&["claims", "--json"]).contains("receipt"), "results are not listed");
+    assert!(table.starts_with("CLAIM") && table.contains("expired"), "{table}");
     assert_eq!(locks.len(), 1, "{locks:?}");
     assert_eq!(shop.json(&["claims", "--state", "stale", "--state", "failed"]).len(), 3);
     let page = shop.run(&["claims", "--limit", "1"]);
@@ -89,11 +86,11 @@ fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Sho
 }
 
 /// CMD-8.
-fn quotas_are_shown_with_how_much_is_taken(shop: &Shop) {
+fn quotas_are_listed_with_their_use(shop: &Shop) {
     shop.with(|store| async move {
         let claims = Tidelock::over(store).claims();
         let _taken = claims.quota("mails", 100).of("joe").per(Period::Year).take(3).await.unwrap();
-        let _kept = claims.quota("seats", 18).reserve(2, crate::ground::PATIENCE).await.unwrap();
+        let _kept = claims.quota("seats", 18).reserve(2, crate::harness::PATIENCE).await.unwrap();
     });
     let quotas = shop.json(&["claims", "--quotas"]);
     assert_eq!(quotas.len(), 2, "{quotas:?}");
@@ -110,13 +107,13 @@ fn quotas_are_shown_with_how_much_is_taken(shop: &Shop) {
 }
 
 /// CMD-8.
-fn a_claim_is_freed_if_its_claimant_is_gone_and_not_otherwise(shop: &Shop) {
+fn only_an_abandoned_claim_is_released(shop: &Shop) {
     dies_at_claims(shop);
     let freed = shop.ok(&["release", "idempotency/pay:42"]);
-    assert_eq!(freed, "claim \"idempotency/pay:42\" is free; \"alice\" was at it last\n");
+    assert_eq!(freed, "claim \"idempotency/pay:42\" is released; its last holder was \"alice\"\n");
     assert!(shop.json(&["claims", "idempotency/"]).is_empty());
     let again = shop.run(&["release", "idempotency/pay:42"]);
-    assert_eq!((again.code, again.err.contains("nobody is at it")), (4, true), "{again:?}");
+    assert_eq!((again.code, again.err.contains("it is not held")), (4, true), "{again:?}");
     let (held, done) = shop.with(|store| async {
         let claims = Tidelock::over(store).claims().by("bob").unwrap();
         let pay = claims.idempotency("pay:42");
@@ -127,7 +124,7 @@ fn a_claim_is_freed_if_its_claimant_is_gone_and_not_otherwise(shop: &Shop) {
         won.complete(&json!("receipt")).await.unwrap();
         (held, shop.run(&["release", "idempotency/pay:42"]))
     });
-    assert_eq!((held.code, held.err.contains("\"bob\" is at it")), (4, true), "{held:?}");
+    assert_eq!((held.code, held.err.contains("held by \"bob\"")), (4, true), "{held:?}");
     assert_eq!((done.code, done.err.contains("its result is kept")), (4, true), "{done:?}");
     assert_eq!(shop.json(&["claims", "idempotency/"])[0]["state"], json!("done"));
 }

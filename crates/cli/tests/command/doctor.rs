@@ -1,5 +1,5 @@
-//! Every sickness, made and diagnosed; and a healthy store found healthy. Here, what can be wrong
-//! with work items and reactions.
+//! Every kind of finding, provoked and diagnosed; and a healthy store. Here, findings about work
+//! items and reactions.
 
 mod claims;
 mod closing;
@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
 
-use crate::ground::{PATIENCE, Shop, append, block, lease, lines, mail, mailing, wake};
+use crate::harness::{PATIENCE, Shop, append, block, lease, lines, mail, mailing, wake};
 
 on_files_and_postgres!(
     a_healthy_store_is_found_healthy,
-    what_is_blocked_is_named_with_its_error_and_its_cure,
-    leases_of_the_silent_and_items_that_kill_their_workers_are_found,
-    work_that_is_held_for_long_without_progress_is_found,
-    queues_that_nobody_serves_are_found,
-    reactions_that_nobody_routes_or_that_stopped_are_found,
-    retries_and_leases_about_to_end_are_only_notices,
+    blocked_items_are_found_with_error_and_remedy,
+    expired_leases_and_items_that_crash_workers_are_found,
+    a_long_lease_without_progress_is_found,
+    unserved_queues_are_found,
+    unrouted_and_stopped_reactions_are_found,
+    retries_and_expiring_leases_are_only_warnings,
     many_findings_are_counted_and_a_few_are_shown,
 );
 
-/// What the doctor finds when it is not patient, facts aside.
+/// The doctor's findings with zero patience, without information.
 fn findings(shop: &Shop, more: &[&str]) -> (i32, Vec<Value>) {
     let said = shop.run(&[&["doctor", "--json", "--patience", "0s"], more].concat());
     let findings =
@@ -33,7 +33,7 @@ fn findings(shop: &Shop, more: &[&str]) -> (i32, Vec<Value>) {
     (said.code, findings)
 }
 
-/// The one finding of this kind; what it says, and what mends it.
+/// The only finding of this kind: its text, and its remedy.
 fn only(shop: &Shop, kind: &str) -> (String, String) {
     let (code, findings) = findings(shop, &[]);
     assert_eq!(code, 1, "{findings:?}");
@@ -41,12 +41,11 @@ fn only(shop: &Shop, kind: &str) -> (String, String) {
     let finding = of_kind.pop().unwrap_or_else(|| panic!("no {kind} among {findings:?}"));
     assert!(of_kind.is_empty(), "{findings:?}");
     let text = |field: &str| finding[field].as_str().unwrap_or_default().to_owned();
-    (format!("{}: {}", text("subject"), text("what")), mend(finding))
+    (format!("{}: {}", text("subject"), text("what")), remedy(finding))
 }
 
-/// The command that mends it, as somebody pastes it into a shell that knows nothing of the store;
-/// with what it is to be filled in with.
-fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::ground::Said {
+/// Runs the remedy as pasted into a shell that does not know the store; with placeholders replaced.
+fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::harness::Said {
     let command = filled
         .iter()
         .fold(command.to_owned(), |command, (blank, with)| command.replace(blank, with));
@@ -58,17 +57,17 @@ fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::ground::
         .env("PATH", path)
         .env_remove("TIDELOCK_STORE")
         .current_dir(shop.folder.path());
-    crate::ground::said(shell)
+    crate::harness::said(shell)
 }
 
-/// The commands of a finding, and those that the doctor prints for people, which are the same.
+/// The commands of a finding, which are also those printed for people.
 fn commands(finding: &Value) -> Vec<String> {
     let actions = finding["remedy"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
     actions.iter().map(|action| action["command"].as_str().unwrap().to_owned()).collect()
 }
 
-/// All that is said of what mends it.
-fn mend(finding: &Value) -> String {
+/// The whole text of the remedy.
+fn remedy(finding: &Value) -> String {
     let actions = finding["remedy"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
     let commands = actions.iter().map(|action| action["command"].as_str().unwrap());
     finding["remedy"]["advice"].as_str().into_iter().chain(commands).collect::<Vec<_>>().join("\n")
@@ -93,7 +92,7 @@ fn a_healthy_store_is_found_healthy(shop: &Shop) {
     );
 }
 
-/// A claim that was completed, a quota that was taken from, and a stream that was closed.
+/// A completed claim, a quota in use, and a closed stream.
 async fn done_with_everything(tidelock: &Tidelock) {
     let claim = tidelock.claims().idempotency("pay:42").claim::<Value>().await.unwrap();
     let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };
@@ -105,19 +104,22 @@ async fn done_with_everything(tidelock: &Tidelock) {
 }
 
 /// CMD-5.
-fn what_is_blocked_is_named_with_its_error_and_its_cure(shop: &Shop) {
+fn blocked_items_are_found_with_error_and_remedy(shop: &Shop) {
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!("poison")]).await;
         append(&*store, "order-2", "placed", &[json!("nowhere")]).await;
         mail(&store, 2).await;
     });
-    let (what, mend) = only(shop, "blocked");
+    let (what, remedy) = only(shop, "blocked");
     assert_eq!(
         what,
         "reaction \"mail\", target \"order-1\": blocked at 0 with 1 to go: an order without an address"
     );
-    assert!(mend.contains("tidelock unblock --reaction mail --target order-1 --store "), "{mend}");
-    let (what, mend) = only(shop, "unrouted");
+    assert!(
+        remedy.contains("tidelock unblock --reaction mail --target order-1 --store "),
+        "{remedy}"
+    );
+    let (what, remedy) = only(shop, "unrouted");
     assert!(
         what.contains("reaction \"tour\", event at position")
             && what.contains("there is no such town"),
@@ -127,17 +129,17 @@ fn what_is_blocked_is_named_with_its_error_and_its_cure(shop: &Shop) {
     for finding in findings(shop, &[]).1.iter().filter(|finding| finding["kind"] != "route") {
         let command = commands(finding).remove(0);
         assert!(printed.contains(&format!("    {command}\n")), "{command}: {printed}");
-        let mended = paste(shop, &command, &[]);
+        let fixed = paste(shop, &command, &[]);
         assert_eq!(
-            (mended.code, mended.out.as_str()),
+            (fixed.code, fixed.out.as_str()),
             (0, "unblocked: 1 of 1 targets\n"),
-            "{command}: {mended:?}"
+            "{command}: {fixed:?}"
         );
     }
-    assert!(mend.contains("tidelock unblock"), "{mend}");
+    assert!(remedy.contains("tidelock unblock"), "{remedy}");
 }
 
-fn leases_of_the_silent_and_items_that_kill_their_workers_are_found(shop: &Shop) {
+fn expired_leases_and_items_that_crash_workers_are_found(shop: &Shop) {
     shop.with(|store| async move {
         wake(&*store, "mail", "a", 1).await;
         lease(&*store, "mail", Duration::from_micros(1)).await;
@@ -151,13 +153,13 @@ fn leases_of_the_silent_and_items_that_kill_their_workers_are_found(shop: &Shop)
         what.starts_with("item \"a\" of queue \"mail\": the lease of worker \"worker-7\" expired"),
         "{what}"
     );
-    let (what, mend) = only(shop, "expiry_loop");
+    let (what, remedy) = only(shop, "expiry_loop");
     assert!(what.starts_with("item \"b\" of queue \"post\": its lease expired 2 times"), "{what}");
-    assert!(mend.contains("tidelock defer 1h --queue post --key b"), "{mend}");
+    assert!(remedy.contains("tidelock defer 1h --queue post --key b"), "{remedy}");
 }
 
 /// CMD-5. Schedule 107: the doctor names it meanwhile.
-fn work_that_is_held_for_long_without_progress_is_found(shop: &Shop) {
+fn a_long_lease_without_progress_is_found(shop: &Shop) {
     shop.with(|store| async move {
         wake(&*store, "mail", "a", 1).await;
         lease(&*store, "mail", PATIENCE * 60).await;
@@ -170,15 +172,11 @@ fn work_that_is_held_for_long_without_progress_is_found(shop: &Shop) {
         what.starts_with("worker \"worker-7\" holds it and has made no progress for"),
         "{what}"
     );
-    assert!(mend(&found[0]).contains("a shorter timeout"), "{found:?}");
-    assert_eq!(
-        findings(shop, &[]),
-        (0, Vec::new()),
-        "not before twice the time that a handler has"
-    );
+    assert!(remedy(&found[0]).contains("a shorter timeout"), "{found:?}");
+    assert_eq!(findings(shop, &[]), (0, Vec::new()), "not before twice the handler's timeout");
 }
 
-fn queues_that_nobody_serves_are_found(shop: &Shop) {
+fn unserved_queues_are_found(shop: &Shop) {
     shop.with(|store| async move {
         for key in ["a", "b", "c"] {
             wake(&*store, "mail", key, 1).await;
@@ -192,11 +190,11 @@ fn queues_that_nobody_serves_are_found(shop: &Shop) {
     assert_eq!(
         shop.run(&["doctor", "--patience", "1h"]).code,
         0,
-        "whoever waits longer finds less"
+        "with more patience there are fewer findings"
     );
 }
 
-fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
+fn unrouted_and_stopped_reactions_are_found(shop: &Shop) {
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!("north")]).await;
         mail(&store, 1).await;
@@ -209,24 +207,24 @@ fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
         routes[0]["what"].as_str().unwrap().starts_with("no worker routes its events"),
         "{found:?}"
     );
-    assert!(mend(routes[0]).contains("registers reaction \"mail\""), "{found:?}");
+    assert!(remedy(routes[0]).contains("registers reaction \"mail\""), "{found:?}");
     shop.with(stop_the_route_of_mail);
     let (_, found) = findings(shop, &[]);
     let stopped = found
         .iter()
         .find(|finding| finding["what"].as_str().unwrap().contains("restored"))
         .expect("it stopped");
-    let mend = mend(stopped);
-    assert!(mend.contains("tidelock reroute mail --from beginning --store "), "{mend}");
-    assert!(mend.contains("tidelock unblock --queue '~route/mail' --store "), "{mend}");
+    let remedy = remedy(stopped);
+    assert!(remedy.contains("tidelock reroute mail --from beginning --store "), "{remedy}");
+    assert!(remedy.contains("tidelock unblock --queue '~route/mail' --store "), "{remedy}");
     for command in commands(stopped).iter().filter(|command| !command.contains("--from now")) {
         let yes = if command.contains("reroute") { " -y" } else { "" };
-        let mended = paste(shop, &format!("{command}{yes}"), &[]);
-        assert_eq!(mended.code, 0, "{command}: {mended:?}");
+        let fixed = paste(shop, &format!("{command}{yes}"), &[]);
+        assert_eq!(fixed.code, 0, "{command}: {fixed:?}");
     }
 }
 
-/// As if the store had been restored from a backup: the reaction has come further than the log.
+/// As if the store had been restored from a backup: the reaction is ahead of the log.
 async fn stop_the_route_of_mail(store: std::sync::Arc<dyn Store>) {
     let key = RecordKey::new("~route/mail").unwrap();
     let record = store.get_one(&key).await.unwrap().into_live().unwrap();
@@ -247,7 +245,7 @@ async fn stop_the_route_of_mail(store: std::sync::Arc<dyn Store>) {
     running.stop().await;
 }
 
-fn retries_and_leases_about_to_end_are_only_notices(shop: &Shop) {
+fn retries_and_expiring_leases_are_only_warnings(shop: &Shop) {
     shop.with(|store| async move {
         wake(&*store, "mail", "a", 1).await;
         let lease = lease(&*store, "mail", PATIENCE).await;
@@ -271,13 +269,13 @@ fn many_findings_are_counted_and_a_few_are_shown(shop: &Shop) {
     assert_eq!(found[2], json!({ "kind": "blocked", "more": 5 }));
     let told = shop.run(&["doctor", "--show", "2"]).out;
     assert!(
-        told.contains("and 5 more like these") && told.ends_with("7 things are wrong\n"),
+        told.contains("and 5 more like these") && told.ends_with("7 problems need attention\n"),
         "{told}"
     );
 }
 
 #[test]
-fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
+fn a_session_that_holds_back_the_feed_is_found() {
     let shop = Shop::postgres();
     let (server, schema) = shop.url.split_once("?schema=").unwrap();
     let stay = format!(
@@ -300,12 +298,12 @@ fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
         .find(|finding| finding["kind"] == "blockers")
         .unwrap_or_else(|| panic!("{said:?}"));
     assert!(held["what"].as_str().unwrap().contains("\"visitor\""), "{held}");
-    assert!(mend(held).contains(&format!("pg_terminate_backend({session})")), "{held}");
+    assert!(remedy(held).contains(&format!("pg_terminate_backend({session})")), "{held}");
     assert_eq!(said.code, 1);
 }
 
-fn shop_said(url: &str) -> crate::ground::Said {
-    crate::ground::said(crate::ground::bare(&[
+fn shop_said(url: &str) -> crate::harness::Said {
+    crate::harness::said(crate::harness::bare(&[
         "doctor",
         "--json",
         "--patience",

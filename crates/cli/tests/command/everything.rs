@@ -1,4 +1,4 @@
-//! A store with one of everything in it, and all of it that moves with it to another.
+//! A store with one of everything, and what of it is moved to another.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::{AfterTrim, Append, Item, ItemFilter, NewEvent, StoredEvent, When};
 
-use crate::ground::{PATIENCE, append, block, lease, wake};
+use crate::harness::{PATIENCE, append, block, lease, wake};
 
-/// Everything about an event that moves with it, in the order of the feed.
+/// Everything about an event that is moved, in the order of the feed.
 pub(crate) async fn facts(store: &dyn Store) -> Vec<Value> {
     let (mut after, mut facts) = (Position::START, Vec::new());
     loop {
@@ -25,7 +25,7 @@ fn fact(event: &StoredEvent) -> Value {
     json!([event.id, event.stream, event.version, event.event_type, event.payload, event.metadata])
 }
 
-/// Everything about streams, records and items that moves with them.
+/// Everything about streams, records and items that is moved.
 pub(crate) async fn rest(store: &dyn Store) -> (Vec<Value>, BTreeMap<String, Value>, Vec<Value>) {
     let heads = store.heads(HeadQuery::prefix("")).await.unwrap().heads;
     let heads = heads.iter().map(|head| json!([head.stream, head.state, head.count])).collect();
@@ -37,7 +37,7 @@ pub(crate) async fn rest(store: &dyn Store) -> (Vec<Value>, BTreeMap<String, Val
 }
 
 fn kept(item: &Item) -> Value {
-    // An item that is held arrives as one that its holder has let go of.
+    // A held item is imported as one that its holder has released.
     let due = item.holder.as_ref().map(|holder| holder.since).or(item.due);
     let counts = [item.attempts, item.failures, item.expiries];
     let place = json!([item.item, item.lane, item.priority, item.at, item.mark]);

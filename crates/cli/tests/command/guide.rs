@@ -1,18 +1,18 @@
-//! What the guide to operating tells of is what there is.
+//! The operators' guide is complete.
 
 use std::fs;
 use std::path::Path;
 
 use tidelock::doctor::FindingKind;
 
-use crate::ground::{bare, said};
+use crate::harness::{bare, said};
 
 fn guide() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/operating.md");
     fs::read_to_string(path).unwrap()
 }
 
-/// The commands, as the help lists them.
+/// The commands, as listed by the help.
 fn commands() -> Vec<String> {
     let help = said(bare(&["--help"])).out;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -24,7 +24,7 @@ fn commands() -> Vec<String> {
 
 /// CMD-5.
 #[test]
-fn it_says_of_every_kind_of_finding_what_it_means() {
+fn every_kind_of_finding_is_explained() {
     let guide = guide();
     let told: Vec<_> =
         guide.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
@@ -32,7 +32,7 @@ fn it_says_of_every_kind_of_finding_what_it_means() {
 }
 
 #[test]
-fn it_tells_of_every_command() {
+fn every_command_is_mentioned() {
     let (guide, commands) = (guide(), commands());
     assert!(commands.len() > 20, "{commands:?}");
     let named = |command: &String| {

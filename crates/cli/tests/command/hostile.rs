@@ -1,4 +1,4 @@
-//! Names, payloads and errors that would like to do something to a terminal.
+//! Names, payloads and errors with terminal escape sequences.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use tidelock::claims::OnFailure;
 use tidelock::prelude::*;
 
-use crate::ground::{Shop, append, block, lines, wake};
+use crate::harness::{Shop, append, block, lines, wake};
 
-on_files_and_postgres!(nothing_hostile_reaches_the_terminal, machines_get_it_whole);
+on_files_and_postgres!(nothing_hostile_reaches_the_terminal, json_output_is_complete);
 
-/// Turns writing round, and hides.
+/// Changes the text direction, and hides characters.
 const NAME: &str = "a\u{202e}b\u{2066}\u{200b}\u{feff}; $(touch /tmp/pwned) 'x'";
-/// Clears the screen, sets the title, moves up.
+/// Clears the screen, sets the title, moves the cursor.
 const TEXT: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}1A\r\nfake line\u{2028}\u{7f}";
 
 fn hostile_shop(shop: &Shop) {
     shop.with(|store| async move {
         append(&*store, NAME, NAME, &[json!({ TEXT: TEXT })]).await;
-        // A store keeps JSON as it was written, line breaks and all.
+        // A store keeps JSON as it was written, with line breaks.
         let spread = NewEvent::new(
             tidelock::EventType::new("spread").unwrap(),
             RawJson::parse("{\n  \"a\": 1.50,\n\t\"b\": [ ]\n}").unwrap(),
@@ -40,12 +40,12 @@ fn hostile_shop(shop: &Shop) {
         won.fail(TEXT).await.unwrap();
         wake(&*store, "looped", NAME, 1).await;
         for _ in 0..3 {
-            crate::ground::lease(&*store, "looped", Duration::from_micros(1)).await;
+            crate::harness::lease(&*store, "looped", Duration::from_micros(1)).await;
         }
     });
 }
 
-/// Whether a terminal, or an eye, would be deceived.
+/// Whether a character would deceive a terminal, or a reader.
 fn deceives(c: char) -> bool {
     let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     turns || (c.is_control() && c != '\n')
@@ -80,7 +80,7 @@ fn nothing_hostile_reaches_the_terminal(shop: &Shop) {
 }
 
 /// CMD-2.
-fn machines_get_it_whole(shop: &Shop) {
+fn json_output_is_complete(shop: &Shop) {
     hostile_shop(shop);
     let events = shop.json(&["events"]);
     assert_eq!(

@@ -1,19 +1,19 @@
-//! The guide to the HTTP API, tried as it stands: its commands go to a shell, and to a server like
-//! the one that it starts.
+//! The guide to the HTTP API, run as written: its commands go to a shell, and to a server like the
+//! one that it starts.
 
 use serde_json::Value;
 use tidelock_test_stage::{Block, Page, Shell, alike, comparable};
 
-use crate::ground::Shop;
-use crate::serving::Serving;
+use crate::harness::Shop;
+use crate::serve::Serving;
 
-/// Where the guide has its server.
+/// The address of the guide's server.
 const ADDRESS: &str = "localhost:7171";
 /// How the guide starts it.
 const START: &str = "tidelock serve --store sqlite:shop.db --migrate --tokens tokens";
 
-fn everything_that_the_guide_to_the_http_api_shows_is_seen(shop: &Shop) {
-    // The guide begins with a new store.
+fn the_http_guide_shows_actual_responses(shop: &Shop) {
+    // The guide starts with a new store.
     let shop = &shop.another();
     shop.ok(&["migrate"]);
     let (page, mut shell) = (Page::read("docs/guides/http-api.md"), Shell::new());
@@ -40,7 +40,7 @@ fn everything_that_the_guide_to_the_http_api_shows_is_seen(shop: &Shop) {
     assert!(server.is_some() && tried > 20, "only {tried} commands were tried");
 }
 
-/// Holds the answer that comes against the one that is shown.
+/// Compares the actual response with the one shown.
 fn see(shell: &Shell, block: &Block, answer: Option<&Block>) {
     let place = || format!("line {}: {}", block.line, block.text);
     match answer {
@@ -69,4 +69,4 @@ fn see(shell: &Shell, block: &Block, answer: Option<&Block>) {
     }
 }
 
-on_files_and_postgres!(everything_that_the_guide_to_the_http_api_shows_is_seen);
+on_files_and_postgres!(the_http_guide_shows_actual_responses);

@@ -1,26 +1,26 @@
 //! The `tidelock` command, run as people and scripts run it: on files and on PostgreSQL, by its
 //! output and exit code.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 #[macro_use]
-mod ground;
+mod harness;
 
 mod everything;
 
 mod claims;
-mod closing;
+mod close;
 mod doctor;
-mod failing;
+mod errors;
 mod guide;
 mod hostile;
 mod http_guide;
-mod looking;
-mod moving;
-mod operating;
+mod operators;
 mod reactions;
+mod reading;
 mod restarted;
 mod runs;
-mod serving;
-mod typos;
+mod serve;
+mod transfer;
+mod unknown_names;

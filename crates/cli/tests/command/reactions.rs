@@ -1,14 +1,14 @@
-//! Reactions, shown and set right by name.
+//! Reactions: lists, and operators' commands by name.
 
 use serde_json::json;
 
-use crate::ground::{Shop, append, counted, mail};
+use crate::harness::{Shop, append, counted, mail};
 
 on_files_and_postgres!(
     targets_are_shown_with_their_lag_and_error,
     a_reaction_is_unblocked_reset_and_rerouted_by_name,
-    a_list_that_is_cut_says_so,
-    a_reset_that_would_leave_out_events_is_refused,
+    a_truncated_list_says_so,
+    a_reset_that_would_skip_events_is_refused,
 );
 
 fn three_orders(shop: &Shop) {
@@ -80,7 +80,7 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
     assert_eq!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0));
 }
 
-fn a_list_that_is_cut_says_so(shop: &Shop) {
+fn a_truncated_list_says_so(shop: &Shop) {
     shop.with(|store| async move {
         for nth in 0..101 {
             append(&*store, &format!("order-{nth:03}"), "placed", &[json!("north")]).await;
@@ -95,7 +95,7 @@ fn a_list_that_is_cut_says_so(shop: &Shop) {
 }
 
 /// REACT-26. Schedule 114.
-fn a_reset_that_would_leave_out_events_is_refused(shop: &Shop) {
+fn a_reset_that_would_skip_events_is_refused(shop: &Shop) {
     three_orders(shop);
     shop.with(|store| async move {
         let tidelock = tidelock::Tidelock::over(store);

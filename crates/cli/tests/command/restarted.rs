@@ -1,4 +1,5 @@
-//! The command on a PostgreSQL server that was restarted: positions go on far above the old ones.
+//! The command on a PostgreSQL server that was restarted: positions continue far above the old
+//! ones.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc;
@@ -10,11 +11,11 @@ use nix::unistd::Pid;
 use serde_json::json;
 use tidelock_test_postgres::{Server, Stop};
 
-use crate::ground::{PATIENCE, Shop, append, mail, told};
+use crate::harness::{PATIENCE, Shop, append, mail, told};
 
 /// Schedule 104; CMD-5, LOG-11. A clean restart, then one commit.
 #[test]
-fn every_look_at_the_end_of_the_feed_works_after_a_restart_of_the_server() {
+fn reads_at_the_end_of_the_feed_work_after_a_restart_of_the_server() {
     let server = Server::start().unwrap();
     let shop = Shop::on(server.url());
     shop.ok(&["migrate"]);
@@ -27,18 +28,18 @@ fn every_look_at_the_end_of_the_feed_works_after_a_restart_of_the_server() {
 
     shop.ok(&["doctor"]);
     assert_eq!(shop.json(&["reactions", "--routes"]).len(), 2);
-    follows_from_here_on(&shop);
+    follow_from_now(&shop);
 }
 
-/// Shows what is appended from now on, and nothing that was there before.
-fn follows_from_here_on(shop: &Shop) {
+/// Shows events appended from now on, and none from before.
+fn follow_from_now(shop: &Shop) {
     let mut follower = shop.spawn(&["events", "--follow", "--json"]);
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let (tell, told_first) = mpsc::channel();
     let reader = thread::spawn(move || tell.send(lines.next().transpose()));
     let begun = Instant::now();
-    // What is appended before it has found the end is not shown, so it is given something until it
-    // has.
+    // Events that are appended before the follower has found the end are not shown, so more are
+    // appended until one is.
     let first = loop {
         shop.with(|store| async move { append(&*store, "other", "placed", &[json!("new")]).await });
         match told_first.recv_timeout(Duration::from_millis(20)) {
@@ -55,10 +56,10 @@ fn follows_from_here_on(shop: &Shop) {
     assert!(first.is_some_and(|line| line.contains("\"new\"")));
 }
 
-/// CMD-4. Following waits for a server that is away, and goes on where it was: each event once, in
-/// order.
+/// CMD-4. Following waits for an unavailable server, and continues where it was: each event once,
+/// in order.
 #[test]
-fn following_goes_on_after_a_restart_of_the_server() {
+fn following_continues_after_a_restart_of_the_server() {
     let server = Server::start().unwrap();
     let shop = Shop::on(server.url());
     shop.ok(&["migrate"]);
@@ -75,7 +76,7 @@ fn following_goes_on_after_a_restart_of_the_server() {
             let nth = json!(seen.len());
             shop.with(|store| async move { append(&*store, "a", "noted", &[nth]).await });
             seen.extend(next(&out, 1));
-            assert!(next(&err, 1)[0].contains("going on"));
+            assert!(next(&err, 1)[0].contains("continuing"));
         }
         kill(Pid::from_raw(follower.id() as i32), Signal::SIGINT).unwrap();
         assert_eq!(follower.wait().unwrap().code(), Some(0));
@@ -86,7 +87,7 @@ fn following_goes_on_after_a_restart_of_the_server() {
     }
 }
 
-/// What is written there, line by line, until it is closed.
+/// The lines of an output, until it is closed.
 fn listen(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (tell, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -95,7 +96,7 @@ fn listen(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     lines
 }
 
-/// The next so many lines.
+/// The next lines.
 fn next(lines: &mpsc::Receiver<String>, count: usize) -> Vec<String> {
     (0..count).map(|_| lines.recv_timeout(PATIENCE).expect("there is another line")).collect()
 }

@@ -1,4 +1,4 @@
-//! Runs, looked after from outside.
+//! Commands for runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +8,12 @@ use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock_test_stage::{Running, brisk, many_gone, until};
 
-use crate::ground::Shop;
+use crate::harness::Shop;
 
 on_files_and_postgres!(
     runs_are_listed_shown_signalled_and_ended,
-    a_failed_run_goes_on_from_the_step_that_failed,
-    open_runs_are_shown_behind_any_number_that_have_ended,
+    a_retried_run_continues_at_the_failed_step,
+    open_runs_are_listed_behind_any_number_of_ended_ones,
 );
 
 fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
@@ -27,16 +27,16 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     assert_eq!(ids, ["checkout-2", "checkout-1"]);
     assert_eq!(shop.json(&["runs", "--attribute", "shop=checkout-1"]).len(), 1);
     assert_eq!(shop.json(&["runs", "--state", "failed"]).len(), 0);
-    assert!(shop.ok(&["runs", "checkout-1"]).contains("due for a worker"));
+    assert!(shop.ok(&["runs", "checkout-1"]).contains("aiting for a worker"));
     assert!(
         shop.ok(&["signal", "checkout-1", "approve", "{\"by\":\"joe\"}", "--id", "1"])
             .contains("was sent signal")
     );
-    assert!(shop.ok(&["cancel", "checkout-1"]).contains("was asked to cancel"));
+    assert!(shop.ok(&["cancel", "checkout-1"]).contains("is asked to cancel"));
     assert_eq!(shop.run(&["cancel", "checkout-2", "--terminate"]).code, 2, "it asks first");
     let dry = shop.run(&["cancel", "checkout-2", "--terminate", "--dry-run"]);
     assert_eq!(
-        (dry.code, dry.err.contains("dry run: run \"checkout-2\" ends at once")),
+        (dry.code, dry.err.contains("dry run: run \"checkout-2\" is terminated at once")),
         (0, true),
         "{dry:?}"
     );
@@ -62,9 +62,8 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     );
 }
 
-/// A program that reserves, which must not be done again, and charges, which fails until somebody
-/// has mended it.
-fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, mended: bool) -> AppBuilder {
+/// A program that reserves, which must not be repeated, and charges, which fails until it is fixed.
+fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, fixed: bool) -> AppBuilder {
     let reserved = reserved.clone();
     let workflow = Workflow::boxed("order", move |ctx, _: Value| {
         let reserved = reserved.clone();
@@ -74,7 +73,7 @@ fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, mended: bool) -> A
             };
             ctx.step("reserve", reserve).await?;
             let charge = |_| async move {
-                if mended {
+                if fixed {
                     Ok("charged".to_owned())
                 } else {
                     Err(HandlerError::fatal("the card is blocked"))
@@ -87,10 +86,10 @@ fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, mended: bool) -> A
 }
 
 /// Lets the program drive the run to its end.
-fn ends(shop: &Shop, reserved: &Arc<AtomicUsize>, mended: bool) {
+fn ends(shop: &Shop, reserved: &Arc<AtomicUsize>, fixed: bool) {
     shop.with(|store| async move {
         let tidelock = Tidelock::over(store);
-        let running = Running::start(ordering(&tidelock, reserved, mended));
+        let running = Running::start(ordering(&tidelock, reserved, fixed));
         let run = tidelock.runs().run("order-1");
         until("it has ended", async || run.get().await.unwrap().state.is_ended()).await;
         running.stop().await;
@@ -98,7 +97,7 @@ fn ends(shop: &Shop, reserved: &Arc<AtomicUsize>, mended: bool) {
 }
 
 /// CMD-7.
-fn a_failed_run_goes_on_from_the_step_that_failed(shop: &Shop) {
+fn a_retried_run_continues_at_the_failed_step(shop: &Shop) {
     let reserved = Arc::new(AtomicUsize::new(0));
     shop.with(|store| async move {
         Tidelock::over(store)
@@ -124,7 +123,7 @@ fn a_failed_run_goes_on_from_the_step_that_failed(shop: &Shop) {
 }
 
 /// Schedule 102. RUN-40.
-fn open_runs_are_shown_behind_any_number_that_have_ended(shop: &Shop) {
+fn open_runs_are_listed_behind_any_number_of_ended_ones(shop: &Shop) {
     shop.with(|store| async move {
         let runs = Tidelock::over(store.clone()).runs();
         for id in ["a", "b", "c", "d"] {

@@ -1,13 +1,13 @@
-//! The only place where a name of the audit is spelled.
+//! The audit log's names: the only place where they are spelled.
 
 use tidelock::StreamName;
 
-/// The type of the event that says what is asked for.
+/// The type of the event that records a request.
 pub(crate) const ASKED: &str = "asked";
-/// The type of the event that says what came of it.
+/// The type of the event that records its result.
 pub(crate) const ANSWERED: &str = "answered";
 
-/// Where it is written down.
+/// The stream of the audit log.
 pub(crate) fn stream() -> StreamName {
     StreamName::new("~audit").expect("it is short and plain")
 }

@@ -1,4 +1,4 @@
-//! The one layer that every route is behind.
+//! The authorization layer around every route.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -13,14 +13,14 @@ use crate::extract;
 use crate::problem::Problem;
 use crate::routes::Needs;
 
-/// What stands before one route.
+/// The authorization layer's state for one route.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorize {
     pub(crate) served: AppState,
     pub(crate) needs: Needs,
 }
 
-/// Lets a request through to its route if whoever sends it may.
+/// Admits a request to its route if the caller's role allows it.
 pub(crate) async fn admit(
     State(gate): State<Authorize>,
     mut request: Request,
@@ -37,7 +37,7 @@ pub(crate) async fn admit(
 
 impl Authorize {
     fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Needs::Role(needed) = self.needs else { return Ok(Caller::ANYBODY) };
+        let Needs::Role(needed) = self.needs else { return Ok(Caller::ANONYMOUS) };
         let caller = self.known(headers)?;
         match caller.role >= needed {
             true => Ok(caller),
@@ -46,12 +46,14 @@ impl Authorize {
     }
 
     fn known(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Some(tokens) = &self.served.setup.tokens else { return Ok(Caller::ANYBODY) };
+        let Some(tokens) = &self.served.setup.tokens else { return Ok(Caller::ANONYMOUS) };
         let token = bearer(headers)?.ok_or_else(|| {
-            unauthorized("this needs a token: send it in the header Authorization: Bearer TOKEN")
+            unauthorized(
+                "this request needs a token: send it in the header Authorization: Bearer TOKEN",
+            )
         })?;
         tokens.caller(token).cloned().ok_or_else(|| {
-            unauthorized("the token is not known here: ask whoever runs this server for one")
+            unauthorized("the token is unknown: ask the operator of this server for one")
         })
     }
 
@@ -59,13 +61,13 @@ impl Authorize {
         let detail = match self.served.setup.tokens {
             Some(_) => {
                 format!(
-                    "{:?} has the role {}, and this needs the role {needed}",
+                    "{:?} has the role {}, and this request needs the role {needed}",
                     caller.shown(),
                     caller.role
                 )
             }
             None => format!(
-                "without tokens this server is read-only, and this needs the role {needed}: give it tokens (tidelock serve --tokens FILE, with a line like: {needed} NAME TOKEN)"
+                "without tokens this server is read-only, and this request needs the role {needed}: give it tokens (tidelock serve --tokens FILE, with a line like: {needed} NAME TOKEN)"
             ),
         };
         Problem::forbidden("role-too-low", detail).with("needs", needed).with("has", caller.role)

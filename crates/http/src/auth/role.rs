@@ -1,4 +1,4 @@
-//! What somebody may do: look, write, or operate.
+//! Roles: read, write, operate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,23 +6,23 @@ use std::str::FromStr;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What somebody may do. Each may do what those before it may.
+/// What a caller can do. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look at everything.
+    /// Reads everything.
     Reader,
-    /// And append, claim, lease, start and signal: what programs do.
+    /// Also appends, claims, leases, starts and signals: what programs do.
     Writer,
-    /// And unblock, reset, defer, cancel and resolve: what people do when something is wrong.
+    /// Also unblocks, resets, defers, cancels and resolves: what people do when something is wrong.
     Operator,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles, lowest first.
     pub const ALL: [Self; 3] = [Self::Reader, Self::Writer, Self::Operator];
 
-    /// As it is written.
+    /// The role's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reader => "reader",

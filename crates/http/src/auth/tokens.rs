@@ -1,8 +1,7 @@
-//! The tokens that a server knows, read from a text of lines: a role, a name, and the token.
+//! The server's tokens, read from a text of lines: a role, a name, and the token.
 //!
-//! Only digests are kept. What a request brings is digested too, and compared with every one of
-//! them in the same time, whether it is found or not; so how long an answer takes tells nothing
-//! about a token. No error ever repeats one.
+//! Only digests are kept. The token of a request is digested too, and compared with every digest in
+//! constant time, so the response time reveals nothing about a token. No error contains a token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,33 +12,35 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use super::caller::Caller;
 use crate::limits;
 
-/// Why a text of tokens cannot be used.
+/// Why a token file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// A line is not of the right form.
+    /// A line does not have three words.
     #[error(
         "line {line} of the tokens has {words} words: write a role, a name and the token, for example: reader grafana 5f0c… (openssl rand -hex 32 makes one)"
     )]
     Form {
-        /// Which.
+        /// The line's number.
         line: usize,
         /// How many words it has.
         words: usize,
     },
-    /// A line begins with something that is no role.
-    #[error("line {line} of the tokens begins with no role: write reader, writer or operator")]
+    /// A line does not begin with a role.
+    #[error(
+        "line {line} of the tokens does not begin with a role: write reader, writer or operator"
+    )]
     Role {
-        /// Which.
+        /// The line's number.
         line: usize,
     },
-    /// A name is too long to be shown, or cannot be.
+    /// A name is too long, or cannot be displayed.
     #[error(
         "line {line} of the tokens: the name has to be plain text of at most {} characters",
         limits::TOKEN_NAME
     )]
     Name {
-        /// Which.
+        /// The line's number.
         line: usize,
     },
     /// A token is too short to be safe.
@@ -48,11 +49,11 @@ pub enum TokenError {
         limits::TOKEN_LEAST
     )]
     Short {
-        /// Which.
+        /// The line's number.
         line: usize,
-        /// Whose.
+        /// The token's name.
         name: String,
-        /// How long it is.
+        /// The token's length.
         length: usize,
     },
     /// A token cannot be sent in a header.
@@ -61,40 +62,40 @@ pub enum TokenError {
         limits::TOKEN_MOST
     )]
     Unsendable {
-        /// Which.
+        /// The line's number.
         line: usize,
-        /// Whose.
+        /// The token's name.
         name: String,
     },
-    /// Two tokens have one name, so nobody could tell who did something.
-    #[error("line {line}: there is a token of {name:?} before: give each its own name")]
+    /// Two tokens have the same name, so the audit log could not tell them apart.
+    #[error("line {line}: the name {name:?} is already used: give each token its own name")]
     DoubledName {
-        /// Which.
+        /// The line's number.
         line: usize,
-        /// Which name.
+        /// The name.
         name: String,
     },
-    /// Two names have one token, so nobody could tell who did something.
+    /// Two names have the same token, so the audit log could not tell them apart.
     #[error("line {line}: {name:?} has the same token as {other:?}: give each its own")]
     DoubledToken {
-        /// Which.
+        /// The line's number.
         line: usize,
-        /// Which name.
+        /// The name.
         name: String,
-        /// Which other name.
+        /// The other name.
         other: String,
     },
-    /// There is none.
+    /// The text has no token.
     #[error(
         "there is no token in the text: write a line with a role, a name and the token, for example: operator alice 5f0c… (openssl rand -hex 32 makes one)"
     )]
     None,
-    /// There are too many to compare.
+    /// There are too many tokens to compare.
     #[error("there are more than {} tokens", limits::TOKENS)]
     TooMany,
 }
 
-/// The tokens that a server knows.
+/// The tokens that a server accepts.
 #[derive(Clone)]
 pub struct Tokens {
     known: Arc<[Known]>,
@@ -106,11 +107,11 @@ struct Known {
 }
 
 impl Tokens {
-    /// Tokens, one a line: `operator alice 3f9c…`. Empty lines, and lines that begin with `#`, mean
-    /// nothing.
+    /// Parses tokens, one per line: `operator alice 3f9c…`. Empty lines, and lines that begin with
+    /// `#`, are ignored.
     ///
     /// # Errors
-    /// If a line cannot be used. The error names the line, and never the token.
+    /// If a line cannot be used. The error names the line, never the token.
     pub fn read(text: &str) -> Result<Self, TokenError> {
         let mut known: Vec<Known> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -126,7 +127,7 @@ impl Tokens {
         }
     }
 
-    /// Whose token this is. Takes the same time for every one that is not known.
+    /// Finds the caller with this token, in constant time.
     pub(crate) fn caller(&self, token: &str) -> Option<&Caller> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let (mut found, mut at) = (Choice::from(0), 0_u32);
@@ -183,7 +184,7 @@ fn check_strength(line: usize, name: &str, token: &str) -> Result<(), TokenError
 }
 
 impl fmt::Debug for Tokens {
-    /// Whose they are, and nothing of the tokens.
+    /// Shows the callers, never a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.known.iter().map(|known| &known.caller)).finish()
     }
@@ -197,7 +198,7 @@ mod tests {
     const SECRET: &str = "3f9c0a77d1e2b4c5";
 
     #[test]
-    fn a_token_is_known_by_whom_it_is_and_what_it_may_do() {
+    fn a_token_has_a_name_and_a_role() {
         let tokens = Tokens::read(&format!(
             "# who\n\noperator alice {SECRET}\n reader  grafana 9b1e5f20c7a84d36\r\n"
         ))
@@ -212,17 +213,17 @@ mod tests {
 
     /// HTTP-4.
     #[test]
-    fn what_is_wrong_with_a_line_is_said_without_the_token() {
+    fn errors_never_contain_the_token() {
         let twice = format!("reader a {SECRET}\nwriter");
         for (text, says) in [
             ("".to_owned(), "no token"),
             ("# nothing".to_owned(), "no token"),
             (format!("operator {SECRET}"), "line 1 of the tokens has 2 words"),
-            (format!("\nboss alice {SECRET}"), "line 2 of the tokens begins with no role"),
+            (format!("\nboss alice {SECRET}"), "line 2 of the tokens does not begin with a role"),
             ("reader alice 3f9c0a7".to_owned(), "has 7 characters"),
             (format!("reader alice ü{SECRET}"), "printable ASCII"),
             (format!("reader {} {SECRET}", "n".repeat(65)), "at most 64"),
-            (format!("{twice} a {SECRET}0"), "line 2: there is a token of \"a\" before"),
+            (format!("{twice} a {SECRET}0"), "line 2: the name \"a\" is already used"),
             (format!("{twice} b {SECRET}"), "\"b\" has the same token as \"a\""),
         ] {
             let error = Tokens::read(&text).unwrap_err();

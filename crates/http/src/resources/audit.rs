@@ -1,4 +1,4 @@
-//! What operators did, newest first.
+//! The audit log, newest first.
 
 use std::collections::HashMap;
 
@@ -9,53 +9,52 @@ use tidelock::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Timestamp, 
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
-use crate::audit::{Answered, Asked, LATER, keys};
+use crate::audit::{ActionAnswered, ActionRequested, LATER, keys};
 use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-/// Something that an operator did.
+/// An operator's action.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Action {
-    /// When it was asked for, by the store's clock.
+pub(crate) struct AuditEntryDto {
+    /// When it was requested, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// Whose token it was.
+    /// The name of the token.
     #[schema(example = "alice")]
     who: String,
     /// Method and route.
     #[schema(example = "POST /v1/reactions/unblock")]
     what: String,
-    /// The path, which names the thing.
+    /// The path, which names the subject.
     on: String,
-    /// What was sent with it.
+    /// The body of the request.
     #[schema(value_type = Option<Value>)]
     parameters: Option<RawJson>,
-    /// The status of the answer; nothing if it is not known whether it was done.
+    /// The status of the response; absent if it is unknown whether the action was carried out.
     #[schema(example = 200)]
     status: Option<u16>,
 }
 
-/// Which of them.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// Where to go on: `next` of the page before.
+pub(crate) struct ListQuery {
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
-    /// How many events of the audit to look at, at most: there are two for each thing that was
-    /// done.
+    /// How many audit events to read, at most: each action has two.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// What operators did, newest first.
-#[utoipa::path(get, path = "/v1/audit", tag = "server", params(Listed), responses((status = 200, body = Page<Action>)))]
+/// List operators' actions, newest first.
+#[utoipa::path(get, path = "/v1/audit", tag = "server", params(ListQuery), responses((status = 200, body = Page<AuditEntryDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<Action>>, Problem> {
+    InQuery(asked): InQuery<ListQuery>,
+) -> Result<Answer<Page<AuditEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = StreamQuery { from: asked.after, ..StreamQuery::backward(&keys::stream()) };
     let page = served.store().full_page(query.limit(limit)).await?;
@@ -64,7 +63,7 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(items, page.next)))
 }
 
-/// An answer may be on the page before that of its question, or a little further on.
+/// Finds the statuses of responses that were recorded on the previous page, or a little after.
 async fn statuses_after(
     served: &AppState,
     events: &[StoredEvent],
@@ -81,19 +80,19 @@ async fn statuses_after(
 
 fn note_answer(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) {
     if event.event_type.as_str() == keys::ANSWERED
-        && let Ok(answered) = event.payload.to::<Answered>()
+        && let Ok(answered) = event.payload.to::<ActionAnswered>()
     {
         statuses.insert(answered.asked, answered.status);
     }
 }
 
-fn shown(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) -> Option<Action> {
+fn shown(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) -> Option<AuditEntryDto> {
     note_answer(event, statuses);
     if event.event_type.as_str() != keys::ASKED {
         return None;
     }
-    let Asked { who, what, on, parameters } = event.payload.to().ok()?;
-    Some(Action {
+    let ActionRequested { who, what, on, parameters } = event.payload.to().ok()?;
+    Some(AuditEntryDto {
         at: event.recorded_at,
         who,
         what,

@@ -1,11 +1,11 @@
-//! Claims: the right to do what a request asks for, once. Won here, gone on with by key and fence,
-//! by whoever has them.
+//! Claims: the right to carry out a request once. Won here, then renewed and completed by key and
+//! fence.
 
 mod abandoned;
 mod held;
 mod listing;
-mod looking;
-mod refused;
+mod peek;
+mod problems;
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ use tidelock::claims::{
 use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
-use super::span::Millis;
-use super::waiting::unless_gone;
-use super::{named, span};
+use super::cancellation::unless_gone;
+use super::durations::Millis;
+use super::{durations, named};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::{IdempotencyScope, OnceClaims};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use abandoned::*;
 pub(crate) use held::*;
 pub(crate) use listing::*;
-pub(crate) use looking::*;
-pub(super) use refused::refused;
+pub(crate) use peek::*;
+pub(super) use problems::to_problem;
 
-/// The same claims, under the name that was given, or that of whoever asks.
+/// The claims, in the name that was given, or in that of the caller.
 pub(super) fn asked_by(
     claims: Claims,
     caller: &Caller,
@@ -49,92 +49,91 @@ fn key_of(claims: &Claims, key: &str) -> Idempotency {
     claims.idempotency(key)
 }
 
-/// What is claimed, and for how long.
+/// A request to claim a key.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Claiming {
-    /// What tells this request from others: under one key, only the same is the same. Only a digest
-    /// of it is kept.
+pub(crate) struct ClaimRequest {
+    /// The request's content: a key can only be used for one content. Only a digest is kept.
     #[schema(value_type = Option<Value>)]
     fingerprint: Option<RawJson>,
-    /// How long others are kept out if nobody renews it.
+    /// How long the claim is exclusive if it is not renewed.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
-    /// How long the result is kept once it is there; 30 days, if this is left out.
+    /// How long the result is kept; 30 days by default.
     #[schema(value_type = Option<u64>, minimum = 1, example = 86400000)]
     ttl_ms: Option<Millis>,
-    /// Who claims it, for those who come too late; the name of the token, if this is left out.
+    /// The claimant's name, shown to later callers; the name of the token by default.
     #[schema(max_length = 128)]
     by: Option<String>,
 }
 
-/// What came of claiming a key.
+/// The outcome of a claim.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Claimed {
-    /// `won`: do it, then complete it. `done`: it was done, and this came of it. `failed`: it was
-    /// done, and failed.
-    outcome: Came,
-    /// What the work is to be completed with; only if it was won.
+pub(crate) struct ClaimResponse {
+    /// `won`: do the work, then complete it. `done`: it was done, with this result. `failed`: it
+    /// was done, and failed.
+    outcome: ClaimOutcomeDto,
+    /// The fence to complete the work with; only if the claim was won.
     #[schema(value_type = Option<u64>, minimum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
     fence: Option<Fence>,
-    /// Until when others are kept out; only if it was won.
+    /// When the claim's lease expires; only if it was won.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
-    /// What came of it; only if it was done.
+    /// The result; only if the work was done.
     #[schema(value_type = Option<Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<RawJson>,
-    /// Why it failed; only if it did.
+    /// Why the work failed; only if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// What came of claiming a key.
+/// The outcome of a claim.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClaimOutcome)]
-pub(crate) enum Came {
+pub(crate) enum ClaimOutcomeDto {
     Won,
     Done,
     Failed,
 }
 
-impl Claimed {
-    fn came(outcome: Came) -> Self {
+impl ClaimResponse {
+    fn came(outcome: ClaimOutcomeDto) -> Self {
         Self { outcome, fence: None, until: None, result: None, error: None }
     }
 
     fn won(passed: &Handoff) -> Response {
         let (fence, until) = (Some(passed.fence), Some(passed.until));
-        (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(Came::Won) }))
+        (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(ClaimOutcomeDto::Won) }))
             .into_response()
     }
 
     fn done(result: RawJson) -> Response {
-        Answer(Self { result: Some(result), ..Self::came(Came::Done) }).into_response()
+        Answer(Self { result: Some(result), ..Self::came(ClaimOutcomeDto::Done) }).into_response()
     }
 
     fn failed(error: String) -> Response {
-        Answer(Self { error: Some(error), ..Self::came(Came::Failed) }).into_response()
+        Answer(Self { error: Some(error), ..Self::came(ClaimOutcomeDto::Failed) }).into_response()
     }
 }
 
-/// Claim a key: whoever is first does the work, everybody else gets its result.
+/// Claim a key: the first claimant does the work, all others get its result.
 ///
-/// Nothing is renewed by the server: renew it while you work, and complete it with the fence. If
-/// you are gone before you are answered, the key is given back.
+/// The server renews nothing: renew the claim while you work, and complete it with the fence. If
+/// you disconnect before the response, the claim is released.
 #[utoipa::path(post, path = "/v1/claims/{key}", tag = "claims",
     params(
         ("key" = String, Path, description = "The key", min_length = 1),
     ),
-    request_body = Claiming,
+    request_body = ClaimRequest,
     responses(
-        (status = 201, description = "It is yours: do the work, then complete it", body = Claimed),
-        (status = 200, description = "It was done", body = Claimed),
-        (status = 409, description = "Somebody is at it: come back, or wait for the result", body = Details, content_type = PROBLEM_JSON),
-        (status = 422, description = "The key was used for another request", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "The claim is yours: do the work, then complete it", body = ClaimResponse),
+        (status = 200, description = "The work was done", body = ClaimResponse),
+        (status = 409, description = "The key is claimed: retry later, or wait for the result", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 422, description = "The key was used for another request", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn claim(
     State(served): State<AppState>,
@@ -142,48 +141,47 @@ pub(crate) async fn claim(
     caller: Caller,
     once: IdempotencyScope,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Claiming>,
+    Body(asked): Body<ClaimRequest>,
 ) -> Result<Response, Problem> {
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
-    let mut claim = key_of(&claims, &key).lease(span::lease(asked.lease_ms)?);
+    let mut claim = key_of(&claims, &key).lease(durations::lease(asked.lease_ms)?);
     if let Some(request) = &asked.fingerprint {
         claim = claim.fingerprinted(Fingerprint::of(request)?);
     }
     if let Some(ttl) = asked.ttl_ms {
-        claim = claim.ttl(span::some(ttl, "ttl_ms")?);
+        claim = claim.ttl(durations::some(ttl, "ttl_ms")?);
     }
     let claimed = match once.is_keyed() {
-        // It comes to its end whether the client stays or not, and somebody who asks again may have
-        // it already.
+        // It runs to completion even if the client disconnects; a retry may own the claim already.
         true => claim.claim::<RawJson>().await,
         false => unless_gone(async move { claim.claim::<RawJson>().await }, give_back).await?,
     };
     match claimed {
-        Ok(IdempotencyClaim::Won(won)) => Ok(Claimed::won(&won.detach())),
-        Ok(IdempotencyClaim::Done(result)) => Ok(Claimed::done(result)),
+        Ok(IdempotencyClaim::Won(won)) => Ok(ClaimResponse::won(&won.detach())),
+        Ok(IdempotencyClaim::Done(result)) => Ok(ClaimResponse::done(result)),
         Ok(IdempotencyClaim::Held(holder)) => Err(held(&served, &holder).await?),
         Ok(IdempotencyClaim::Mismatch(first)) => {
             Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", first.to_string())
                 .with("outcome", "mismatch")
                 .with("by", &first.by))
         }
-        Err(ClaimError::Failed { error, .. }) => Ok(Claimed::failed(error)),
-        Err(error) => Err(refused(error)),
+        Err(ClaimError::Failed { error, .. }) => Ok(ClaimResponse::failed(error)),
+        Err(error) => Err(to_problem(error)),
     }
 }
 
-/// The client has gone before the work began.
+/// Releases a claim whose client disconnected before the work began.
 async fn give_back(claimed: Result<IdempotencyClaim<RawJson>, ClaimError>) {
     if let Ok(IdempotencyClaim::Won(won)) = claimed
         && let Err(error) = won.release().await
     {
-        tracing::warn!(%error, "a claim that nobody has was not given back; its lease runs out");
+        tracing::warn!(%error, "the claim of a disconnected client was not released; its lease expires");
     }
 }
 
 async fn held(served: &AppState, holder: &InProgress<RawJson>) -> Result<Problem, Problem> {
     let detail = format!(
-        "claim {:?}: {:?} is at it; come back, or wait for the result with GET and wait_ms",
+        "claim {:?}: held by {:?}; retry later, or wait for the result with GET and wait_ms",
         holder.key(),
         holder.by()
     );
@@ -195,7 +193,7 @@ async fn held(served: &AppState, holder: &InProgress<RawJson>) -> Result<Problem
     until(served, problem, holder.until()).await
 }
 
-/// The same problem, with the advice to come back then.
+/// Adds the advice to retry when the lease expires.
 pub(super) async fn until(
     served: &AppState,
     problem: Problem,

@@ -1,15 +1,14 @@
-//! A conversation: everything that one request led to, with what led to what, to be drawn as a
-//! waterfall.
+//! Correlations: everything that one request led to, with causes, to be drawn as a waterfall.
 //!
-//! Events are found by reading the feed around a position, so far and no further; the answer says
-//! which part was looked at, and where to go on. Beside them are the reactions that handled one of
-//! them, have yet to, or cannot; and the runs that were started in it, from their beginning to
-//! their end. For those only what names one of the events is looked up, and only so much of it:
-//! nothing idle is scanned.
+//! Events are found by reading a bounded part of the feed around a position; the response says
+//! which part was read, and where to continue. Beside the events are the reactions that handled one
+//! of them, have yet to, or are blocked; and the runs that were started, from start to end.
+//! Reactions and runs are found by bounded lookups of names that the events contain: nothing idle
+//! is scanned.
 
 mod part;
-mod reacting;
-mod running;
+mod reactions;
+mod runs;
 
 use axum::Json;
 use axum::extract::State;
@@ -20,74 +19,74 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
-use part::Part;
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
+use part::CorrelationPartDto;
 
-/// Events before the position that is asked about, from which on is read.
+/// Events read before the requested position.
 const BEFORE: usize = 5_000;
-/// Pages of the feed that one request reads, at most.
+/// The maximum number of feed pages per request.
 const PAGES: usize = 10;
 
-/// Where to look.
+/// CorrelationQuery to search.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Where {
-    /// Begin a little before this position; at the start, if there is none.
+pub(crate) struct CorrelationQuery {
+    /// Start a little before this position; at the start of the feed by default.
     #[param(value_type = Option<u64>)]
     around: Option<Position>,
-    /// Where to go on: `next` of the answer before.
+    /// The cursor: `next` of the previous response.
     #[param(value_type = Option<u64>)]
     after: Option<Position>,
 }
 
-/// Part of a conversation.
+/// A part of a correlation.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Conversation {
-    /// What belongs to it: events and runs in the order of the feed, then reactions.
-    items: Vec<Part>,
-    /// Which part of the feed was looked at.
-    looked: Looked,
-    /// Ask again with `after` set to this to look further; nothing if the feed ended here.
+pub(crate) struct CorrelationDto {
+    /// Its parts: events and runs in the order of the feed, then reactions.
+    items: Vec<CorrelationPartDto>,
+    /// The part of the feed that was read.
+    range: FeedRangeDto,
+    /// Pass this as `after` to continue; absent at the end of the feed.
     next: Option<String>,
 }
 
 /// A part of the feed.
 #[derive(Debug, Serialize, ToSchema)]
-struct Looked {
-    /// From this position on.
+struct FeedRangeDto {
+    /// The first position.
     #[schema(value_type = u64)]
     from: Position,
-    /// Up to this one.
+    /// The last position.
     #[schema(value_type = u64)]
     to: Position,
 }
 
-/// Everything that belongs to one conversation, around a position.
+/// List everything that belongs to a correlation, around a position.
 #[utoipa::path(get, path = "/v1/correlations/{id}", tag = "streams",
-    params(("id" = String, Path, description = "The correlation; of a conversation that an event began, its id"), Where),
+    params(("id" = String, Path, description = "The correlation id; for one that an event started, the event's id"), CorrelationQuery),
     responses(
-        (status = 200, body = Conversation),
-        (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = CorrelationDto),
+        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(id): InPath<String>,
-    InQuery(asked): InQuery<Where>,
-) -> Result<Json<Conversation>, Problem> {
+    InQuery(asked): InQuery<CorrelationQuery>,
+) -> Result<Json<CorrelationDto>, Problem> {
     let start = asked.start();
     let from = first(&served, start).await?;
     let Found { events, to, at_end } = look(&served, &id, start).await?;
-    let mut items = running::parts(&served, &events).await?;
-    items.extend(reacting::parts(&served, &events).await?);
-    Ok(Json(Conversation {
+    let mut items = runs::parts(&served, &events).await?;
+    items.extend(reactions::parts(&served, &events).await?);
+    Ok(Json(CorrelationDto {
         items,
-        looked: Looked { from, to },
+        range: FeedRangeDto { from, to },
         next: (!at_end).then(|| to.to_string()),
     }))
 }
 
-impl Where {
+impl CorrelationQuery {
     fn start(&self) -> FeedStart {
         match (self.after, self.around) {
             (Some(after), _) => FeedStart::After(after),
@@ -97,7 +96,7 @@ impl Where {
     }
 }
 
-/// The position from which on is looked.
+/// The position to start reading at.
 async fn first(served: &AppState, start: FeedStart) -> StoreResult<Position> {
     match start {
         FeedStart::After(position) => Ok(position),
@@ -128,8 +127,8 @@ async fn look(served: &AppState, id: &str, mut start: FeedStart) -> StoreResult<
     Ok(found)
 }
 
-/// The event that began a conversation need not say that it belongs to it: where there can be one,
-/// everything is looked at here.
+/// The event that started a correlation need not contain its id: where there can be one, every
+/// event is read here.
 fn query(id: &str, from: FeedStart) -> FeedQuery {
     match id.parse::<EventId>() {
         Ok(_) => FeedQuery::from(from),

@@ -1,5 +1,4 @@
-//! Where to go on in a list whose places are no plain names: text that clients hand back as they
-//! were given it.
+//! Opaque cursors for lists whose keys are not plain names.
 
 use std::fmt;
 
@@ -8,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A place in a list.
+/// A position in a list.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<T>(pub(super) T);
 
@@ -34,7 +33,7 @@ mod tests {
     use tidelock::ItemRef;
 
     #[test]
-    fn a_place_survives_its_way_to_the_client_and_back() {
+    fn a_cursor_round_trips() {
         let place = ItemRef::parse("mail/~", "a b&c=\u{e9}").unwrap();
         let text = Cursor(place.clone()).to_string();
         assert!(text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)), "{text}");

@@ -1,4 +1,4 @@
-//! The doctor's findings, each with the requests that mend it.
+//! The doctor's findings, each with the requests that fix it.
 
 mod request;
 
@@ -12,92 +12,92 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::problem::Problem;
-use request::{Request, request};
+use request::{RemedyRequestDto, request};
 
-/// What the doctor found.
+/// The doctor's report.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DoctorReport {
-    /// Nothing is wrong. Notices, which may pass by themselves, do not count.
+    /// Whether there are no errors. Warnings, which may resolve by themselves, do not count.
     healthy: bool,
-    /// How many things are wrong, shown or not.
+    /// The number of errors, shown or not.
     errors: usize,
-    /// The first of each kind.
+    /// The first findings of each kind.
     findings: Vec<FindingDto>,
-    /// How many more of a kind there are.
+    /// How many more findings of a kind there are.
     #[schema(value_type = Object)]
     more: serde_json::Value,
 }
 
-/// One thing that is worth saying.
+/// A finding.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Finding)]
 struct FindingDto {
-    /// What kind of thing is the matter.
+    /// The kind of finding.
     #[schema(value_type = String, example = "blocked")]
     kind: tidelock::doctor::FindingKind,
     /// `info`, `warning` or `error`.
     #[schema(value_type = String, example = "error")]
     severity: tidelock::doctor::Severity,
-    /// What it is the matter with.
+    /// What the finding is about.
     subject: String,
-    /// Since when, if that is known.
+    /// When it began, if known.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// What is the matter, as a sentence about the thing.
+    /// What is wrong, as a sentence about the subject.
     what: String,
-    /// What mends it.
+    /// How to fix it.
     remedy: RemedyDto,
 }
 
-/// What mends it.
+/// How to fix a finding.
 #[derive(Debug, Serialize, ToSchema)]
 struct RemedyDto {
-    /// What people have to do, or to know, before they act.
+    /// What to do, or to know, before acting.
     advice: Option<String>,
-    /// What can then be done; where there are several, one of them.
-    actions: Vec<Offered>,
+    /// The actions; where there are several, choose one.
+    actions: Vec<RemedyActionDto>,
 }
 
-/// Something that can be done.
+/// An action.
 #[derive(Debug, Serialize, ToSchema)]
-struct Offered {
-    /// The command that does it.
+struct RemedyActionDto {
+    /// The command that performs it.
     command: String,
-    /// The request that does it, if there is one.
-    request: Option<Request>,
+    /// The request that performs it, if there is one.
+    request: Option<RemedyRequestDto>,
     #[serde(flatten)]
     #[schema(value_type = Object)]
     action: RemedyAction,
 }
 
-/// How far to look.
+/// How much to examine.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Far {
-    /// How many work items to look at, at most.
+pub(crate) struct DoctorQuery {
+    /// The maximum number of work items to examine.
     #[param(minimum = 1, maximum = 1000000)]
     scan: Option<usize>,
-    /// How many open runs, the newest, to look at one by one.
+    /// The maximum number of open runs to examine, newest first.
     #[param(minimum = 1, maximum = 10000)]
     runs: Option<usize>,
 }
 
-/// Work items that may be looked at in one request.
+/// The most work items that one request can examine.
 const SCAN: usize = 1_000_000;
-/// Open runs that may be looked at in one request: the history of each is read.
+/// The most open runs that one request can examine: the history of each is read.
 const RUNS: usize = 10_000;
 
-/// Why something is not moving, and what mends it.
-#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(Far), responses((status = 200, body = DoctorReport)))]
+/// Diagnose why something is not moving, and what fixes it.
+#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(DoctorQuery), responses((status = 200, body = DoctorReport)))]
 pub(crate) async fn examine(
     State(served): State<AppState>,
-    InQuery(far): InQuery<Far>,
+    InQuery(far): InQuery<DoctorQuery>,
 ) -> Result<Json<DoctorReport>, Problem> {
     let own = served.setup.doctor.clone();
     let doctor = own.unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
     let bounds = far.bounds(doctor.bounds())?;
-    // One after the other: an exam reads much, and more of them at once would not be done sooner.
+    // One at a time: an examination reads much, and concurrent ones would not finish sooner.
     let _turn = served.exam.lock().await;
     let diagnosis = doctor.within(bounds).examine().await?;
     let more = serde_json::to_value(&diagnosis.more).unwrap_or_default();
@@ -109,8 +109,8 @@ pub(crate) async fn examine(
     }))
 }
 
-impl Far {
-    /// The same bounds, but for what is asked for.
+impl DoctorQuery {
+    /// The thresholds, with the limits that were requested.
     fn bounds(&self, bounds: Thresholds) -> Result<Thresholds, Problem> {
         let scan = self.scan.map_or(Ok(bounds.scan), |scan| checked("scan", scan, SCAN))?;
         let runs = self.runs.map_or(Ok(bounds.runs), |runs| checked("runs", runs, RUNS))?;
@@ -133,7 +133,7 @@ fn out_of_bounds(what: &str, asked: usize, most: usize) -> Problem {
 impl From<Finding> for FindingDto {
     fn from(finding: Finding) -> Self {
         let cure = &finding.remedy;
-        let offered = |action: &RemedyAction| Offered {
+        let offered = |action: &RemedyAction| RemedyActionDto {
             command: cure.command(action),
             request: request(action),
             action: action.clone(),

@@ -1,4 +1,4 @@
-//! An event, as clients see it.
+//! An event, as JSON.
 
 use serde::Serialize;
 use tidelock::{
@@ -10,29 +10,29 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Event)]
 pub(crate) struct EventDto {
-    /// Its place in the feed.
+    /// Its position in the feed.
     #[schema(value_type = u64, example = 4711)]
     position: Position,
     /// The stream it is in.
     #[schema(value_type = String, example = "order-7")]
     stream: StreamName,
-    /// Its place in the stream.
+    /// Its version in the stream.
     #[schema(value_type = u64, minimum = 1, example = 3)]
     version: Version,
     /// Its id, unique in the store.
     #[schema(value_type = String, format = "uuid")]
     id: EventId,
-    /// What kind of fact it is.
+    /// Its type.
     #[serde(rename = "type")]
     #[schema(value_type = String, example = "placed")]
     event_type: EventType,
-    /// The fact.
+    /// The payload.
     #[schema(value_type = Value)]
     data: RawJson,
-    /// What is known about the fact.
+    /// The metadata.
     #[schema(value_type = Object)]
     metadata: RawJson,
-    /// When the store took it, by the store's clock.
+    /// When it was appended, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
     recorded_at: Timestamp,
 }

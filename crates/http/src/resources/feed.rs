@@ -1,4 +1,4 @@
-//! The feed: the events of all streams, in the order in which they could first be seen.
+//! The feed: the events of all streams, in the order in which they became visible.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,26 +10,26 @@ use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::limits::PAGE;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// Which events of the feed.
+/// The query of a feed page.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
-    /// Only events after this position; from the start, if there is none.
+pub(crate) struct FeedParams {
+    /// Only events after this position; from the start by default.
     #[param(value_type = Option<u64>)]
     after: Option<Position>,
-    /// Begin with the last so many events of all instead.
+    /// Start with the last so many events of the feed instead.
     #[param(minimum = 0, maximum = 1000)]
     last: Option<usize>,
-    /// Only events of these types, with commas in between.
+    /// Only events of these types, separated by commas.
     types: Option<String>,
-    /// Only events of streams whose name begins with this.
+    /// Only events of streams with this name prefix.
     #[serde(default)]
     #[param(max_length = 256)]
     prefix: String,
-    /// How many at most.
+    /// The maximum number of events.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -37,24 +37,23 @@ pub(crate) struct Asked {
 /// A page of the feed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FeedDto {
-    /// The events. There may be none though more follow, when none of those looked at was asked
-    /// for.
+    /// The events. May be empty although more follow, if none of those read matches.
     items: Vec<EventDto>,
-    /// Ask again with `after` set to this to read on; nothing if the feed ended here.
+    /// Pass this as `after` to read on; absent at the end of the feed.
     next: Option<String>,
-    /// Up to where was read. Nothing will ever appear at or before it that is not there now.
+    /// The position read up to. No event will ever appear at or before it that is not there now.
     #[schema(value_type = u64)]
     position: Position,
 }
 
-/// A page of the feed of all streams.
-#[utoipa::path(get, path = "/v1/events", tag = "streams", params(Asked), responses(
+/// Read a page of the feed.
+#[utoipa::path(get, path = "/v1/events", tag = "streams", params(FeedParams), responses(
     (status = 200, body = FeedDto),
-    (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
+    (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
 ))]
 pub(crate) async fn page(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<FeedParams>,
 ) -> Result<Json<FeedDto>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = FeedQuery::from(start(&asked)?).limit(limit).stream_prefix(asked.prefix);
@@ -67,7 +66,7 @@ pub(crate) async fn page(
     }))
 }
 
-fn start(asked: &Asked) -> Result<FeedStart, Problem> {
+fn start(asked: &FeedParams) -> Result<FeedStart, Problem> {
     match (asked.after, asked.last) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "query-invalid",
@@ -82,7 +81,7 @@ fn start(asked: &Asked) -> Result<FeedStart, Problem> {
     }
 }
 
-/// The types in a list with commas.
+/// Parses a comma-separated list of event types.
 pub(crate) fn types(list: Option<&str>) -> Result<Vec<EventType>, Problem> {
     let names = list.unwrap_or_default().split(',').filter(|name| !name.is_empty());
     names.map(|name| EventType::new(name).map_err(Problem::from)).collect()

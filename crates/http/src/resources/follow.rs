@@ -1,7 +1,7 @@
-//! Following the feed: events as they come, from a position on, none lost and none twice.
+//! Follows the feed as server-sent events, from a position on, without loss or duplicates.
 //!
-//! It reads on from where it stopped; a signal only says that it may be worth to look. What is read
-//! in one go is sent in one go, and the next is read when the reader has taken it.
+//! It reads on from where it stopped; a change hint only says that reading may be worthwhile. A
+//! page is sent as a whole, and the next one is read when the client has taken it.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -15,23 +15,23 @@ use super::feed::types;
 use crate::app_state::AppState;
 use crate::extract::{InQuery, header};
 use crate::limits::{FOLLOW_PAGE, LOOK};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 use crate::sse::{self, Piece, Source};
 
-/// Where a client that lost its connection goes on.
+/// Where a client continues after a reconnect.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Which events to follow.
+/// The query of a follower.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
-    /// Only events after this position; from the start, if there is none.
+pub(crate) struct FollowParams {
+    /// Only events after this position; from the start by default.
     #[param(value_type = Option<u64>)]
     after: Option<Position>,
-    /// Only events of these types, with commas in between.
+    /// Only events of these types, separated by commas.
     types: Option<String>,
-    /// Only events of streams whose name begins with this.
+    /// Only events of streams with this name prefix.
     #[serde(default)]
     #[param(max_length = 256)]
     prefix: String,
@@ -42,24 +42,23 @@ pub(crate) struct Asked {
 
 /// Follow the feed by server-sent events.
 ///
-/// Each is called `event`, has the position as its `id`, and an event as its data. `Last-Event-ID`
-/// counts before `after`. When nothing happens for a while a comment is sent. If the store fails,
-/// an event `problem` says so and the stream ends; go on after the last position that you have
-/// seen.
+/// Each is named `event`, has the position as its `id`, and an event as its data. `Last-Event-ID`
+/// takes precedence over `after`. A comment is sent when nothing happens for a while. If the store
+/// fails, an event `problem` says so and the stream ends; continue after the last position that you
+/// received.
 #[utoipa::path(get, path = "/v1/events/follow", tag = "streams",
-    params(Asked, ("Last-Event-ID" = Option<String>, Header, description = "The last position that was seen")),
+    params(FollowParams, ("Last-Event-ID" = Option<String>, Header, description = "The last position received")),
     responses(
-        (status = 200, description = "Events, for as long as the client stays", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, description = "Events, until the client disconnects", body = String, content_type = "text/event-stream"),
+        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn follow(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<FollowParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let follower = Follower::new(&served, asked, &headers)?;
-    // What can be refused is refused before the stream begins: afterwards there is no status to say
-    // it by.
+    // Errors are found before the stream begins: afterwards there is no status to report them by.
     served.store().read_feed(follower.query.clone().limit(1)).await?;
     sse::answer(&served, follower)
 }
@@ -68,20 +67,20 @@ struct Follower {
     served: AppState,
     query: FeedQuery,
     stream: Option<String>,
-    /// Taken before the first look, so that nothing is missed in between.
+    /// Subscribed before the first read, so that no change in between is missed.
     signal: ChangeHint,
-    /// After a failure there is nothing more.
+    /// Set after a failure, which ends the stream.
     failed: bool,
 }
 
 impl Follower {
-    fn new(served: &AppState, asked: Asked, headers: &HeaderMap) -> Result<Self, Problem> {
+    fn new(served: &AppState, asked: FollowParams, headers: &HeaderMap) -> Result<Self, Problem> {
         let after = match header(headers, &LAST_EVENT_ID)? {
             Some(id) => position(id)?,
             None => asked.after.unwrap_or(Position::START),
         };
-        // What a stream's name begins with is looked up by an index; the rest of the name is
-        // compared here.
+        // The prefix of a stream's name is looked up by an index; the rest of the name is compared
+        // here.
         let prefix = asked.stream.clone().unwrap_or(asked.prefix);
         let query = FeedQuery::after(after)
             .limit(FOLLOW_PAGE)
@@ -95,7 +94,7 @@ impl Follower {
         self.stream.as_deref().is_none_or(|stream| event.stream.as_str() == stream)
     }
 
-    /// What is there now, and whether there is more.
+    /// Reads a page, and says whether there is more.
     async fn look(&mut self) -> Result<(Piece, bool), tidelock::StoreError> {
         let page = self.served.store().read_feed(self.query.clone()).await?;
         let mut piece = Piece::default();
@@ -138,7 +137,7 @@ fn position(id: &str) -> Result<Position, Problem> {
     number.ok_or_else(|| {
         Problem::bad_request(
             "position-invalid",
-            "the header Last-Event-ID has to be a position: the id of the last event that was seen",
+            "the header Last-Event-ID has to be a position: the id of the last event received",
         )
     })
 }
@@ -152,7 +151,7 @@ mod tests {
 
     /// HTTP-13.
     #[tokio::test]
-    async fn no_more_is_read_for_a_follower_than_one_page() {
+    async fn a_follower_reads_one_page_at_a_time() {
         let served = AppState::new(Setup::over(Tidelock::open("memory:").await.unwrap()));
         let events = (0..=FOLLOW_PAGE).map(|n| NewEvent::of("noted", &n).unwrap()).collect();
         let stream = StreamName::new("a").unwrap();
@@ -163,7 +162,7 @@ mod tests {
             .unwrap()
             .committed()
             .unwrap();
-        let asked = Asked { after: None, types: None, prefix: String::new(), stream: None };
+        let asked = FollowParams { after: None, types: None, prefix: String::new(), stream: None };
         let mut follower = Follower::new(&served, asked, &HeaderMap::new()).unwrap();
         assert_eq!(follower.next().await.unwrap().count(), FOLLOW_PAGE);
         assert_eq!(follower.next().await.unwrap().count(), 1);

@@ -1,5 +1,4 @@
-//! Whether the process lives, and whether its store answers. For everybody: neither says anything
-//! about what is in the store.
+//! Liveness and readiness. Both are public: neither reveals anything about the store's contents.
 
 use std::time::Duration;
 
@@ -9,12 +8,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app_state::AppState;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// How long a store may take to tell the time before it counts as away.
+/// How long the store can take to return its time before it counts as unavailable.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How it is.
+/// The health of the process.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
     /// `ok`.
@@ -22,14 +21,14 @@ pub(crate) struct Health {
     status: &'static str,
 }
 
-/// Whether this path is one of those that are answered however full the server is.
-pub(crate) fn is_checkup(path: &str) -> bool {
+/// Whether this path is answered even when the server is full.
+pub(crate) fn is_health_check(path: &str) -> bool {
     matches!(path, "/health" | "/ready")
 }
 
 const OK: Json<Health> = Json(Health { status: "ok" });
 
-/// Whether the process lives.
+/// Whether the process is alive.
 #[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = Health)))]
 pub(crate) async fn health() -> Json<Health> {
     OK
@@ -38,12 +37,12 @@ pub(crate) async fn health() -> Json<Health> {
 /// Whether the store answers.
 #[utoipa::path(get, path = "/ready", tag = "health", responses(
     (status = 200, body = Health),
-    (status = 503, description = "The store does not answer", body = Details, content_type = PROBLEM_JSON),
+    (status = 503, description = "The store does not answer", body = ProblemDetails, content_type = PROBLEM_JSON),
 ))]
 pub(crate) async fn ready(State(served): State<AppState>) -> Result<Json<Health>, Problem> {
     match tokio::time::timeout(ANSWER, served.store().now()).await {
         Ok(Ok(_)) => Ok(OK),
-        // Whoever asks here need not know where the store is: that is in the log.
+        // The location of the store is not public: it is in the log only.
         Ok(Err(error)) => {
             tracing::warn!(%error, "the store is not ready");
             Err(away())

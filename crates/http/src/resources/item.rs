@@ -1,4 +1,4 @@
-//! A work item, as clients see it: of any queue, those of reactions and runs included.
+//! A work item, as JSON: of any queue, including those of reactions and runs.
 
 use serde::{Deserialize, Serialize};
 use tidelock::queues::ItemState;
@@ -11,13 +11,12 @@ use tidelock::{
 use utoipa::ToSchema;
 
 use super::cursor::Cursor;
-use super::span::Millis;
+use super::durations::Millis;
 use crate::app_state::AppState;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-/// How many pages of items are looked at to find those in a state, before the client is told to
-/// read on.
+/// How many pages of items are read to find those in a state, before the client is told to read on.
 const PAGES: usize = 10;
 
 /// A work item.
@@ -27,61 +26,61 @@ pub(crate) struct ItemDto {
     /// The queue it is in.
     #[schema(value_type = String, example = "mail")]
     queue: QueueName,
-    /// Its key there.
+    /// Its key in the queue.
     #[schema(value_type = String, example = "order-7")]
     key: ItemKey,
-    /// The reaction whose target it is, if it is one; its key is the target.
+    /// The reaction, if the item is a target of one; its key is the target.
     reaction: Option<String>,
-    /// The run that it stands for, if it does.
+    /// The run that the item drives, if it does.
     run: Option<String>,
-    /// What it is doing, in a word.
+    /// Its state.
     state: ItemStateDto,
-    /// The part of the queue it is in.
+    /// Its lane of the queue.
     #[schema(value_type = String)]
     lane: LaneName,
-    /// How urgent it is.
+    /// Its priority.
     #[schema(value_type = i16, minimum = -100, maximum = 100)]
     priority: Priority,
-    /// Done up to here.
+    /// Done up to this mark.
     #[schema(value_type = u64)]
     at: Mark,
-    /// Work up to here.
+    /// Work exists up to this mark.
     #[schema(value_type = u64)]
     mark: Mark,
-    /// Has something to do from this moment on.
+    /// When it is due.
     #[schema(value_type = Option<String>, format = DateTime)]
     due_at: Option<Timestamp>,
-    /// Not to be leased before this moment: a backoff, or a deferral.
+    /// Not leased before this time: a backoff, or a deferral.
     #[schema(value_type = Option<String>, format = DateTime)]
     hold_until: Option<Timestamp>,
     /// Leases since the last progress.
     attempts: u32,
     /// Retries since the last progress.
     failures: u32,
-    /// Leases that ran out since the last progress.
+    /// Leases that expired since the last progress.
     expiries: u32,
-    /// Out of circulation until somebody unblocks it.
+    /// Not leased until an operator unblocks it.
     blocked: bool,
-    /// What went wrong when it was last retried or blocked.
+    /// The error of the last retry or block.
     error: Option<String>,
     /// The fence of the newest lease.
     #[schema(value_type = Option<u64>, minimum = 1)]
     fence: Option<Fence>,
-    /// Who holds it; still set after the deadline, until somebody else takes it.
+    /// The lease's holder; still set after the deadline, until another worker takes over.
     holder: Option<LeaseHolderDto>,
 }
 
-/// Who holds an item.
+/// The holder of a lease.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Holder)]
 pub(crate) struct LeaseHolderDto {
     /// The worker that leased it.
     #[schema(value_type = String)]
     worker: WorkerName,
-    /// When it did.
+    /// When it was leased.
     #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
-    /// Until when it may.
+    /// When the lease expires.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
 }
@@ -92,7 +91,7 @@ impl From<LeaseHolder> for LeaseHolderDto {
     }
 }
 
-/// What an item is doing, in a word.
+/// The state of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ItemState)]
@@ -158,8 +157,8 @@ impl ItemDto {
     }
 }
 
-/// Which items, and where to go on among them.
-pub(super) struct Listing {
+/// A filter of items, and the cursor.
+pub(super) struct ItemListing {
     pub(super) filter: ItemFilter,
     pub(super) state: Option<ItemStateDto>,
     pub(super) holder: Option<String>,
@@ -167,8 +166,8 @@ pub(super) struct Listing {
     pub(super) limit: usize,
 }
 
-impl Listing {
-    /// A page of them. What the store cannot tell apart is looked through here, a few pages at a
+impl ItemListing {
+    /// Reads a page. States that the store cannot filter by are filtered here, a few pages at a
     /// time.
     pub(super) async fn page(self, served: &AppState) -> Result<Page<ItemDto>, Problem> {
         let now = served.store().now().await?;
@@ -198,7 +197,7 @@ impl Listing {
     }
 }
 
-/// One name, or those of a form; every name, if nothing is said.
+/// Builds a pattern from an exact name or a pattern; matches every name by default.
 pub(super) fn pattern(
     name: Option<String>,
     like: Option<String>,
@@ -207,16 +206,15 @@ pub(super) fn pattern(
     let longest = limits::ITEM_KEY_BYTES;
     match (name, like) {
         (Some(long), _) | (_, Some(long)) if long.chars().count() > longest => {
-            let detail =
-                format!("{what} or pattern is longer than {longest} characters: no name is");
+            let detail = format!("{what} or pattern is longer than {longest} characters");
             Err(Problem::bad_request("name-too-long", detail))
         }
         (Some(_), Some(_)) => {
-            let detail = format!("{what} and pattern say different things: send one of them");
+            let detail = format!("{what} and pattern exclude each other: send one of them");
             Err(Problem::bad_request("pattern-ambiguous", detail))
         }
         (Some(name), None) if name.is_empty() => {
-            let detail = format!("{what} is empty: name one, or leave it out");
+            let detail = format!("{what} is empty: give a name, or leave it out");
             Err(Problem::bad_request("name-empty", detail))
         }
         (Some(name), None) => Ok(NamePattern::is(name)),
@@ -225,7 +223,7 @@ pub(super) fn pattern(
     }
 }
 
-/// A moment: at a time, or so long from now; none if neither is said.
+/// A time: absolute, or relative to now; `None` if neither is given.
 pub(super) fn when(
     at: Option<Timestamp>,
     in_ms: Option<Millis>,
@@ -234,7 +232,7 @@ pub(super) fn when(
     match (at, in_ms) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "time-ambiguous",
-            format!("{names} say different things: send one of them"),
+            format!("{names} exclude each other: send one of them"),
         )),
         (Some(at), None) => Ok(Some(When::At(at))),
         (None, Some(millis)) => Ok(Some(When::In(millis.span()))),
@@ -242,7 +240,7 @@ pub(super) fn when(
     }
 }
 
-/// How many of a filter's items there are, up to a bound.
+/// Counts the items of these filters, up to a bound.
 pub(super) async fn count(served: &AppState, filters: Vec<ItemFilter>) -> Result<u64, Problem> {
     let mut count = 0;
     for filter in filters {
@@ -254,5 +252,5 @@ pub(super) async fn count(served: &AppState, filters: Vec<ItemFilter>) -> Result
     Ok(count)
 }
 
-/// Items are counted up to here: more are more than anybody looks at one by one.
+/// Items are counted up to here: more cannot be inspected one by one anyway.
 const COUNTED: u64 = 100_000;

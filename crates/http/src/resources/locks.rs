@@ -1,5 +1,4 @@
-//! Locks: the right to be the only one at something, for a while. Taken here, renewed and given
-//! back by name and fence.
+//! Locks: exclusive leases on a name. Acquired here, renewed and released by name and fence.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -10,43 +9,43 @@ use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, LockOutcome, WaitPoli
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{ClaimDto, Renewed, Renewing, asked_by, refused, until};
-use super::span::Millis;
-use super::waiting::unless_closing;
-use super::{named, span};
+use super::cancellation::unless_closing;
+use super::claims::{ClaimDto, RenewRequest, RenewedDto, asked_by, to_problem, until};
+use super::durations::Millis;
+use super::{durations, named};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
     let (first, rest) = named::parts(name)?;
     Ok(rest.iter().fold(claims.lock(first), Lock::of))
 }
 
-/// Which locks.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// What their names begin with.
+pub(crate) struct ListQuery {
+    /// A prefix of their names.
     #[serde(default)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many at most.
+    /// The maximum number of locks.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// List locks that somebody has, or had when they died, by name.
-#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
+/// List locks that are held, or were when their holder died, by name.
+#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(ListQuery), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("lock/{}", asked.prefix);
@@ -54,65 +53,66 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(page.claims.into_iter().map(ClaimDto::from).collect(), page.next)))
 }
 
-/// For how long, and how long to wait for it.
+/// A request to acquire a lock.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Acquiring {
-    /// How long others are kept out if nobody renews it.
+pub(crate) struct AcquireRequest {
+    /// How long the lock is held if it is not renewed.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
-    /// Stand in line for so long while somebody has it; not at all, if this is left out, and no
-    /// longer than the server lets anybody wait.
+    /// How long to wait in the queue while the lock is held; 0 by default, and no longer than the
+    /// server's limit.
     #[schema(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
-    /// Who asks, for those who come too late; the name of the token, if this is left out.
+    /// The holder's name, shown to others; the name of the token by default.
     #[schema(max_length = 128)]
     by: Option<String>,
 }
 
-/// A lock that is yours.
+/// An acquired lock.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Acquired {
+pub(crate) struct AcquiredLockDto {
     /// Its whole name.
     #[schema(example = "lock/door/7")]
     key: String,
-    /// Grows with every holder: renew it and give it back with this, and pass it on to whatever
-    /// should refuse those who come late.
+    /// Increases with every holder: renew and release the lock with it, and pass it to the
+    /// resources that should reject late writers.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// Until when others are kept out.
+    /// When the lease expires.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
 }
 
-/// Take a lock, or stand in line for it.
+/// Acquire a lock, or wait in its queue.
 ///
-/// Nothing is renewed by the server: renew it while you work. If you are gone before you are
-/// answered, the lock is given back.
+/// The server renews nothing: renew the lock while you work. If you disconnect before the response,
+/// the lock is released.
 #[utoipa::path(post, path = "/v1/locks/{key}", tag = "locks",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
+        ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = Acquiring,
+    request_body = AcquireRequest,
     responses(
-        (status = 201, description = "It is yours", body = Acquired),
-        (status = 409, description = "Somebody has it", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Acquired", body = AcquiredLockDto),
+        (status = 409, description = "The lock is held", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn acquire(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     caller: Caller,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Acquiring>,
+    Body(asked): Body<AcquireRequest>,
 ) -> Result<Response, Problem> {
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let lock = lock(&claims, &name)?
-        .lease(span::lease(asked.lease_ms)?)
-        .patience(WaitPolicy::of(span::wait(&served, asked.wait_ms)));
-    match unless_closing(&served, lock.acquire()).await?.map_err(refused)? {
+        .lease(durations::lease(asked.lease_ms)?)
+        .patience(WaitPolicy::of(durations::wait(&served, asked.wait_ms)));
+    match unless_closing(&served, lock.acquire()).await?.map_err(to_problem)? {
         LockOutcome::Locked(guard) => {
             let passed = guard.detach();
-            let acquired = Acquired { key: passed.key, fence: passed.fence, until: passed.until };
+            let acquired =
+                AcquiredLockDto { key: passed.key, fence: passed.fence, until: passed.until };
             Ok((StatusCode::CREATED, Answer(acquired)).into_response())
         }
         LockOutcome::Busy(busy) => Err(in_use(&served, &busy).await?),
@@ -127,69 +127,72 @@ async fn in_use(served: &AppState, busy: &LockBusy) -> Result<Problem, Problem> 
     until(served, problem, busy.until).await
 }
 
-/// Keep others out for longer.
+/// Renew the lease of a lock.
 #[utoipa::path(put, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
-    request_body = Renewing,
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
+    request_body = RenewRequest,
     responses(
-        (status = 200, body = Renewed),
-        (status = 409, description = "Somebody else has it, or it was given back", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = RenewedDto),
+        (status = 409, description = "The lock was lost, or released", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    Body(asked): Body<Renewing>,
-) -> Result<Answer<Renewed>, Problem> {
+    Body(asked): Body<RenewRequest>,
+) -> Result<Answer<RenewedDto>, Problem> {
     let lock = lock(&served.tidelock().claims(), &name)?;
-    let until =
-        lock.attach(asked.fence).renew(span::lease(asked.lease_ms)?).await.map_err(refused)?;
-    Ok(Answer(Renewed { fence: asked.fence, until }))
+    let until = lock
+        .attach(asked.fence)
+        .renew(durations::lease(asked.lease_ms)?)
+        .await
+        .map_err(to_problem)?;
+    Ok(Answer(RenewedDto { fence: asked.fence, until }))
 }
 
-/// Under which fence.
+/// The fence to release.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Releasing {
-    /// What it was taken with.
+pub(crate) struct ReleaseQuery {
+    /// The fence it was acquired with.
     #[param(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
 }
 
-/// Give a lock back. Sent again, it is fine.
+/// Release a lock. Repeating it succeeds.
 #[utoipa::path(delete, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Releasing),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), ReleaseQuery),
     responses(
-        (status = 204, description = "It is free"),
-        (status = 409, description = "Somebody else has it", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Released"),
+        (status = 409, description = "The lock was lost", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    InQuery(asked): InQuery<Releasing>,
+    InQuery(asked): InQuery<ReleaseQuery>,
 ) -> Result<StatusCode, Problem> {
     lock(&served.tidelock().claims(), &name)?
         .attach(asked.fence)
         .release()
         .await
-        .map_err(refused)?;
+        .map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LockHolder)]
 pub(crate) struct LockHolderDto {
-    /// Who.
+    /// The holder's name.
     #[schema(value_type = String)]
     by: WorkerName,
-    /// The fence that they hold it under.
+    /// The holder's fence.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// Since when.
+    /// When it was acquired.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// Until when, unless they ask for longer.
+    /// When the lease expires, unless it is renewed.
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
 }
@@ -200,22 +203,22 @@ impl From<LockHolder> for LockHolderDto {
     }
 }
 
-/// Who has a lock.
+/// Read the holder of a lock.
 #[utoipa::path(get, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     responses(
         (status = 200, body = LockHolderDto),
-        (status = 404, description = "Nobody has it", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The lock is free", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
 ) -> Result<Answer<LockHolderDto>, Problem> {
-    match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(refused)? {
+    match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(to_problem)? {
         Some(holder) => Ok(Answer(holder.into())),
         None => Err(Problem::not_found(
             "lock-free",
-            format!("nobody has the lock {name:?}: take it with POST"),
+            format!("the lock {name:?} is free: acquire it with POST"),
         )),
     }
 }

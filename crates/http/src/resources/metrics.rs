@@ -1,4 +1,4 @@
-//! What is counted, for Prometheus.
+//! The metrics endpoint for Prometheus.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use crate::app_state::AppState;
 use crate::limits::Limits;
 use crate::samples;
 
-/// What is counted, in the text format of Prometheus. What has to be asked of the store is as old
-/// as the newest sample, ten seconds at most.
+/// Read the metrics, in the text format of Prometheus. Figures about the store are from the newest
+/// sample, which is at most ten seconds old.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
     (status = 200, description = "Metrics", body = String, content_type = "text/plain"),
 ))]
@@ -25,7 +25,7 @@ pub(crate) async fn metrics(State(served): State<AppState>) -> impl IntoResponse
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
-/// One figure.
+/// One metric.
 struct Figure {
     name: &'static str,
     kind: &'static str,
@@ -39,17 +39,14 @@ impl Figure {
     }
 }
 
-/// What this server knows beside what the process counts.
+/// The server's own metrics, beside those that the process records.
 fn figures(served: &AppState) -> Vec<Figure> {
     let Limits { streams, .. } = *served.limits();
     let open = streams - served.streams.available_permits();
-    let mut figures = vec![Figure::gauge(
-        "tidelock_http_event_streams",
-        "Event streams that are open.",
-        open as u64,
-    )];
+    let mut figures =
+        vec![Figure::gauge("tidelock_http_event_streams", "Open event streams.", open as u64)];
     if let Some(commits) = &served.setup.commits {
-        let help = "Commits that this process made.";
+        let help = "Commits made by this process.";
         figures.push(Figure {
             name: "tidelock_commits_total",
             kind: "counter",
@@ -59,13 +56,14 @@ fn figures(served: &AppState) -> Vec<Figure> {
     }
     if let Some(sample) = served.samples.last() {
         let (end, unserved) = (sample.head_position.get(), sample.unserved_reactions as u64);
-        figures.push(Figure::gauge("tidelock_feed_position", "Where the feed ends.", end));
+        figures.push(Figure::gauge("tidelock_feed_position", "The end of the feed.", end));
         figures.push(Figure::gauge(
             "tidelock_reactions_unserved",
-            "Reactions whose events nobody routes.",
+            "Reactions that no process routes.",
             unserved,
         ));
-        let help = "Positions that the reaction which is furthest behind has yet to look at, of those that somebody routes.";
+        let help =
+            "The largest routing lag, in positions, over the reactions that a process routes.";
         figures.extend(sample.lag.map(|lag| Figure::gauge("tidelock_reactions_lag", help, lag)));
     }
     figures

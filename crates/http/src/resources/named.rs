@@ -1,26 +1,25 @@
-//! The names of locks, singletons and quotas in a path: parts with slashes in between, as they are
-//! shown in lists.
+//! The names of locks, singletons and quotas in a path: parts separated by slashes, as in lists.
 //!
-//! `door/7` is the lock `door` of `7`, however it was taken. A slash that is part of a name is
-//! written `%2F` once more, as lists show it; so what a list shows can be asked for.
+//! `door/7` is the lock `door` of `7`, however it was acquired. A slash that is part of a name is
+//! written `%2F`, as in lists; so every name of a list can be requested.
 
 use tidelock::WorkerName;
 
 use crate::problem::Problem;
 
-/// The parts of a name: the first, and those that it is further told apart by.
+/// The parts of a name: the first, and the qualifiers.
 pub(super) fn parts(name: &str) -> Result<(String, Vec<String>), Problem> {
     let mut parts = name.split('/').map(unescaped);
     let first = parts.next().unwrap_or_default();
     let rest: Vec<String> = parts.collect();
     if first.is_empty() || rest.iter().any(String::is_empty) {
-        let detail = format!("the name {name:?} has an empty part in it, which names nothing");
+        let detail = format!("the name {name:?} has an empty part");
         return Err(Problem::bad_request("name-invalid", detail));
     }
     Ok((first, rest))
 }
 
-/// As it was before it was shown; anything else is what it is.
+/// Undoes the escaping of lists; other text is unchanged.
 pub(super) fn unescaped(part: &str) -> String {
     let part = match part.strip_prefix("%70er ") {
         Some(rest) => format!("per {rest}"),
@@ -29,10 +28,10 @@ pub(super) fn unescaped(part: &str) -> String {
     part.replace("%2F", "/").replace("%25", "%")
 }
 
-/// Whoever asks, by a name that others can be told.
+/// The caller's name, as it is shown to others.
 pub(super) fn who(name: &str) -> Result<WorkerName, Problem> {
     WorkerName::new(name).map_err(|error| {
-        let detail = format!("whoever asks cannot be called so: {}", error.context());
+        let detail = format!("the caller's name is invalid: {}", error.context());
         Problem::bad_request("name-invalid", detail)
     })
 }
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_told_apart_as_lists_show_it() {
+    fn a_name_is_parsed_as_lists_show_it() {
         let of = |name: &str| parts(name).map(|(first, rest)| (first, rest.join("|"))).unwrap();
         assert_eq!(of("door"), ("door".into(), String::new()));
         assert_eq!(of("door/7/left"), ("door".into(), "7|left".into()));

@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 
 use crate::app_state::AppState;
 
-/// This document.
+/// Read this document.
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "server", responses(
     (status = 200, description = "The OpenAPI document", body = serde_json::Value, content_type = "application/json"),
 ))]

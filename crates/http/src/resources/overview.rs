@@ -1,4 +1,4 @@
-//! The store at a glance, now and over the last hour; and the same as it goes on.
+//! The overview of a store, now and over the last hour; and as a live stream.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,33 +14,33 @@ use crate::problem::Problem;
 use crate::samples::{self, Sample};
 use crate::sse::{self, Piece, Source};
 
-/// The store at a glance.
+/// The overview of a store.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Overview {
-    /// It answers. Whether anything is stuck, the doctor says.
+    /// The store answers. Whether anything is stuck is up to the doctor.
     healthy: bool,
-    /// Which store it is.
+    /// The kind of store.
     #[schema(example = "sqlite")]
     store: &'static str,
-    /// What was committed is there after the machine loses power.
+    /// Committed data survives a power failure.
     durable: bool,
-    /// Several processes can use it at once.
+    /// Several processes can use the store at once.
     shared: bool,
-    /// The version of the server.
+    /// The server's version.
     #[schema(example = "0.1.0")]
     version: &'static str,
-    /// Where the feed ends.
+    /// The end of the feed.
     #[schema(value_type = u64)]
     head_position: Position,
-    /// The kinds of aggregates whose states can be shown.
+    /// The kinds of aggregates whose state can be shown.
     kinds: Vec<&'static str>,
-    /// How it is now.
+    /// The current sample.
     now: Sample,
-    /// How it was in the last hour, the oldest first.
+    /// The samples of the last hour, oldest first.
     samples: Vec<Sample>,
 }
 
-/// The store at a glance, now and over the last hour.
+/// Read the overview of the store, now and over the last hour.
 #[utoipa::path(get, path = "/v1/overview", tag = "server", responses((status = 200, body = Overview)))]
 pub(crate) async fn overview(State(served): State<AppState>) -> Result<Json<Overview>, Problem> {
     samples::keep(&served);
@@ -59,21 +59,21 @@ pub(crate) async fn overview(State(served): State<AppState>) -> Result<Json<Over
     }))
 }
 
-/// How it goes on, by server-sent events: each is called `sample`.
+/// Follow the samples by server-sent events: each is named `sample`.
 #[utoipa::path(get, path = "/v1/overview/live", tag = "server", responses(
-    (status = 200, description = "Samples, for as long as the client stays", body = String, content_type = "text/event-stream"),
+    (status = 200, description = "Samples, until the client disconnects", body = String, content_type = "text/event-stream"),
 ))]
 pub(crate) async fn live(State(served): State<AppState>) -> Result<Response, Problem> {
     samples::keep(&served);
-    sse::answer(&served, Beats { served: served.clone(), beat: interval(BEAT) })
+    sse::answer(&served, LiveSamples { served: served.clone(), beat: interval(BEAT) })
 }
 
-struct Beats {
+struct LiveSamples {
     served: AppState,
     beat: Interval,
 }
 
-impl Source for Beats {
+impl Source for LiveSamples {
     async fn next(&mut self) -> Option<Piece> {
         let mut piece = Piece::default();
         self.beat.tick().await;

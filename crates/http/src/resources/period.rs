@@ -1,4 +1,4 @@
-//! For how long something counts, as requests say it.
+//! Periods, as requests express them.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use serde::Deserialize;
 use tidelock::claims::{Period, TimeZone};
 use utoipa::ToSchema;
 
-use super::span::Millis;
+use super::durations::Millis;
 use crate::problem::Problem;
 
-/// Periods that are shorter than this are over before anybody is told about them.
+/// A shorter period would be over before the response arrives.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// A stretch of the calendar.
+/// A calendar period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Period)]
 pub(crate) enum Per {
-    /// Once and for all.
+    /// One period without end.
     Ever,
     Hour,
     Day,
@@ -26,7 +26,7 @@ pub(crate) enum Per {
     Year,
 }
 
-/// The period that is meant: one of the calendar, or so long from when it is first used.
+/// The requested period: a calendar period, or a duration from first use.
 pub(super) fn period(per: Option<Per>, every_ms: Option<Millis>) -> Result<Period, Problem> {
     match (per, every_ms) {
         (None | Some(Per::Ever), None) => Ok(Period::Ever),
@@ -39,19 +39,19 @@ pub(super) fn period(per: Option<Per>, every_ms: Option<Millis>) -> Result<Perio
         (None, Some(every)) => Err(Problem::bad_request(
             "period-invalid",
             format!(
-                "every_ms {} is too short: say {} or more",
+                "every_ms {} is too short: use {} or more",
                 every.span().as_millis(),
                 LEAST.as_millis()
             ),
         )),
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "period-invalid",
-            "per and every_ms say different things: send one of them",
+            "per and every_ms exclude each other: send one of them",
         )),
     }
 }
 
-/// The zone that days and hours are those of.
+/// The time zone of days and hours.
 pub(super) fn zone(name: Option<&str>) -> Result<TimeZone, Problem> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     TimeZone::get(name).map_err(|_| {

@@ -1,8 +1,8 @@
-//! Queues: work items that anybody puts in, and that workers in any language lease, renew and
+//! Queues: work items that clients enqueue, and that workers in any language lease, renew and
 //! settle.
 
-mod renewing;
-mod settling;
+mod renewal;
+mod settlement;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -15,11 +15,11 @@ use tidelock::{
 };
 use utoipa::{IntoParams, ToSchema};
 
+use super::cancellation::unless_closing;
 use super::cursor::Cursor;
-use super::item::{ItemDto, ItemStateDto, Listing, when};
-use super::span::Millis;
-use super::waiting::unless_closing;
-use super::{named, span};
+use super::durations::Millis;
+use super::item::{ItemDto, ItemListing, ItemStateDto, when};
+use super::{durations, named};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
@@ -27,10 +27,10 @@ use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-pub(crate) use renewing::*;
-pub(crate) use settling::*;
+pub(crate) use renewal::*;
+pub(crate) use settlement::*;
 
-/// A queue that may be written to: not one of Tidelock's own.
+/// A queue that can be written to: not a reserved one.
 fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
     let queue = served.tidelock().queue(name);
     match queue.name() {
@@ -42,58 +42,57 @@ fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
     }
 }
 
-/// What is put in.
+/// A request to enqueue an item.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Putting {
-    /// Its key: put in again under it, it is the same item.
+pub(crate) struct EnqueueRequest {
+    /// Its key: enqueued again under it, it is the same item.
     #[schema(value_type = String, min_length = 1, max_length = 256, example = "order-7")]
     key: ItemKey,
-    /// Due at this moment.
+    /// Due at this time.
     #[schema(value_type = Option<String>, format = DateTime)]
     due_at: Option<Timestamp>,
-    /// Due so long from now; at once, if neither is said.
+    /// Due this long from now; at once by default.
     #[schema(value_type = Option<u64>)]
     in_ms: Option<Millis>,
-    /// There is work up to here. A mark that is already done wakes nobody.
+    /// Work exists up to this mark. A mark that is already done wakes nothing.
     #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
     mark: Option<Mark>,
-    /// If it is new, it is put in this lane.
+    /// The lane of a new item.
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
     lane: Option<LaneName>,
-    /// If it is new, it gets this priority.
+    /// The priority of a new item.
     #[schema(minimum = -100, maximum = 100)]
     priority: Option<i16>,
-    /// For whoever leases it: replaces what was there.
+    /// Data for the worker: replaces existing data.
     #[schema(value_type = Option<Value>)]
     data: Option<RawJson>,
 }
 
-/// It is in.
+/// An enqueued item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ItemPut)]
 pub(crate) struct EnqueuedDto {
     /// Its key.
     #[schema(value_type = String)]
     key: ItemKey,
-    /// When it was put in, by the store's clock.
+    /// When it was enqueued, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
-    put_at: Timestamp,
+    enqueued_at: Timestamp,
 }
 
-/// Put an item in. One that is there is woken; one that somebody is at is due again once they are
-/// done.
+/// Enqueue an item. An existing item is woken; a leased one is due again once it is settled.
 #[utoipa::path(post, path = "/v1/queues/{queue}/items", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
-    request_body = Putting,
-    responses((status = 201, description = "It is in", body = EnqueuedDto)))]
+    request_body = EnqueueRequest,
+    responses((status = 201, description = "Enqueued", body = EnqueuedDto)))]
 pub(crate) async fn put(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     once: IdempotencyScope,
-    Body(asked): Body<Putting>,
+    Body(asked): Body<EnqueueRequest>,
 ) -> Result<Response, Problem> {
     let mut put = queue(&served, &name)?.put(asked.key.as_str());
     if let Some(mark) = asked.mark {
@@ -114,63 +113,62 @@ pub(crate) async fn put(
     if let Some(id) = once.operation() {
         put = put.operation_id(id);
     }
-    let put_at = put.await?;
-    Ok((StatusCode::CREATED, Answer(EnqueuedDto { key: asked.key, put_at })).into_response())
+    let enqueued_at = put.await?;
+    Ok((StatusCode::CREATED, Answer(EnqueuedDto { key: asked.key, enqueued_at })).into_response())
 }
 
-/// Who leases, for how long, and how many.
+/// A request to lease items.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Leasing {
-    /// Who works, for those who ask who holds what; the name of the token, if this is left out.
+pub(crate) struct LeaseRequest {
+    /// The worker's name, shown to others; the name of the token by default.
     #[schema(min_length = 1, max_length = 128)]
     worker: Option<String>,
-    /// How long others are kept out of an item if nobody renews it.
+    /// How long an item is leased if the lease is not renewed.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
-    /// How many at most; one, if this is left out.
+    /// The maximum number of items; 1 by default.
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Wait so long for something to be due; not at all, if this is left out, and no longer than
-    /// the server lets anybody wait.
+    /// How long to wait until an item is due; 0 by default, and no longer than the server's limit.
     #[schema(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
-    /// From this lane only.
+    /// Only from this lane.
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
     lane: Option<LaneName>,
 }
 
-/// Items that are yours for a while.
+/// Leased items.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LeasedItemsDto {
-    /// In the order in which they were chosen; none, if nothing was due in time.
+    /// In the order in which they were selected; empty if nothing was due in time.
     items: Vec<LeaseDto>,
 }
 
-/// An item that is yours for a while.
+/// A leased item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Lease)]
 pub(crate) struct LeaseDto {
     /// Its key.
     #[schema(value_type = String)]
     key: ItemKey,
-    /// What it is renewed and settled with.
+    /// The fence to renew and settle it with.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// After this, others may take it.
+    /// When the lease expires.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
-    /// Done up to here.
+    /// Done up to this mark.
     #[schema(value_type = u64)]
     at: Mark,
-    /// Work up to here.
+    /// Work exists up to this mark.
     #[schema(value_type = u64)]
     mark: Mark,
     /// Leases since the last progress, this one included.
     attempts: u32,
     /// Retries since the last progress.
     failures: u32,
-    /// Leases that ran out since the last progress.
+    /// Leases that expired since the last progress.
     expiries: u32,
     /// Its lane.
     #[schema(value_type = String)]
@@ -178,7 +176,7 @@ pub(crate) struct LeaseDto {
     /// Its priority.
     #[schema(value_type = i16, minimum = -100, maximum = 100)]
     priority: Priority,
-    /// What whoever put it in wrote beside it.
+    /// The data it was enqueued with.
     #[schema(value_type = Option<Value>)]
     data: Option<RawJson>,
 }
@@ -201,25 +199,24 @@ impl From<LeasedItems> for LeaseDto {
     }
 }
 
-/// Lease what is due, or wait for it. If you are gone before you are answered, nothing stays
-/// leased.
+/// Lease due items, or wait for them. If you disconnect before the response, nothing stays leased.
 #[utoipa::path(post, path = "/v1/queues/{queue}/lease", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
-    request_body = Leasing,
+    request_body = LeaseRequest,
     responses((status = 200, body = LeasedItemsDto)))]
 pub(crate) async fn lease(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     caller: Caller,
-    Body(asked): Body<Leasing>,
+    Body(asked): Body<LeaseRequest>,
 ) -> Result<Answer<LeasedItemsDto>, Problem> {
     let mut take = queue(&served, &name)?
         .take(named::who(asked.worker.as_deref().unwrap_or(caller.shown()))?.as_str())
-        .lease(span::lease(asked.lease_ms)?)
+        .lease(durations::lease(asked.lease_ms)?)
         .limit(asked.limit.unwrap_or(1))
-        .within(span::wait(&served, asked.wait_ms));
+        .within(durations::wait(&served, asked.wait_ms));
     if let Some(lane) = asked.lane {
         take = take.lane(lane);
     }
@@ -227,33 +224,34 @@ pub(crate) async fn lease(
     Ok(Answer(LeasedItemsDto { items: taken.into_iter().map(LeaseDto::from).collect() }))
 }
 
-/// Which items of a queue.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// In this state.
     #[param(inline)]
     state: Option<ItemStateDto>,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<Cursor<ItemRef>>,
-    /// How many at most: fewer may be in the state that is asked for.
+    /// The maximum number of items: fewer may be in the requested state.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
 /// List the items of a queue, by key.
 #[utoipa::path(get, path = "/v1/queues/{queue}/items", tag = "queues",
-    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128), Listed),
+    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128), ListQuery),
     responses((status = 200, body = Page<ItemDto>)))]
 pub(crate) async fn items(
     State(served): State<AppState>,
     InPath(name): InPath<QueueName>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ItemDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = ItemFilter::queue(name.as_str());
-    let listing = Listing { filter, state: asked.state, holder: None, after: asked.after, limit };
+    let listing =
+        ItemListing { filter, state: asked.state, holder: None, after: asked.after, limit };
     Ok(Answer(listing.page(&served).await?))
 }

@@ -1,7 +1,6 @@
-//! Quotas: so much in a period and no more. Taken at once, or reserved and confirmed later by
-//! whoever has the voucher.
+//! Quotas: a limit per period. Drawn at once, or reserved and confirmed later with the reservation_token.
 
-mod reserving;
+mod reservation;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -12,17 +11,17 @@ use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo, QuotaOutc
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{refused, until};
+use super::claims::{to_problem, until};
+use super::durations::Millis;
 use super::named;
 use super::period::{Per, period, zone};
-use super::span::Millis;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-pub(crate) use reserving::*;
+pub(crate) use reservation::*;
 
 /// A quota, as requests name it.
 struct Named<'a> {
@@ -36,7 +35,7 @@ struct Named<'a> {
 impl Named<'_> {
     fn quota(&self, claims: &Claims) -> Result<Quota, Problem> {
         if self.limit < 0 {
-            let detail = format!("limit {}: there cannot be less than nothing", self.limit);
+            let detail = format!("limit {}: it must not be negative", self.limit);
             return Err(Problem::bad_request("limit-invalid", detail));
         }
         let (first, rest) = named::parts(self.name)?;
@@ -46,32 +45,32 @@ impl Named<'_> {
     }
 }
 
-/// Which quotas.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// What their names begin with.
+pub(crate) struct ListQuery {
+    /// A prefix of their names.
     #[serde(default)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many at most.
+    /// The maximum number of quotas.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// A quota that somebody has taken from.
+/// A quota in use.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quota)]
 pub(crate) struct QuotaDto {
     /// Its whole name.
     #[schema(example = "quota/seats/boat-3/per day in Europe%2FBerlin")]
     key: String,
-    /// How much is taken, reservations included.
+    /// Units in use, including reservations.
     used: i64,
-    /// When there is as much again, if ever.
+    /// When the period ends, if ever.
     #[schema(value_type = Option<String>, format = DateTime)]
     resets_at: Option<Timestamp>,
 }
@@ -82,12 +81,12 @@ impl From<QuotaInfo> for QuotaDto {
     }
 }
 
-/// List quotas that somebody has taken from in the period that is open, by name. How much there is
-/// of them, only those who take know.
-#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaDto>)))]
+/// List quotas in use in the current period, by name. Their limits are not stored: each request
+/// gives its own.
+#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(ListQuery), responses((status = 200, body = Page<QuotaDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<QuotaDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("quota/{}", asked.prefix);
@@ -99,102 +98,102 @@ pub(crate) async fn list(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Looking {
-    /// How much there is.
+pub(crate) struct QuotaQuery {
+    /// The limit.
     #[param(minimum = 0)]
     limit: i64,
-    /// In each of these; once and for all, if this is left out.
+    /// Per calendar period; one period without end by default.
     #[param(inline)]
     per: Option<Per>,
-    /// In each stretch of this length.
+    /// Per period of this length.
     #[param(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
+    /// The time zone of days and hours; UTC by default.
     #[param(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// How much is left.
+/// The use of a quota.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Used {
-    /// How much is taken, reservations included.
+pub(crate) struct QuotaUseDto {
+    /// Units in use, including reservations.
     used: i64,
-    /// How much there is.
+    /// The limit.
     limit: i64,
-    /// How much is left.
+    /// Units left.
     left: i64,
-    /// When there is as much again; nothing was taken yet if there is none, or it never is.
+    /// When the period ends; absent if it never does, or if nothing was taken yet.
     #[schema(value_type = Option<String>, format = DateTime)]
     resets_at: Option<Timestamp>,
 }
 
-/// How much of a quota is taken.
+/// Read the use of a quota.
 #[utoipa::path(get, path = "/v1/quotas/{key}", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Looking),
-    responses((status = 200, body = Used)))]
+    params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), QuotaQuery),
+    responses((status = 200, body = QuotaUseDto)))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
-    InQuery(asked): InQuery<Looking>,
-) -> Result<Answer<Used>, Problem> {
-    let Looking { limit, per, every_ms, zone } = asked;
+    InQuery(asked): InQuery<QuotaQuery>,
+) -> Result<Answer<QuotaUseDto>, Problem> {
+    let QuotaQuery { limit, per, every_ms, zone } = asked;
     let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }
         .quota(&served.tidelock().claims())?;
-    let usage = quota.usage().await.map_err(refused)?;
+    let usage = quota.usage().await.map_err(to_problem)?;
     let left = limit.saturating_sub(usage.used).max(0);
-    Ok(Answer(Used { used: usage.used, limit, left, resets_at: usage.resets_at }))
+    Ok(Answer(QuotaUseDto { used: usage.used, limit, left, resets_at: usage.resets_at }))
 }
 
-/// How much is taken of how much.
+/// A request to take from a quota.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TakeAsked {
-    /// How much there is.
+pub(crate) struct TakeRequest {
+    /// The limit.
     #[schema(minimum = 0, example = 100)]
     limit: i64,
-    /// How much of it.
+    /// How many units to take.
     #[schema(minimum = 1, example = 1)]
     units: u32,
-    /// In each of these; once and for all, if this is left out.
+    /// Per calendar period; one period without end by default.
     per: Option<Per>,
-    /// In each stretch of this length.
+    /// Per period of this length.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
+    /// The time zone of days and hours; UTC by default.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
-/// What was granted: keep it, if it may have to be given back.
+/// A grant: keep it if it may have to be refunded.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Granted {
-    /// To be sent as it is.
+pub(crate) struct GrantDto {
+    /// Opaque: send it as it is.
     #[schema(value_type = Object)]
     grant: Grant,
 }
 
-/// Take from a quota, if there is so much left.
+/// Take from a quota, if enough is left.
 #[utoipa::path(post, path = "/v1/quotas/{key}/take", tag = "quotas",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
+        ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = TakeAsked,
+    request_body = TakeRequest,
     responses(
-        (status = 201, description = "It is yours", body = Granted),
-        (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Granted", body = GrantDto),
+        (status = 429, description = "Not enough is left", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<TakeAsked>,
+    Body(asked): Body<TakeRequest>,
 ) -> Result<Response, Problem> {
-    let TakeAsked { limit, units, per, every_ms, zone } = asked;
+    let TakeRequest { limit, units, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    match quota.take(some(units)?).await.map_err(refused)? {
+    match quota.take(some(units)?).await.map_err(to_problem)? {
         QuotaOutcome::Granted(grant) => {
-            Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response())
+            Ok((StatusCode::CREATED, Answer(GrantDto { grant })).into_response())
         }
         QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
@@ -202,10 +201,7 @@ pub(crate) async fn take(
 
 fn some(units: u32) -> Result<u32, Problem> {
     match units {
-        0 => Err(Problem::bad_request(
-            "units-invalid",
-            "units 0: nothing was asked for; say 1 or more",
-        )),
+        0 => Err(Problem::bad_request("units-invalid", "units 0: use 1 or more")),
         units => Ok(units),
     }
 }

@@ -1,6 +1,6 @@
-//! Reactions: how far each is with routing and handling, and what operators do to their targets.
+//! Reactions: the progress of routing and handling, and operators' actions on targets.
 
-mod operating;
+mod operations;
 
 use std::sync::Arc;
 
@@ -19,35 +19,35 @@ use crate::limits::PAGE;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-pub(crate) use operating::*;
+pub(crate) use operations::*;
 
 fn reactions(served: &AppState) -> Reactions {
     Reactions::new(Arc::clone(served.tidelock().store()))
 }
 
-/// How far a reaction is.
+/// A reaction's progress.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Reaction)]
 pub(crate) struct ReactionDto {
     /// Its name.
     reaction: String,
-    /// What the names of the streams begin with that it follows.
+    /// The name prefix of the streams that it follows.
     streams: String,
-    /// Events are routed up to here, at least.
+    /// Events are routed at least up to this position.
     #[schema(value_type = u64)]
     position: Position,
-    /// It began after this.
+    /// It started after this position.
     #[schema(value_type = u64)]
     start: Position,
-    /// How many positions its router has yet to look at; nothing while nobody routes.
+    /// Positions that its router has yet to read; absent while no process routes it.
     lag: Option<u64>,
-    /// Which process routes, and until when; its time may be over.
+    /// The process that routes it, and until when; the lease may have expired.
     holder: Option<LeaseHolderDto>,
-    /// Whether routing has stopped until somebody decides how it goes on.
+    /// Whether routing has stopped until an operator decides how to continue.
     blocked: bool,
-    /// Why.
+    /// Why routing has stopped.
     error: Option<String>,
-    /// How many of its targets are blocked; counted up to 1,000.
+    /// The number of blocked targets; counted up to 1,000.
     blocked_targets: u64,
 }
 
@@ -67,7 +67,7 @@ impl ReactionDto {
     }
 }
 
-/// All reactions that were ever registered, and how far each is.
+/// List all reactions that were ever registered, with their progress.
 #[utoipa::path(get, path = "/v1/reactions", tag = "reactions", responses((status = 200, body = Page<ReactionDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
@@ -84,20 +84,20 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(shown, None::<String>)))
 }
 
-/// Which targets.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// Whose names are like this, with `*` and `?`.
+pub(crate) struct ListQuery {
+    /// With names that match this pattern, with `*` and `?`.
     #[param(max_length = 256)]
     target: Option<String>,
-    /// Only those that are blocked, or only those that are not.
+    /// Only blocked targets, or only targets that are not blocked.
     blocked: Option<bool>,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<Cursor<ItemRef>>,
-    /// How many at most.
+    /// The maximum number of targets.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -108,40 +108,40 @@ pub(crate) struct Listed {
 pub(crate) struct TargetDto {
     /// The reaction.
     reaction: String,
-    /// The target; for an event without a route, a name of Tidelock's own.
+    /// The target; for an event without a route, a reserved name.
     target: String,
     /// Whether this is an event whose route failed.
     unrouted: bool,
-    /// How many events are known to wait.
+    /// The number of events known to wait.
     lag: u64,
-    /// Handled up to here.
+    /// Handled up to this mark.
     #[schema(value_type = u64)]
     at: Mark,
-    /// Events up to here are known to be the target's.
+    /// Events up to this mark are known to be the target's.
     #[schema(value_type = u64)]
     mark: Mark,
     /// Leases since the last progress.
     attempts: u32,
     /// Failures since the last progress.
     failures: u32,
-    /// Leases that ran out since the last progress.
+    /// Leases that expired since the last progress.
     expiries: u32,
-    /// Not to be tried until somebody unblocks it.
+    /// Not handled until an operator unblocks it.
     blocked: bool,
-    /// What went wrong last.
+    /// The last error.
     error: Option<String>,
-    /// Who is at it, and until when.
+    /// The worker that handles it, and until when.
     holder: Option<LeaseHolderDto>,
-    /// Since or from when there is something to do.
+    /// When it became, or becomes, due.
     #[schema(value_type = Option<String>, format = DateTime)]
     due_at: Option<Timestamp>,
-    /// Not to be tried before this.
+    /// Not handled before this time.
     #[schema(value_type = Option<String>, format = DateTime)]
     hold_until: Option<Timestamp>,
-    /// Which workers serve it.
+    /// The lane, which selects its workers.
     #[schema(value_type = String)]
     lane: LaneName,
-    /// How urgent it is.
+    /// Its priority.
     #[schema(value_type = i16, minimum = -100, maximum = 100)]
     priority: Priority,
 }
@@ -171,12 +171,12 @@ impl From<TargetInfo> for TargetDto {
 
 /// List the targets of a reaction, by name.
 #[utoipa::path(get, path = "/v1/reactions/{reaction}/targets", tag = "reactions",
-    params(("reaction" = String, Path, description = "Its name", min_length = 1), Listed),
+    params(("reaction" = String, Path, description = "Its name", min_length = 1), ListQuery),
     responses((status = 200, body = Page<TargetDto>)))]
 pub(crate) async fn targets(
     State(served): State<AppState>,
     InPath(reaction): InPath<String>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<TargetDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let mut filter = ReactionFilter::named(&reaction);

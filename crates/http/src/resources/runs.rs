@@ -1,11 +1,11 @@
-//! Runs: start, signal, ask, wait; and what operators do to them. Nothing here drives a run: a
-//! worker with its workflow does.
+//! Runs: start, signal, query, wait; and operators' actions. Nothing here drives a run: a worker
+//! with its workflow does.
 
-mod ending;
 mod history;
-mod operating;
-mod refused;
-mod starting;
+mod operations;
+mod problems;
+mod result;
+mod start;
 
 use std::collections::BTreeMap;
 
@@ -22,37 +22,37 @@ use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-pub(crate) use ending::*;
 pub(crate) use history::*;
-pub(crate) use operating::*;
-use refused::refused;
-pub(crate) use starting::*;
+pub(crate) use operations::*;
+use problems::to_problem;
+pub(crate) use result::*;
+pub(crate) use start::*;
 
-/// Which run.
+/// RunPath run.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(crate) struct Which {
+pub(crate) struct RunPath {
     /// Its id.
     #[param(min_length = 1, max_length = 200)]
     id: String,
 }
 
-/// The run that a request is about; what is asked of it under a key is asked once.
+/// The run of a request. Operations on it under an idempotency key happen once.
 #[derive(Debug)]
-pub(crate) struct ThisRun(RunHandle);
+pub(crate) struct TargetRun(RunHandle);
 
-impl FromRequestParts<AppState> for ThisRun {
+impl FromRequestParts<AppState> for TargetRun {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, served: &AppState) -> Result<Self, Problem> {
-        let InPath(which): InPath<Which> = InPath::from_request_parts(parts, served).await?;
+        let InPath(which): InPath<RunPath> = InPath::from_request_parts(parts, served).await?;
         Ok(Self(IdempotencyScope::of(parts).run(served.tidelock().runs().run(&which.id))))
     }
 }
 
-/// What state a run is in.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RunState)]
@@ -88,7 +88,7 @@ impl From<RunStateDto> for RunState {
     }
 }
 
-/// What a run is, in short.
+/// A summary of a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Run)]
 pub(crate) struct RunDto {
@@ -108,20 +108,20 @@ pub(crate) struct RunDto {
     /// When it ended.
     #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<Timestamp>,
-    /// When it is out of time.
+    /// When it times out.
     #[schema(value_type = Option<String>, format = DateTime)]
     deadline_at: Option<Timestamp>,
-    /// The run that started it and waits for it.
+    /// The parent run, which started it and waits for it.
     parent: Option<String>,
-    /// What it is found by in listings.
+    /// Attributes to filter lists by.
     attributes: BTreeMap<String, String>,
-    /// How often it has begun: 1, and one more each time that it continued as new.
+    /// The number of its generations: 1, plus one for each continue-as-new.
     generation: u32,
-    /// Where it stands: who drives it, what it waits for, why it is parked, how it ended. Not in
-    /// listings.
+    /// Its status: which worker drives it, what it waits for, why it is parked, how it ended.
+    /// Absent in lists.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<RunStatus>,
+    status: Option<RunStatus>,
 }
 
 impl From<RunInfo> for RunDto {
@@ -137,16 +137,16 @@ impl From<RunInfo> for RunDto {
             parent: run.parent.map(|parent| parent.run.as_str().to_owned()),
             attributes: run.attributes,
             generation: run.generation,
-            standing: None,
+            status: None,
         }
     }
 }
 
-/// Which runs.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
+pub(crate) struct ListQuery {
     /// In this state.
     #[param(inline)]
     state: Option<RunStateDto>,
@@ -156,21 +156,21 @@ pub(crate) struct Listed {
     /// With this attribute, written `name=value`.
     #[param(example = "shop=7")]
     attribute: Option<String>,
-    /// Started at this moment or later.
+    /// Started at this time or later.
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// Started before this moment.
+    /// Started before this time.
     #[param(value_type = Option<String>, format = DateTime)]
     before: Option<Timestamp>,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<Cursor<RunCursor>>,
-    /// How many at most.
+    /// The maximum number of runs.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-impl Listed {
+impl ListQuery {
     fn filter(self, limit: usize) -> Result<RunFilter, Problem> {
         let mut filter = RunFilter::all().limit(limit);
         if let Some(state) = self.state {
@@ -194,48 +194,48 @@ fn no_attribute() -> Problem {
 }
 
 /// List runs, newest first.
-#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(Listed), responses((status = 200, body = Page<RunDto>)))]
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(ListQuery), responses((status = 200, body = Page<RunDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<RunDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = asked.filter(limit)?;
-    let page = served.tidelock().runs().list(&filter).await.map_err(refused)?;
+    let page = served.tidelock().runs().list(&filter).await.map_err(to_problem)?;
     Ok(Answer(Page::new(page.runs.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
 }
 
-/// What a run is, and where it stands.
+/// Read a run and its status.
 #[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs",
-    params(Which),
+    params(RunPath),
     responses(
         (status = 200, body = RunDto),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunDto>, Problem> {
-    let (info, standing) =
-        (run.get().await.map_err(refused)?, run.standing().await.map_err(refused)?);
-    Ok(Answer(RunDto { standing: Some(standing), ..info.into() }))
+pub(crate) async fn show(TargetRun(run): TargetRun) -> Result<Answer<RunDto>, Problem> {
+    let (info, status) =
+        (run.get().await.map_err(to_problem)?, run.standing().await.map_err(to_problem)?);
+    Ok(Answer(RunDto { status: Some(status), ..info.into() }))
 }
 
-/// What a run says about itself.
+/// A run's published value.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Published {
-    /// The newest that it has published; nothing, if it has not.
+pub(crate) struct PublishedDto {
+    /// The newest published value, if any.
     #[schema(value_type = Option<Value>)]
     published: Option<RawJson>,
 }
 
-/// Ask a run: the newest that it has published.
+/// Query a run: read its newest published value.
 #[utoipa::path(get, path = "/v1/runs/{id}/published", tag = "runs",
-    params(Which),
+    params(RunPath),
     responses(
-        (status = 200, body = Published),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = PublishedDto),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn published(ThisRun(run): ThisRun) -> Result<Answer<Published>, Problem> {
-    let published = run.published().await.map_err(refused)?;
-    Ok(Answer(Published { published }))
+pub(crate) async fn published(TargetRun(run): TargetRun) -> Result<Answer<PublishedDto>, Problem> {
+    let published = run.published().await.map_err(to_problem)?;
+    Ok(Answer(PublishedDto { published }))
 }

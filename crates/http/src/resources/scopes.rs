@@ -1,11 +1,11 @@
-//! Scopes: state documents that many clients change at once, each by saying what is to change.
+//! Scopes: state documents that many clients mutate concurrently.
 
-mod changing;
 mod entries;
-mod mutating;
+mod mutation_request;
+mod mutations;
 mod precondition;
-mod refused;
-mod watching;
+mod problems;
+mod watch;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -17,32 +17,32 @@ use tidelock::scopes::{Document, ScopeInfo};
 use tidelock::{RawJson, RecordKey, Revision, Scope, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
-use super::span::{self, Millis};
+use super::durations::{self, Millis};
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-pub(crate) use changing::*;
 pub(crate) use entries::*;
-use refused::refused;
-pub(crate) use watching::*;
+pub(crate) use mutations::*;
+use problems::to_problem;
+pub(crate) use watch::*;
 
-/// The kind of this name: one of those that have a life of their own, or one of the client's.
-fn kind(name: &str, lives_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
+/// The kind of this name: built-in, with its own TTL, or the client's.
+fn kind(name: &str, ttl_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     let standard = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::USER, ScopeKind::ORG];
     let kind = standard.into_iter().find(|kind| kind.name() == name);
     let kind = kind.unwrap_or_else(|| ScopeKind::custom(name.to_owned()));
-    match lives_ms {
-        Some(millis) => Ok(kind.ttl(span::some(millis, "lives_ms")?)),
+    match ttl_ms {
+        Some(millis) => Ok(kind.ttl(durations::some(millis, "ttl_ms")?)),
         None => Ok(kind),
     }
 }
 
-/// Which scope.
+/// ScopePath scope.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(crate) struct Which {
+pub(crate) struct ScopePath {
     /// Its kind.
     #[param(min_length = 1)]
     kind: String,
@@ -53,13 +53,13 @@ pub(crate) struct Which {
 
 fn scope(
     served: &AppState,
-    which: &Which,
-    lives_ms: Option<Millis>,
+    which: &ScopePath,
+    ttl_ms: Option<Millis>,
 ) -> Result<Scope<Value>, Problem> {
-    Ok(served.tidelock().scope(kind(&which.kind, lives_ms)?, &which.id))
+    Ok(served.tidelock().scope(kind(&which.kind, ttl_ms)?, &which.id))
 }
 
-/// A scope, as it stands.
+/// A scope's document and revision.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Scope)]
 pub(crate) struct ScopeDto {
@@ -69,13 +69,13 @@ pub(crate) struct ScopeDto {
     /// Its id among those of its kind.
     #[schema(example = "ada")]
     id: String,
-    /// How often it was written.
+    /// Increases with every write.
     #[schema(value_type = Option<u64>, minimum = 1)]
     revision: Option<Revision>,
-    /// When it goes away, unless it is changed before.
+    /// When it expires, unless it is changed before.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    /// Its document; `null` if it is not there.
+    /// Its document; `null` if it does not exist.
     #[schema(value_type = Value)]
     state: RawJson,
 }
@@ -88,40 +88,40 @@ impl From<ScopeInfo> for ScopeDto {
 }
 
 impl ScopeDto {
-    fn of(Which { kind, id }: &Which, document: &Document<Value>) -> Result<Self, Problem> {
+    fn of(ScopePath { kind, id }: &ScopePath, document: &Document<Value>) -> Result<Self, Problem> {
         let state = RawJson::new(&document.state)?;
         let (revision, expires_at) = (document.revision, document.expires_at);
         Ok(Self { kind: kind.clone(), id: id.clone(), revision, expires_at, state })
     }
 }
 
-/// Which scopes.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// Of this kind; of every kind, if this is left out.
+pub(crate) struct ListQuery {
+    /// Of this kind; of every kind by default.
     kind: Option<String>,
-    /// What their ids begin with; only with a kind.
+    /// A prefix of their ids; only with a kind.
     #[serde(default)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many at most.
+    /// The maximum number of scopes.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
 /// List scopes, by kind and id.
-#[utoipa::path(get, path = "/v1/scopes", tag = "scopes", params(Listed), responses((status = 200, body = Page<ScopeDto>)))]
+#[utoipa::path(get, path = "/v1/scopes", tag = "scopes", params(ListQuery), responses((status = 200, body = Page<ScopeDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ScopeDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     if asked.kind.is_none() && !asked.prefix.is_empty() {
-        let detail = "a prefix is looked for among the ids of one kind: say which, with kind";
+        let detail = "a prefix applies to the ids of one kind: add kind";
         return Err(Problem::bad_request("kind-missing", detail));
     }
     let page =
@@ -129,25 +129,25 @@ pub(crate) async fn list(
     Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeDto::from).collect(), page.next)))
 }
 
-/// A scope's document. Its revision is the `ETag`.
+/// Read a scope's document. Its revision is the `ETag`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
-    params(Which),
+    params(ScopePath),
     responses(
         (status = 200, body = ScopeDto, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "There never was such a scope", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope never existed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
-    InPath(which): InPath<Which>,
+    InPath(which): InPath<ScopePath>,
 ) -> Result<Response, Problem> {
-    let document = scope(&served, &which, None)?.load().await.map_err(refused)?;
+    let document = scope(&served, &which, None)?.load().await.map_err(to_problem)?;
     match (&document.state, document.revision) {
         (Some(_), Some(revision)) => {
             let tag = format!("\"{revision}\"");
             Ok(([(ETAG, tag)], Answer(ScopeDto::of(&which, &document)?)).into_response())
         }
-        (None, Some(revision)) => Err(refused::gone(&which, revision)),
-        _ => Err(refused::never(&which)),
+        (None, Some(revision)) => Err(problems::gone(&which, revision)),
+        _ => Err(problems::never(&which)),
     }
 }

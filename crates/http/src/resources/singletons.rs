@@ -1,5 +1,4 @@
-//! Singletons: one of a kind for a name, and for a period; whoever comes too late learns who was
-//! first.
+//! Singletons: one winner per name and period; later callers learn who won.
 
 use axum::Json as Answer;
 use axum::response::{IntoResponse, Response};
@@ -9,62 +8,62 @@ use tidelock::claims::{Singleton, SingletonOutcome, SingletonTaken};
 use tidelock::{Commit, RawJson};
 use utoipa::ToSchema;
 
-use super::claims::{asked_by, refused};
+use super::claims::{asked_by, to_problem};
+use super::durations::Millis;
 use super::period::{Per, period, zone};
-use super::span::Millis;
-use super::{named, span};
+use super::{durations, named};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// What is taken, and for how long it counts.
+/// A request to take a singleton.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Taking {
-    /// What those who come too late are to learn.
+pub(crate) struct TakeSingletonRequest {
+    /// ProblemDetails for later callers.
     #[schema(value_type = Option<Value>)]
     details: Option<RawJson>,
-    /// One for each of these; one for ever, if this is left out.
+    /// One winner per calendar period; a single one by default.
     per: Option<Per>,
-    /// One for each stretch of this length.
+    /// One winner per period of this length.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
+    /// The time zone of days and hours; UTC by default.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
-    /// How long it is remembered; for ever, if this is left out.
+    /// How long the winner is kept; indefinitely by default.
     #[schema(value_type = Option<u64>, minimum = 1)]
     ttl_ms: Option<Millis>,
-    /// Who takes it; the name of the token, if this is left out.
+    /// The winner's name; the name of the token by default.
     #[schema(max_length = 128)]
     by: Option<String>,
 }
 
-/// It is yours.
+/// A singleton that was won.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SingletonTaken)]
-pub(crate) struct Taken {
+pub(crate) struct SingletonDto {
     /// `won`.
     #[schema(example = "won")]
     outcome: &'static str,
 }
 
-/// Take a singleton: once for its name and its period.
+/// Take a singleton: once per name and period.
 #[utoipa::path(post, path = "/v1/singletons/{key}", tag = "singletons",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
+        ("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1),
     ),
-    request_body = Taking,
+    request_body = TakeSingletonRequest,
     responses(
-        (status = 201, description = "It is yours", body = Taken),
-        (status = 409, description = "Somebody was first: who, when, and what they left", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Won", body = SingletonDto),
+        (status = 409, description = "The singleton is taken: by whom, when, and with which details", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
     InPath(name): InPath<String>,
     caller: Caller,
     OnceClaims(claims): OnceClaims,
-    Body(asked): Body<Taking>,
+    Body(asked): Body<TakeSingletonRequest>,
 ) -> Result<Response, Problem> {
     let (first, rest) = named::parts(&name)?;
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
@@ -74,18 +73,18 @@ pub(crate) async fn take(
         .per(period(asked.per, asked.every_ms)?)
         .zone(zone(asked.zone.as_deref())?);
     if let Some(ttl) = asked.ttl_ms {
-        singleton = singleton.ttl(span::some(ttl, "ttl_ms")?);
+        singleton = singleton.ttl(durations::some(ttl, "ttl_ms")?);
     }
-    match singleton.take(&asked.details, Commit::new()).await.map_err(refused)? {
+    match singleton.take(&asked.details, Commit::new()).await.map_err(to_problem)? {
         SingletonOutcome::Won(()) => {
-            Ok((StatusCode::CREATED, Answer(Taken { outcome: "won" })).into_response())
+            Ok((StatusCode::CREATED, Answer(SingletonDto { outcome: "won" })).into_response())
         }
         SingletonOutcome::Taken(winner) => Err(taken(&winner)),
     }
 }
 
 fn taken(winner: &SingletonTaken) -> Problem {
-    // What the winner left is theirs to tell, if it can be read at all.
+    // The details are included if they can be parsed.
     let details = winner.details::<RawJson>().ok().flatten();
     Problem::conflict("taken", winner.to_string())
         .with("by", &winner.by)

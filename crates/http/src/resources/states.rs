@@ -1,5 +1,4 @@
-//! The state of an aggregate, as it is or as it was: of kinds that the program which serves this
-//! has registered.
+//! The state of an aggregate, current or past: of kinds that the serving program has registered.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -10,9 +9,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// A state.
+/// The state of an aggregate.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AggregateState)]
 pub(crate) struct StateDto {
@@ -22,7 +21,7 @@ pub(crate) struct StateDto {
     /// Its id.
     #[schema(example = "sku-7")]
     id: String,
-    /// The version of its stream that this is the state at.
+    /// The version of its stream at this state.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
     /// The state.
@@ -30,32 +29,32 @@ pub(crate) struct StateDto {
     state: RawJson,
 }
 
-/// At which version.
+/// StateQuery which version.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct At {
-    /// As it was at this version; as it is, if there is none.
+pub(crate) struct StateQuery {
+    /// StateQuery this version; the current one by default.
     #[param(value_type = Option<u64>, minimum = 1)]
     version: Option<Version>,
 }
 
-/// The state of an aggregate, as it is or as it was.
+/// Read the state of an aggregate, current or past.
 #[utoipa::path(get, path = "/v1/states/{kind}/{id}", tag = "streams",
     params(
         ("kind" = String, Path, description = "The kind of the aggregate"),
         ("id" = String, Path, description = "Its id"),
-        At,
+        StateQuery,
     ),
     responses(
         (status = 200, body = StateDto),
-        (status = 404, description = "The kind is not known here, there is no such aggregate, or it never was at that version", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "Its events were cleared away", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "The kind is not registered, or there is no such aggregate or version", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "Its events were removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath((kind, id)): InPath<(String, String)>,
-    InQuery(at): InQuery<At>,
+    InQuery(at): InQuery<StateQuery>,
 ) -> Result<Answer<StateDto>, Problem> {
     let read = served.setup.kinds.get(&kind).ok_or_else(|| unknown(&served, &kind))?;
     let read = read(served.tidelock(), &id, at.version).await.map_err(not_loaded)?;
@@ -69,10 +68,10 @@ fn unknown(served: &AppState, kind: &str) -> Problem {
     let known = served.setup.kinds.names();
     let detail = match known.is_empty() {
         true => format!(
-            "the state of a {kind:?} cannot be shown: this server knows no kinds; one that is part of the program can register them (Api::aggregate)"
+            "the state of a {kind:?} cannot be shown: this server has no registered kinds; a program that embeds it can register them (Api::aggregate)"
         ),
         false => format!(
-            "the state of a {kind:?} cannot be shown: this server knows the kinds {}",
+            "the state of a {kind:?} cannot be shown: this server has the kinds {}",
             known.join(", ")
         ),
     };

@@ -1,4 +1,4 @@
-//! Streams: which there are, what is in one, and appending to one.
+//! Streams: lists, reads and appends.
 
 mod append;
 mod expectation;
@@ -17,23 +17,23 @@ use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use append::*;
 
-/// What there is to know of a stream without reading it.
+/// A stream's summary.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Stream)]
 pub(crate) struct StreamDto {
     /// Its name.
     #[schema(value_type = String, example = "order-7")]
     name: StreamName,
-    /// How many events were ever appended to it.
+    /// The number of events ever appended.
     #[schema(value_type = u64, minimum = 1)]
     version: Option<Version>,
-    /// It refuses every append.
+    /// Whether it refuses every append.
     closed: bool,
-    /// How many events are there to be read: fewer than the version says once some were trimmed.
+    /// The number of readable events: fewer than the version once some were trimmed.
     events: u64,
     /// The type of the newest event, if any is left.
     #[schema(value_type = Option<String>)]
@@ -59,28 +59,28 @@ impl From<Head> for StreamDto {
     }
 }
 
-/// Which streams.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// What their names begin with.
+pub(crate) struct ListQuery {
+    /// A prefix of their names.
     #[serde(default)]
     #[param(max_length = 256)]
     prefix: String,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<StreamName>,
-    /// How many at most.
+    /// The maximum number of streams.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
 /// List streams, by name.
-#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(Listed), responses((status = 200, body = Page<StreamDto>)))]
+#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(ListQuery), responses((status = 200, body = Page<StreamDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Json<Page<StreamDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = HeadQuery::Prefix { prefix: asked.prefix, after: asked.after, limit };
@@ -88,12 +88,12 @@ pub(crate) async fn list(
     Ok(Json(Page::new(page.heads.into_iter().map(StreamDto::from).collect(), page.next)))
 }
 
-/// What there is to know of one stream. Its version is the `ETag`.
+/// ReadQuery a stream's summary. Its version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}", tag = "streams",
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256)),
     responses(
         (status = 200, body = StreamDto, headers(("ETag" = String, description = "The version, in quotes"))),
-        (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such stream", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -108,32 +108,32 @@ pub(crate) async fn show(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Read {
-    /// The first version to return; without it the oldest, or, backward, the newest.
+pub(crate) struct ReadQuery {
+    /// The first version to return; by default the oldest, or the newest if `backward`.
     #[param(value_type = Option<u64>, minimum = 1)]
     from: Option<Version>,
-    /// Where to go on: `next` of the page before. The same as `from`.
+    /// The cursor: `next` of the previous page. A synonym of `from`.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
     /// From newer to older.
     #[serde(default)]
     backward: bool,
-    /// How many at most.
+    /// The maximum number of events.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// A page of a stream's events. The stream's version is the `ETag`.
+/// ReadQuery a page of a stream's events. The stream's version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}/events", tag = "streams",
-    params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), Read),
+    params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), ReadQuery),
     responses(
         (status = 200, body = Page<EventDto>, headers(("ETag" = String, description = "The version, in quotes"))),
-        (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such stream", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn events(
     State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
-    InQuery(asked): InQuery<Read>,
+    InQuery(asked): InQuery<ReadQuery>,
 ) -> Result<Response, Problem> {
     let query = match asked.backward {
         true => StreamQuery::backward(&stream),
@@ -154,6 +154,6 @@ fn etag(state: StreamState) -> Option<String> {
 fn no_stream(stream: &StreamName) -> Problem {
     Problem::not_found(
         "no-stream",
-        format!("there is no stream {stream:?}: GET /v1/streams lists those that there are"),
+        format!("there is no stream {stream:?}: GET /v1/streams lists the existing ones"),
     )
 }

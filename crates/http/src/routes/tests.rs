@@ -1,4 +1,4 @@
-//! What the table does for a route by itself: an operator's is written down.
+//! What the route table adds to every operator's route: auditing.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -17,9 +17,9 @@ use crate::resources::audit as audited;
 const OLGA: &str = "operator-token-0123456789";
 const WALT: &str = "writer-token-0123456789";
 
-/// Tells what is in the audit when it is called; done twice, it would tell more.
-#[utoipa::path(post, path = "/v1/mend/{thing}", responses((status = 200)))]
-async fn mend(State(served): State<AppState>) -> Result<axum::Json<usize>, Problem> {
+/// Returns the audit events so far; carried out twice, it would return more.
+#[utoipa::path(post, path = "/v1/remedy/{thing}", responses((status = 200)))]
+async fn remedy(State(served): State<AppState>) -> Result<axum::Json<usize>, Problem> {
     Ok(axum::Json(written(&served).await.len()))
 }
 
@@ -32,13 +32,13 @@ async fn served() -> (AppState, Router) {
     setup.tokens =
         Some(Tokens::read(&format!("operator olga {OLGA}\nwriter walt {WALT}")).unwrap());
     let served = AppState::new(setup);
-    let table = Table::new(&served).operator(routes!(mend)).reader(routes!(audited::list));
+    let table = Table::new(&served).operator(routes!(remedy)).reader(routes!(audited::list));
     let router = Router::from(table.router).with_state(served.clone());
     (served, router)
 }
 
 fn request(token: &str, body: &str) -> Request<Body> {
-    let request = Request::post("/v1/mend/boat-3")
+    let request = Request::post("/v1/remedy/boat-3")
         .header(HOST, "localhost")
         .header(CONTENT_TYPE, "application/json");
     let request =
@@ -54,13 +54,13 @@ async fn read(response: Response<Body>) -> (u16, Value) {
     )
 }
 
-/// HTTP-22. Before it is done; and sent again under its key, it is one action.
+/// HTTP-22. Before it is carried out; repeated under its key, it is one action.
 #[tokio::test]
-async fn what_an_operator_does_is_written_down_before_it_is_done() {
+async fn an_action_is_audited_before_it_is_carried_out() {
     let (served, mut router) = served().await;
     let body = r#"{"why":"it leaks"}"#;
     assert_eq!(read(router.call(request(WALT, body)).await.unwrap()).await.0, 403);
-    assert!(written(&served).await.is_empty(), "who may not has done nothing");
+    assert!(written(&served).await.is_empty(), "a refused caller is not audited");
     for _ in 0..2 {
         assert_eq!(read(router.call(request(OLGA, body)).await.unwrap()).await, (200, json!(1)));
     }
@@ -74,18 +74,18 @@ async fn what_an_operator_does_is_written_down_before_it_is_done() {
     let action = &page["items"][0];
     assert_eq!(
         (&action["who"], &action["what"]),
-        (&json!("olga"), &json!("POST /v1/mend/{thing}"))
+        (&json!("olga"), &json!("POST /v1/remedy/{thing}"))
     );
     assert_eq!(
         (&action["on"], &action["parameters"]),
-        (&json!("/v1/mend/boat-3"), &json!({ "why": "it leaks" }))
+        (&json!("/v1/remedy/boat-3"), &json!({ "why": "it leaks" }))
     );
     assert_eq!((&action["status"], page["items"].as_array().map(Vec::len)), (&json!(200), Some(1)));
 }
 
-/// HTTP-22. If the audit takes nothing, nothing is done.
+/// HTTP-22. If the audit log fails, nothing is carried out.
 #[tokio::test]
-async fn what_cannot_be_written_down_is_not_done() {
+async fn an_action_that_cannot_be_audited_is_not_carried_out() {
     let (served, mut router) = served().await;
     let closing = tidelock::Append::closing(&audit::keys::stream(), tidelock::ExpectedVersion::Any);
     let mut first = tidelock::Commit::new();

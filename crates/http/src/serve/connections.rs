@@ -1,9 +1,8 @@
-//! Who is connected, and whom the server waits for.
+//! The open connections, with LRU eviction of idle ones.
 //!
-//! A connection waits for its client while the client has a head or a body of a request to send,
-//! and while it has nothing to ask. If there is no room for another connection, the one that has
-//! waited longest is let go: whoever asks for something is never turned away by those who ask for
-//! nothing.
+//! A connection is idle while its client has to send the head or body of a request, or has nothing
+//! to request. When the limit is reached, the connection that has been idle longest is evicted:
+//! idle clients never lock out active ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,76 +11,75 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// All connections that are open.
+/// All open connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    places: Mutex<BTreeMap<u64, Arc<ConnectionSlot>>>,
+    slots: Mutex<BTreeMap<u64, Arc<ConnectionSlot>>>,
     next: AtomicU64,
 }
 
-/// One of them.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    /// Since when it waits for its client; nothing while there is something to do for it.
-    waiting: Mutex<Option<Instant>>,
-    let_go: CancellationToken,
+    /// When it became idle; `None` while a request is in progress.
+    idle_since: Mutex<Option<Instant>>,
+    evict: CancellationToken,
 }
 
-/// A place that is free again when this is dropped.
+/// Frees the slot when dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionGuard {
-    crowd: Arc<Connections>,
+    connections: Arc<Connections>,
     nth: u64,
-    pub(super) place: Arc<ConnectionSlot>,
+    pub(super) slot: Arc<ConnectionSlot>,
 }
 
 impl Connections {
-    /// A place for a connection that was just opened.
-    pub(super) fn seat(self: &Arc<Self>) -> ConnectionGuard {
-        let place = Arc::new(ConnectionSlot {
-            waiting: Mutex::new(Some(Instant::now())),
-            let_go: CancellationToken::new(),
+    /// Adds a new connection.
+    pub(super) fn guard(self: &Arc<Self>) -> ConnectionGuard {
+        let slot = Arc::new(ConnectionSlot {
+            idle_since: Mutex::new(Some(Instant::now())),
+            evict: CancellationToken::new(),
         });
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.places).insert(nth, place.clone());
-        ConnectionGuard { crowd: self.clone(), nth, place }
+        lock(&self.slots).insert(nth, slot.clone());
+        ConnectionGuard { connections: self.clone(), nth, slot }
     }
 
-    /// Lets go of the connection that has waited for its client longest; says whether there was
-    /// one.
-    pub(super) fn let_one_go(&self) -> bool {
-        let mut places = lock(&self.places);
-        let waiting = places
+    /// Evicts the connection that has been idle longest; returns whether there was one.
+    pub(super) fn evict_idle(&self) -> bool {
+        let mut slots = lock(&self.slots);
+        let idle_since = slots
             .iter()
-            .filter_map(|(nth, place)| Some((lock(&place.waiting).as_ref().copied()?, *nth)));
-        let Some(place) = waiting.min().and_then(|(_, nth)| places.remove(&nth)) else {
+            .filter_map(|(nth, slot)| Some((lock(&slot.idle_since).as_ref().copied()?, *nth)));
+        let Some(slot) = idle_since.min().and_then(|(_, nth)| slots.remove(&nth)) else {
             return false;
         };
-        place.let_go.cancel();
+        slot.evict.cancel();
         true
     }
 }
 
 impl ConnectionSlot {
-    /// The client has to send something before anything can be done.
-    pub(super) fn waits(&self) {
-        lock(&self.waiting).get_or_insert_with(Instant::now);
+    /// Marks the connection as idle: it waits for its client.
+    pub(super) fn set_idle(&self) {
+        lock(&self.idle_since).get_or_insert_with(Instant::now);
     }
 
-    /// There is something to do for the client.
-    pub(super) fn works(&self) {
-        *lock(&self.waiting) = None;
+    /// Marks the connection as active.
+    pub(super) fn set_active(&self) {
+        *lock(&self.idle_since) = None;
     }
 
-    /// When another connection needs the room.
-    pub(super) async fn is_let_go(&self) {
-        self.let_go.cancelled().await;
+    /// Resolves when the connection is evicted.
+    pub(super) async fn evicted(&self) {
+        self.evict.cancelled().await;
     }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        lock(&self.crowd.places).remove(&self.nth);
+        lock(&self.connections.slots).remove(&self.nth);
     }
 }
 
@@ -96,25 +94,28 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_has_waited_longest_goes_and_nobody_who_is_worked_for() {
-        let crowd = Arc::new(Connections::default());
-        let seats: Vec<_> = (0..4).map(|_| crowd.seat()).collect();
-        let gone = |nth: usize| seats[nth].place.let_go.is_cancelled();
+    async fn the_longest_idle_connection_is_evicted_and_no_active_one() {
+        let connections = Arc::new(Connections::default());
+        let seats: Vec<_> = (0..4).map(|_| connections.guard()).collect();
+        let gone = |nth: usize| seats[nth].slot.evict.is_cancelled();
         tokio::time::advance(Duration::from_secs(1)).await;
-        seats[0].place.works();
-        seats[1].place.works();
-        seats[1].place.waits();
-        assert!(crowd.let_one_go());
-        assert!(gone(2) && !gone(0) && !gone(1) && !gone(3), "of two that came at once, the first");
-        assert!(crowd.let_one_go() && gone(3));
-        assert!(crowd.let_one_go() && gone(1), "it was worked for meanwhile");
-        assert!(!crowd.let_one_go() && !gone(0), "it is worked for");
+        seats[0].slot.set_active();
+        seats[1].slot.set_active();
+        seats[1].slot.set_idle();
+        assert!(connections.evict_idle());
+        assert!(
+            gone(2) && !gone(0) && !gone(1) && !gone(3),
+            "of two with the same time, the first"
+        );
+        assert!(connections.evict_idle() && gone(3));
+        assert!(connections.evict_idle() && gone(1), "it was active in the meantime");
+        assert!(!connections.evict_idle() && !gone(0), "it is active");
     }
 
     #[tokio::test]
-    async fn a_connection_that_ended_is_not_let_go() {
-        let crowd = Arc::new(Connections::default());
-        drop(crowd.seat());
-        assert!(!crowd.let_one_go());
+    async fn a_closed_connection_is_not_evicted() {
+        let connections = Arc::new(Connections::default());
+        drop(connections.guard());
+        assert!(!connections.evict_idle());
     }
 }

@@ -1,4 +1,4 @@
-//! A connection that does not wait without end for its client to take what is sent.
+//! A write timeout: bounds how long a client can go without reading.
 
 use std::io;
 use std::pin::Pin;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream of which a write fails if nothing of it is taken within a time.
+/// A stream whose writes fail if the client reads nothing within a time.
 pub(super) struct ReadTimeout<S> {
     stream: S,
     limit: Duration,
-    /// Set while something waits to be taken.
+    /// Set while a write is pending.
     end: Option<Pin<Box<Sleep>>>,
 }
 
@@ -21,7 +21,7 @@ impl<S> ReadTimeout<S> {
         Self { stream, limit, end: None }
     }
 
-    /// What came of a write, or that it has waited too long.
+    /// The result of a write, or a timeout.
     fn within<T>(
         &mut self,
         cx: &mut Context<'_>,

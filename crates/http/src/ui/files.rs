@@ -1,4 +1,4 @@
-//! The files of the inspector, as they are compiled in.
+//! The inspector's files, compiled in.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -27,7 +27,6 @@ const FILES: &[File] = files![
     "lib/dialog.js",
     "lib/events.js",
     "lib/exact.js",
-    "lib/fall.js",
     "lib/format.js",
     "lib/h.js",
     "lib/icons.js",
@@ -39,6 +38,7 @@ const FILES: &[File] = files![
     "lib/screen.js",
     "lib/session.js",
     "lib/theme.js",
+    "lib/waterfall.js",
     "parts.css",
     "screens/audit.js",
     "screens/claims.js",
@@ -53,8 +53,8 @@ const FILES: &[File] = files![
     "screens/reactions.js",
     "screens/run.js",
     "screens/run/decision.js",
-    "screens/run/signalling.js",
-    "screens/run/standing.js",
+    "screens/run/signal.js",
+    "screens/run/status.js",
     "screens/run/timeline.js",
     "screens/runs.js",
     "screens/scope.js",
@@ -79,7 +79,7 @@ impl File {
         }
     }
 
-    /// Tells this text from every other.
+    /// The file's entity tag.
     pub(super) fn tag(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);

@@ -1,5 +1,4 @@
-//! The doctor's buttons that change nothing: one copies what has to be done elsewhere, one looks
-//! further.
+//! The doctor's buttons that change nothing: one copies a command, one examines more.
 
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use tidelock::prelude::*;
 use crate::shop::place;
 use crate::site::{OPERATOR, READER, for_real, visit_with};
 
-/// UI-9. Readers may copy, too: it is their shell in which it is done.
+/// UI-9. Readers can copy, too: the command runs in their own shell.
 #[test]
-fn what_cannot_be_done_from_a_server_is_copied_as_a_command() {
+fn a_remedy_outside_the_server_is_copied_as_a_command() {
     const COMMAND: &str = "tidelock close order-1 --archive FILE";
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
@@ -24,11 +23,11 @@ fn what_cannot_be_done_from_a_server_is_copied_as_a_command() {
             page.sees(".finding code", COMMAND).await;
             page.permit("clipboard-write", false).await;
             page.click("//article[contains(., 'order-1')]//button[.='Copy the command']").await;
-            page.sees(".toast", "does not let this page copy").await;
+            page.sees(".toast", "does not allow copying").await;
             page.permit("clipboard-write", true).await;
             page.permit("clipboard-read", true).await;
             page.click("//article[contains(., 'order-1')]//button[.='Copy the command']").await;
-            page.sees(".toast", "The command is copied").await;
+            page.sees(".toast", "Copied").await;
             page.run(
                 "navigator.clipboard.readText().then((text) => { window.copied = text; })",
                 vec![],
@@ -43,10 +42,10 @@ fn what_cannot_be_done_from_a_server_is_copied_as_a_command() {
 
 /// UI-9.
 #[test]
-fn whoever_looks_further_is_shown_what_was_beyond_the_bounds_and_stays_there() {
+fn examining_more_shows_findings_beyond_the_limit_and_keeps_it() {
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
-        // The doctor looks at whole pages: so many, and one more.
+        // The doctor examines whole pages: one page, and one item more.
         let letters: Vec<_> = (0..=PAGE_SIZE).collect();
         for some in letters.chunks(100) {
             let commit = some.iter().fold(Commit::new(), |commit, nth| commit.wake(letter(*nth)));
@@ -58,7 +57,7 @@ fn whoever_looks_further_is_shown_what_was_beyond_the_bounds_and_stays_there() {
             page.go("#/doctor").await;
             page.sees(".finding", "there are more than the 1000 that were looked at").await;
             page.sees(".finding", "1000 items").await;
-            page.click("//button[.='Look further']").await;
+            page.click("//button[.='Examine more']").await;
             page.sees(".finding", "1001 items").await;
             page.sees_no(".finding", "there are more than").await;
             page.run("document.querySelector('.findings').replaceChildren()", vec![]).await;
@@ -76,12 +75,12 @@ fn letter(nth: usize) -> Wake {
     )
 }
 
-/// A doctor for whom nothing waits too short to count.
+/// A doctor with these thresholds, and no minimum age.
 fn impatient(tidelock: &Tidelock, bounds: Thresholds) -> Doctor {
     Doctor::over(tidelock.store().clone()).within(Thresholds { patience: Duration::ZERO, ..bounds })
 }
 
-/// Begins to close the books of a stream, into an archive that takes nothing.
+/// Starts to close a stream, with an archive that fails.
 async fn half_close(tidelock: &Tidelock, stream: &str) {
     place(tidelock, stream, &json!({ "address": "Dock 1" })).await;
     let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };

@@ -1,4 +1,4 @@
-//! A browser of one's own: Debian's Chromium without a window, behind chromedriver.
+//! A private browser: Debian's Chromium, headless, behind chromedriver.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidelock_test_stage::PATIENCE;
 
-/// How chromedriver begins what it says about where it listens.
+/// The prefix of chromedriver's line with its port.
 const STARTED: &str = "started successfully on port ";
 
 const FLAGS: [&str; 10] = [
     "--headless=new",
-    // Chromium's sandbox does not work for root, which is who tests on a fresh machine.
+    // Chromium's sandbox does not work for root, which runs the tests on a fresh machine.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -27,8 +27,8 @@ const FLAGS: [&str; 10] = [
     "--window-size=1280,900",
 ];
 
-/// The driver, and where the browser keeps what it remembers. Whoever drops it has ended the
-/// browser's session before.
+/// The driver, and the browser's profile folder. The browser's session must be closed before this
+/// is dropped.
 #[derive(Debug)]
 pub(crate) struct Driver {
     process: Child,
@@ -77,14 +77,14 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // It may be gone already, which is as well.
+        // It may have exited already.
         let _killed = self.process.kill();
         let _ended = self.process.wait();
     }
 }
 
-/// Waits for the line that names the port, and has the rest read so that the driver never waits for
-/// a reader.
+/// Waits for the line that names the port, and drains the rest so that the driver never blocks on
+/// output.
 fn port_of(output: ChildStdout) -> u16 {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || read(output, &tell));
@@ -96,7 +96,7 @@ fn read(output: ChildStdout, tell: &Sender<u16>) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         let named = line.split_once(STARTED).map(|(_, rest)| rest.trim_end_matches('.').trim());
         if let Some(port) = named.and_then(|named| named.parse().ok()) {
-            // Nobody waits any more once it took too long.
+            // The receiver may have timed out.
             let _ = tell.send(port);
         }
     }

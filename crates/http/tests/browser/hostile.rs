@@ -1,4 +1,4 @@
-//! What is hostile is shown, as the text that it is.
+//! Hostile text is shown as text.
 
 use serde_json::json;
 
@@ -50,6 +50,6 @@ async fn nothing_ran(page: &Page) {
     assert_eq!(
         page.console().await,
         Vec::<String>::new(),
-        "not even the policy had to refuse anything"
+        "the content security policy had nothing to refuse"
     );
 }

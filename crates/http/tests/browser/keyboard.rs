@@ -55,7 +55,7 @@ async fn focus(page: &Page) -> Value {
     page.run("return document.activeElement.textContent", vec![]).await
 }
 
-/// Whether everything that can be used says what it is.
+/// Whether every control has an accessible name.
 const NAMELESS: &str = "return [...document.querySelectorAll('a, button, input, select, textarea')].every((it) => \
     (it.textContent.trim() || it.getAttribute('aria-label') || it.labels?.length) !== 0 && \
     !!(it.textContent.trim() || it.getAttribute('aria-label') || it.labels?.length))";

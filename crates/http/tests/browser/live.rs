@@ -1,4 +1,4 @@
-//! What happens is shown as it happens.
+//! Changes are shown live.
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
@@ -41,9 +41,9 @@ fn events_states_and_lists_change_on_the_page_when_they_change_in_the_store() {
     });
 }
 
-/// UI-4: nobody has a menu close under their hand because its row has changed.
+/// UI-4: a menu stays open although its row changes.
 #[test]
-fn what_somebody_has_opened_stays_open_when_it_changes() {
+fn an_open_menu_stays_open_when_its_row_changes() {
     for_real(async {
         let shop = Shop::open("memory:").await;
         visit(&shop.tidelock, async |page| {

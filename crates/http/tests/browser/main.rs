@@ -1,11 +1,11 @@
 //! The inspector in a real browser: what it shows, what clicking does to the store, and what it
 //! never does.
 //!
-//! Each test has a store, a server and a browser of its own. Nothing waits for a time: a page is
-//! looked at until it shows what it should. With `TIDELOCK_PICTURES=folder` the screens are also
-//! painted there, for people to look at.
+//! Each test has its own store, server and browser. Nothing waits for a fixed time: the page is
+//! polled until it shows what it should. With `TIDELOCK_PICTURES=folder` screenshots are written
+//! there.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod driver;
@@ -13,7 +13,7 @@ mod page;
 mod shop;
 mod site;
 
-mod acting;
+mod actions;
 mod doctor;
 mod hostile;
 mod keyboard;

@@ -1,17 +1,17 @@
-//! A list of many is read a page at a time.
+//! Long lists are read one page at a time.
 
 use serde_json::json;
 use tidelock::prelude::*;
 
 use crate::site::{OPERATOR, for_real, visit};
 
-/// How many there are; another number can be asked for with `TIDELOCK_STREAMS`.
+/// The number of streams; `TIDELOCK_STREAMS` overrides it.
 const STREAMS: usize = 5_000;
 const AT_ONCE: usize = 100;
 
 /// UI-6.
 #[test]
-fn a_list_of_thousands_is_asked_for_and_shown_a_page_at_a_time() {
+fn a_list_of_thousands_is_requested_one_page_at_a_time() {
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         for first in (0..streams()).step_by(AT_ONCE) {
@@ -39,7 +39,7 @@ fn a_list_of_thousands_is_asked_for_and_shown_a_page_at_a_time() {
             page.sees("td", "parcel-004949").await;
             page.sees_no("td", "parcel-000049").await;
             let rows = "return document.querySelectorAll('tbody tr').length";
-            assert_eq!(page.run(rows, vec![]).await, json!(50), "never more than a page is kept");
+            assert_eq!(page.run(rows, vec![]).await, json!(50), "at most one page is kept");
             let largest = "return Math.max(...performance.getEntriesByType('resource').filter((it) => it.name.includes('/v1/streams')).map((it) => it.decodedBodySize))";
             let largest = page.run(largest, vec![]).await.as_u64().unwrap();
             assert!(largest < 30_000, "an answer of {largest} bytes is more than a page");
@@ -54,13 +54,14 @@ fn streams() -> usize {
     std::env::var("TIDELOCK_STREAMS").map_or(STREAMS, |many| many.parse().unwrap())
 }
 
-/// Of each kind, more than are kept of any.
+/// Rows of each kind: more than any list keeps.
 const OF_EACH: usize = 420;
-/// Rows of a table, and lines of a list of events, that are kept at most.
+/// The maximum number of rows of a table, and of lines of an event list.
 const ROWS: usize = 50;
 const EVENTS: usize = 300;
 
-/// A list, what its rows are, how many of them are kept at most, and the button that reads on.
+/// A list, the selector of its rows, how many of them are kept at most, and the button that loads
+/// more.
 const LISTS: &[(&str, &str, usize, &str)] = &[
     ("#/streams", "tbody tr:not(.skeleton)", ROWS, "Next"),
     ("#/leases", "tbody tr:not(.skeleton)", ROWS, "Next"),
@@ -69,14 +70,13 @@ const LISTS: &[(&str, &str, usize, &str)] = &[
     ("#/scopes", "tbody tr:not(.skeleton)", ROWS, "Next"),
     ("#/claims", "tbody tr:not(.skeleton)", 2 * ROWS, "Next"),
     ("#/audit", "tbody tr:not(.skeleton)", ROWS, "Next"),
-    ("#/feed?after=0", ".event", EVENTS, "Read on"),
+    ("#/feed?after=0", ".event", EVENTS, "Load more"),
     ("#/streams/long", ".event", EVENTS, "Further"),
 ];
 
-/// UI-6. Every list there is, walked to its end: what each request asks for and brings, and what
-/// the page keeps.
+/// UI-6. Every list, to its end: what each request asks for and returns, and what the page keeps.
 #[test]
-fn of_every_list_a_page_is_asked_for_and_kept_at_a_time() {
+fn every_list_requests_and_keeps_one_page_at_a_time() {
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         crowd(&tidelock).await;
@@ -97,9 +97,9 @@ fn of_every_list_a_page_is_asked_for_and_kept_at_a_time() {
                     let kept = page.run(&shown, vec![]).await.as_u64().unwrap();
                     assert!(kept <= *most as u64, "{list}: {kept} rows are kept after {pages} pages");
                     pages += 1;
-                    assert!(pages < 50, "{list}: there is no end to it");
+                    assert!(pages < 50, "{list}: it does not end");
                 }
-                // What the feed does not read page by page comes while it is followed.
+                // The feed also receives events while it is followed.
                 let all = format!("{shown} === {most}");
                 match list.starts_with("#/feed") {
                     true => page.until("as many are there as are kept", &all, vec![]).await,
@@ -120,10 +120,10 @@ fn of_every_list_a_page_is_asked_for_and_kept_at_a_time() {
 /// How many pages of lists were read.
 const READ: &str = "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
 
-/// What was asked for of anything that is a list, and how much came.
+/// The requests of lists, and the size of their responses.
 const ASKED: &str = "return performance.getEntriesByType('resource').filter((it) => /\\/v1\\/(streams|leases|reactions\\/|runs|scopes|claims|quotas|audit|events)/.test(it.name) && !/follow|live/.test(it.name) && !/streams\\/[^/?]+$/.test(it.name)).map((it) => [it.name, it.decodedBodySize])";
 
-/// Many of everything that is listed.
+/// Creates many of everything that is listed.
 async fn crowd(tidelock: &Tidelock) {
     let store = tidelock.store();
     for first in (0..OF_EACH).step_by(AT_ONCE) {

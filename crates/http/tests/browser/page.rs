@@ -1,5 +1,4 @@
-//! The page as a person has it: they look, click and type, and look again until it shows what it
-//! should.
+//! The page as a person uses it: look, click, type, and wait until it shows what it should.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use tidelock_test_stage::PATIENCE;
 use tokio::time::Instant;
 
-/// How often the page is looked at.
+/// The polling interval.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A page in a browser.
@@ -22,7 +21,7 @@ pub(crate) struct Page {
     address: String,
 }
 
-/// A command that only this browser has.
+/// A WebDriver command that only this browser has.
 #[derive(Debug)]
 struct Own {
     path: &'static str,
@@ -39,31 +38,31 @@ impl Page {
         self.bounded("opening", self.client.goto(&self.address)).await;
     }
 
-    /// Goes to a screen.
+    /// Navigates to a screen.
     pub(crate) async fn go(&self, hash: &str) {
         self.run("location.hash = arguments[0]", vec![json!(hash)]).await;
     }
 
-    /// Waits until something that this selector finds has this text.
+    /// Waits until an element of this selector contains this text.
     pub(crate) async fn sees(&self, css: &str, text: &str) {
         let shows = "return [...document.querySelectorAll(arguments[0])].some((it) => it.textContent.includes(arguments[1]) && it.checkVisibility())";
         self.until(&format!("{css:?} shows {text:?}"), shows, vec![json!(css), json!(text)]).await;
     }
 
-    /// Waits until nothing that this selector finds has this text.
+    /// Waits until no element of this selector contains this text.
     pub(crate) async fn sees_no(&self, css: &str, text: &str) {
         let shows = "return ![...document.querySelectorAll(arguments[0])].some((it) => it.textContent.includes(arguments[1]))";
         self.until(&format!("{css:?} shows no {text:?}"), shows, vec![json!(css), json!(text)])
             .await;
     }
 
-    /// Waits until a script says that it is so.
+    /// Waits until a script returns true.
     pub(crate) async fn until(&self, what: &str, script: &str, args: Vec<Value>) {
         let begun = Instant::now();
         while self.run(script, args.clone()).await != json!(true) {
             if begun.elapsed() > PATIENCE {
                 panic!(
-                    "waited in vain until {what}; the page says:\n{}\nand the console:\n{}",
+                    "timed out waiting until {what}; the page shows:\n{}\nand the console:\n{}",
                     self.text().await,
                     self.console().await.join("\n")
                 );
@@ -72,22 +71,22 @@ impl Page {
         }
     }
 
-    /// Clicks on what this path through the elements finds, once it is there. A list that is read
-    /// anew may take it away in between.
+    /// Clicks the element at this XPath, once it exists. A list that reloads may remove it in
+    /// between.
     pub(crate) async fn click(&self, xpath: &str) {
         let begun = Instant::now();
         loop {
             match self.client.find(Locator::XPath(xpath)).await {
                 Ok(element) if element.click().await.is_ok() => return,
                 _ if begun.elapsed() > PATIENCE => {
-                    panic!("{xpath} cannot be clicked; the page says:\n{}", self.text().await)
+                    panic!("{xpath} cannot be clicked; the page shows:\n{}", self.text().await)
                 }
                 _ => tokio::time::sleep(GLANCE).await,
             }
         }
     }
 
-    /// Types into what this selector finds, instead of what is there.
+    /// Replaces the text of the field of this selector.
     pub(crate) async fn write(&self, css: &str, text: &str) {
         self.until(
             &format!("{css:?} is there"),
@@ -113,7 +112,7 @@ impl Page {
         self.bounded(script, self.client.execute(script, args)).await
     }
 
-    /// All that can be read.
+    /// The visible text.
     pub(crate) async fn text(&self) -> String {
         self.run("return document.body.innerText", vec![])
             .await
@@ -122,8 +121,7 @@ impl Page {
             .to_owned()
     }
 
-    /// What the browser complained about since it was asked last. That a token was asked for is no
-    /// complaint.
+    /// New messages in the browser's console. A 401 is expected.
     pub(crate) async fn console(&self) -> Vec<String> {
         let log = self.own("se/log", json!({ "type": "browser" })).await;
         let lines = log.as_array().cloned().unwrap_or_default();
@@ -131,7 +129,7 @@ impl Page {
         said.filter(|line| !line.contains("status of 401")).collect()
     }
 
-    /// Lets the page do something that a browser asks people about, or does not let it.
+    /// Grants or denies a browser permission.
     pub(crate) async fn permit(&self, what: &str, is_allowed: bool) {
         let setting = if is_allowed { "granted" } else { "denied" };
         let permission = json!({ "permission": { "name": what }, "setting": setting });
@@ -139,7 +137,7 @@ impl Page {
         self.own("goog/cdp/execute", command).await;
     }
 
-    /// As wide as this from now on.
+    /// Sets the window's size.
     pub(crate) async fn wide(&self, width: u32, height: u32) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.own(
@@ -149,7 +147,7 @@ impl Page {
         .await;
     }
 
-    /// Paints the screen, if somebody wants pictures.
+    /// Takes a screenshot, if a folder is given.
     pub(crate) async fn paint(&self, name: &str) {
         if let Some(folder) = std::env::var_os("TIDELOCK_PICTURES") {
             let picture = self.bounded("painting", self.client.screenshot()).await;
@@ -160,7 +158,7 @@ impl Page {
 
     /// Ends the browser.
     pub(crate) async fn close(self) {
-        // A browser that does not end by itself ends with its driver.
+        // A browser that does not exit ends with its driver.
         let _closed = tokio::time::timeout(PATIENCE, self.client.close()).await;
     }
 

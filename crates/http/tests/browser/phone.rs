@@ -1,4 +1,4 @@
-//! On a phone nothing hangs over the edge; and, for people, pictures of everything.
+//! On a phone nothing overflows; and screenshots of everything.
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
@@ -38,7 +38,7 @@ fn no_screen_is_wider_than_a_phone() {
     });
 }
 
-/// UI-8: what a store takes as a name, and what somebody might put into a payload, opened.
+/// UI-8: with the longest names that a store accepts, and long payloads, expanded.
 #[test]
 fn the_longest_names_and_long_json_fit_a_phone() {
     for_real(async {
@@ -72,10 +72,10 @@ fn the_longest_names_and_long_json_fit_a_phone() {
     });
 }
 
-/// How wide a phone is.
+/// The width of a phone.
 const PHONE: u32 = 390;
 
-/// Things whose names are as long as they may be and have no place to break, and JSON of that kind.
+/// Subjects with the longest names, without a place to break, and JSON of that kind.
 struct Long {
     word: String,
     stream: String,
@@ -99,7 +99,7 @@ impl Long {
         Self { word, stream, run }
     }
 
-    /// Where to look, what is there before it is measured, and what is opened.
+    /// A screen, what it shows before it is measured, and what is expanded.
     fn screens(&self) -> Vec<(String, (&'static str, String), Option<&'static str>)> {
         let event = Some(
             "//details[contains(@class, 'event')][contains(., 'level 0') or contains(., 'Wachs')]/summary",
@@ -121,7 +121,7 @@ impl Long {
         ]
     }
 
-    /// Where something is asked before it is done: the screen, the menu, and the button.
+    /// Dialogs: the screen, the menu, and the button.
     fn questions(&self) -> [(String, String, String); 2] {
         let press = |what: &str| format!("//tr[contains(., '{}')]//{what}", self.word);
         ["#/reactions/mail", "#/leases"]
@@ -129,8 +129,8 @@ impl Long {
     }
 }
 
-/// Nothing makes the page wider than the screen, nor is anything cut off at its edge; but what can
-/// be moved sideways, as JSON can.
+/// Nothing makes the page wider than the screen, and nothing is cut off, except what can be
+/// scrolled, like JSON.
 async fn fits(page: &Page, hash: &str, width: u32) {
     let reach = page.run("return document.documentElement.scrollWidth", vec![]).await;
     assert!(
@@ -141,8 +141,7 @@ async fn fits(page: &Page, hash: &str, width: u32) {
     assert_eq!(beyond, json!([]), "{hash} on a screen of {width}");
 }
 
-/// What hangs over the right edge and can neither be moved into view nor says by dots that it goes
-/// on.
+/// Elements beyond the right edge that can neither be scrolled nor end in an ellipsis.
 const BEYOND_THE_EDGE: &str = "
     const shows = (it) => it.checkVisibility() && !it.closest('.json, .tabs, thead, .event-gist, .clip, svg *');
     const holds = (it) => it.clientWidth === 0 || it.matches('input, select, textarea, svg') || it.scrollWidth <= it.clientWidth + 1;

@@ -36,7 +36,7 @@ async fn look_around(url: &str) {
             assert_eq!(
                 page.console().await,
                 Vec::<String>::new(),
-                "{hash}: the browser complains about nothing"
+                "{hash}: the browser logs nothing"
             );
         }
         travel(page).await;
@@ -44,7 +44,7 @@ async fn look_around(url: &str) {
     .await;
 }
 
-/// What is to be seen where.
+/// The texts of each screen.
 pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
     (
         "#/",
@@ -61,7 +61,7 @@ pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
         &[
             (".fall-row", "placed"),
             (".fall-row", "mailed"),
-            (".fall-row", "order-1, done with it"),
+            (".fall-row", "order-1, done"),
             (".fall-row", "order-2: an order without an address"),
             (".fall-row", "run checkout-1, open"),
             (".fall-row", "charge"),
@@ -79,7 +79,7 @@ pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
         &[
             (".fall-row", "charge"),
             (".fall-row", "approval"),
-            (".standing", "approved"),
+            (".run-status", "approved"),
             ("dd", "ada"),
         ],
     ),

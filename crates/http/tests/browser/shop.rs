@@ -1,5 +1,4 @@
-//! A shop that the tests look at: something of every pattern, made through the library as programs
-//! make it.
+//! A shop to inspect: something of every pattern, created through the library.
 
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use tidelock::reactions::AppBuilder;
 use tidelock::runs::RunStatus;
 use tidelock_test_stage::{Running, brisk, until};
 
-/// What would run if it were anything but text.
+/// Would run if it were anything but text.
 pub(crate) const HOSTILE: &str =
     "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
 
-/// How much of something there is.
+/// The stock of an article.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stock {
     left: i64,
@@ -43,7 +42,7 @@ impl Aggregate for Stock {
     }
 }
 
-/// A shop with something in it, and its program, which runs for as long as this is there.
+/// A shop with data, and its program, which runs until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Shop {
     pub(crate) tidelock: Tidelock,
@@ -97,8 +96,7 @@ impl Shop {
     }
 }
 
-/// Mails each order, and gives up on one without an address; and a checkout that waits to be
-/// approved.
+/// Mails each order, and fails on one without an address; and a checkout that waits for approval.
 fn program(tidelock: &Tidelock) -> AppBuilder {
     let mail = |order: tidelock::StoredEvent, ctx: ReactionCtx| async move {
         let placed: Value = order.payload.to()?;
@@ -124,7 +122,7 @@ fn program(tidelock: &Tidelock) -> AppBuilder {
         .register(checkout)
 }
 
-/// Waits until the program has done what it can.
+/// Waits until the program has nothing left to do.
 async fn settled(tidelock: &Tidelock) {
     tidelock
         .runs()
@@ -134,7 +132,7 @@ async fn settled(tidelock: &Tidelock) {
         .metadata(Metadata::new().correlated("request-1"))
         .await
         .unwrap();
-    until("the orders are mailed or given up, and the checkout waits", async || {
+    until("the orders are mailed or blocked, and the checkout waits", async || {
         let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
         let waits = matches!(
             tidelock.runs().run("checkout-1").standing().await.unwrap(),

@@ -1,4 +1,4 @@
-//! A store that is served, and somebody who looks at it.
+//! A served store, and a browser that opens it.
 
 use std::any::Any;
 use std::future::Future;
@@ -21,15 +21,15 @@ use crate::shop::Stock;
 pub(crate) const OPERATOR: &str = "the-operators-own-token-0001";
 pub(crate) const READER: &str = "the-readers-own-token-000002";
 
-/// What somebody saw; or how they found that something is wrong.
+/// The result of a case; a panic if it failed.
 type Looked = Result<(), Box<dyn Any + Send>>;
 
-/// Serves this store, and has somebody look at it. Whatever comes of it, the browser is ended.
+/// Serves this store, and opens it in a browser, which is closed whatever the result.
 pub(crate) async fn visit(tidelock: &Tidelock, case: impl AsyncFnOnce(&Page)) {
     visit_with(tidelock, Doctor::over(tidelock.store().clone()), case).await;
 }
 
-/// The same, with a doctor who looks as far as the case wants.
+/// Serves this store with a doctor of the case's own.
 pub(crate) async fn visit_with(tidelock: &Tidelock, doctor: Doctor, case: impl AsyncFnOnce(&Page)) {
     let tokens = format!("operator alice {OPERATOR}\nreader grafana {READER}");
     let api = Api::over(tidelock)
@@ -46,8 +46,7 @@ pub(crate) async fn visit_with(tidelock: &Tidelock, doctor: Doctor, case: impl A
     told(looked);
 }
 
-/// The same in an application that has mounted it somewhere, without tokens: everybody may look,
-/// nobody may change anything.
+/// Mounts the inspector in an application, without tokens: read-only.
 pub(crate) async fn visit_mounted(tidelock: &Tidelock, case: impl AsyncFnOnce(&Page)) {
     let app =
         Router::new().nest("/ops/tidelock", Api::over(tidelock).aggregate::<Stock>().router());
@@ -89,7 +88,7 @@ pub(crate) fn for_real<T>(case: impl Future<Output = T>) -> T {
 }
 
 impl Page {
-    /// Opens the inspector as somebody with this token.
+    /// Opens the inspector with this token.
     pub(crate) async fn open_as(&self, token: &str) {
         self.open().await;
         self.write("dialog input[name=token]", token).await;

@@ -1,4 +1,4 @@
-//! Who may look, who may act, and what the others are told.
+//! Roles: who can read, who can act, and what the others are told.
 
 use crate::shop::Shop;
 use crate::site::{OPERATOR, READER, for_real, visit, visit_mounted};
@@ -10,9 +10,9 @@ fn a_token_is_asked_for_once_and_a_low_role_is_told_why() {
         let shop = Shop::open("memory:").await;
         visit(&shop.tidelock, async |page| {
             page.open().await;
-            page.write("dialog input[name=token]", "not a token that anybody has").await;
+            page.write("dialog input[name=token]", "an unknown token, long enough").await;
             page.click("//dialog//button[.='Sign in']").await;
-            page.sees("dialog", "does not know this token").await;
+            page.sees("dialog", "unknown to the server").await;
             page.write("dialog input[name=token]", READER).await;
             page.click("//dialog//button[.='Sign in']").await;
             page.sees(".bar", "grafana · reader").await;

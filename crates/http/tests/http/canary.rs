@@ -11,9 +11,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::ground::Server;
+use crate::harness::Server;
 
-/// Whatever is logged, by anybody.
+/// Captures everything that is logged.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -54,10 +54,9 @@ const PAYLOAD: &str = "canary-payload";
 
 /// HTTP-4. HTTP-11. Whatever goes well or wrong, and however much is logged.
 #[test]
-fn neither_a_token_nor_a_payload_is_ever_logged_or_told() {
+fn tokens_and_payloads_are_never_logged_or_returned() {
     let log = Log::default();
-    // While there is one listener only, what other tests come by first counts as of no interest to
-    // anybody.
+    // With a single subscriber, callsites that other tests reach first would be cached as disabled.
     let _another = tracing::Dispatch::new(Log::default());
     let _guard = tracing::subscriber::set_default(log.clone());
     // One thread, so that everything is logged here.
@@ -90,7 +89,7 @@ async fn play() {
     );
     told.push(client.post("/v1/streams/a/events", &bad).await);
     told.push(client.post("/v1/streams", &bad).await);
-    told.push(server.client("canary-token-of-nobody").get("/v1/streams").await);
+    told.push(server.client("canary-token-unknown").get("/v1/streams").await);
     told.push(
         server
             .stranger()

@@ -1,10 +1,10 @@
-//! Claims over HTTP: won by one request, gone on with by others, through whichever server.
+//! Claims over HTTP: won by one request, continued by others, through any server.
 
 use http::Method;
 use serde_json::{Value, json};
 use tidelock_test_stage::{TestStore, until};
 
-use crate::ground::{Client, READER, Reply, Server, WRITER};
+use crate::harness::{Client, READER, Reply, Server, WRITER};
 
 const KEY: &str = "/v1/claims/pay:42";
 
@@ -17,7 +17,7 @@ async fn go_on(client: &Client, verb: &str, body: Value) -> Reply {
 }
 
 /// HTTP-31. HTTP-33.
-async fn a_key_is_claimed_once_and_everybody_gets_its_result(stage: TestStore) {
+async fn a_key_is_claimed_once_and_every_caller_gets_its_result(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     assert_eq!(first.get(KEY).await.problem(), (404, "claim-free".into()));
@@ -66,12 +66,12 @@ async fn a_key_is_claimed_once_and_everybody_gets_its_result(stage: TestStore) {
     assert!(listed.get("result").is_none() && listed["until"].is_string());
 }
 
-/// HTTP-31. HTTP-33: whoever comes back too late completes nothing.
+/// HTTP-31. HTTP-33: a late holder completes nothing.
 async fn a_fence_that_is_not_the_newest_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let late = client.post(KEY, &json!({ "lease_ms": 5 })).await.ok(201);
-    until("the lease has run out", async || client.get(KEY).await.status == 404).await;
+    until("the lease has expired", async || client.get(KEY).await.status == 404).await;
     let won = client.post(KEY, &for_long()).await.ok(201);
     for (verb, body) in [
         ("complete", json!({ "fence": late["fence"], "result": 1 })),
@@ -91,7 +91,7 @@ async fn a_fence_that_is_not_the_newest_is_refused(stage: TestStore) {
 }
 
 /// HTTP-33.
-async fn whoever_waits_for_a_result_is_told_how_it_ended(stage: TestStore) {
+async fn a_waiting_caller_gets_the_outcome(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (worker, reader) = (here.client(WRITER), there.client(READER));
     let won = worker.post(KEY, &for_long()).await.ok(201);
@@ -106,8 +106,8 @@ async fn whoever_waits_for_a_result_is_told_how_it_ended(stage: TestStore) {
     assert_eq!((&claimed["outcome"], &claimed["error"]), (&json!("failed"), &json!("no funds")));
 }
 
-/// HTTP-33: nothing is claimed by what makes no sense.
-async fn a_claim_that_makes_no_sense_is_refused(stage: TestStore) {
+/// HTTP-33: an invalid request claims nothing.
+async fn an_invalid_claim_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [
@@ -137,8 +137,8 @@ async fn a_claim_that_makes_no_sense_is_refused(stage: TestStore) {
 }
 
 over_sockets!(
-    a_key_is_claimed_once_and_everybody_gets_its_result,
+    a_key_is_claimed_once_and_every_caller_gets_its_result,
     a_fence_that_is_not_the_newest_is_refused,
-    whoever_waits_for_a_result_is_told_how_it_ended,
-    a_claim_that_makes_no_sense_is_refused,
+    a_waiting_caller_gets_the_outcome,
+    an_invalid_claim_is_refused,
 );

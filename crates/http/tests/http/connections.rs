@@ -1,4 +1,5 @@
-//! Connections that keep a server waiting: idle ones, half-sent ones, and ones that take no answer.
+//! Connections that keep a server waiting: idle ones, half-sent ones, and ones that read no
+//! response.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use tidelock_test_stage::{PATIENCE, TestStore, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::ground::{READER, Server, WRITER, tokens};
+use crate::harness::{READER, Server, WRITER, tokens};
 
-/// So many connections at once, unless the machine allows for fewer: each has two ends in this
+/// The number of connections, unless the machine allows for fewer: each has two ends in this
 /// process.
 const MANY: usize = 4096;
-/// A limit that comes soon.
+/// A short limit.
 const SOON: Duration = Duration::from_millis(300);
 
 fn many() -> usize {
@@ -31,7 +32,7 @@ async fn start(stage: &TestStore, with: impl FnOnce(&mut Limits)) -> Server {
     Server::start_with(stage, |api| api.tokens(tokens()).limits(limits)).await
 }
 
-/// A connection on which this much of a request is sent.
+/// A connection on which this much of a request was sent.
 async fn half(server: &Server, sent: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(sent.as_bytes()).await.unwrap();
@@ -46,20 +47,20 @@ fn bodiless(server: &Server, bytes: usize) -> String {
     )
 }
 
-/// All that still comes over a connection until the server lets go of it.
+/// Everything received until the server closes the connection.
 async fn rest(mut stream: TcpStream) -> String {
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest))
         .await
-        .expect("the server lets go");
-    // What it never read of a request is answered with a reset.
+        .expect("the server closes the connection");
+    // Unread bytes of a request cause a reset.
     assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     String::from_utf8(rest).unwrap()
 }
 
-/// HTTP-38. Schedule 118. As many as the server takes, none of which asks for anything: whoever
-/// does is answered.
-async fn health_checks_are_answered_however_many_connections_wait(stage: TestStore) {
+/// HTTP-38. Schedule 118. With as many idle connections as the server allows, a request is still
+/// answered.
+async fn health_checks_are_answered_despite_idle_connections(stage: TestStore) {
     let many = many();
     let server = start(&stage, |limits| limits.connections = many).await;
     let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\n", server.address);
@@ -76,9 +77,9 @@ async fn health_checks_are_answered_however_many_connections_wait(stage: TestSto
     server.stop().await;
 }
 
-/// HTTP-38. Whoever has asked is not cut off for the sake of somebody who has not; and if there is
-/// nothing but such, it is said that there is no room.
-async fn whoever_is_worked_for_keeps_the_connection(stage: TestStore) {
+/// HTTP-38. An active connection is not evicted for a new one; with only active ones, a new client
+/// is told that the server is full.
+async fn an_active_connection_is_not_evicted(stage: TestStore) {
     let server = start(&stage, |limits| limits.connections = 2).await;
     let client = server.client(WRITER);
     let held = server.tidelock.claims().lock("door").acquire().await.unwrap().locked().unwrap();
@@ -90,7 +91,7 @@ async fn whoever_is_worked_for_keeps_the_connection(stage: TestStore) {
             tokio::spawn(async move { client.send(asked).await })
         })
         .collect();
-    until("both stand in line", async || {
+    until("both wait for the lock", async || {
         let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/");
         server.tidelock.store().scan(places).await.unwrap().records.len() == 2
     })
@@ -104,16 +105,16 @@ async fn whoever_is_worked_for_keeps_the_connection(stage: TestStore) {
     for waiting in waiting {
         assert_eq!(waiting.await.unwrap().status, 201);
     }
-    // The client has its answers before the server has counted the connections down.
+    // The client has its responses before the server has counted the connections down.
     until("there is room again", async || client.get("/v1/whoami").await.status == 200).await;
     server.stop().await;
 }
 
-/// HTTP-38. Schedule 118. Each within its own limit, and a body that does not come is answered
-/// before.
-async fn every_connection_that_waits_is_let_go_within_its_limit(stage: TestStore) {
+/// HTTP-38. Schedule 118. Each within its own limit; a missing body is answered before the
+/// connection closes.
+async fn every_idle_connection_is_closed_within_its_limit(stage: TestStore) {
     let server = start(&stage, |limits| (limits.head, limits.body) = (SOON, SOON)).await;
-    assert_eq!(rest(half(&server, "").await).await, "", "it never said anything");
+    assert_eq!(rest(half(&server, "").await).await, "", "nothing was sent");
     rest(half(&server, "GET /health HTTP/1.1\r\nhost: loc").await).await;
     let slow = rest(half(&server, &bodiless(&server, 9)).await).await;
     assert!(slow.starts_with("HTTP/1.1 408 ") && slow.contains("\"body-too-slow\""), "{slow}");
@@ -127,13 +128,13 @@ async fn every_connection_that_waits_is_let_go_within_its_limit(stage: TestStore
     .await;
     assert!(
         idle.starts_with("HTTP/1.1 200 "),
-        "it had its answer, and asked for nothing more: {idle}"
+        "it had its response, and sent no further request: {idle}"
     );
     server.stop().await;
 }
 
-/// HTTP-38. Somebody who takes nothing of an event stream gives its place to others.
-async fn an_answer_that_is_not_taken_is_let_go(stage: TestStore) {
+/// HTTP-38. A client that reads nothing of an event stream loses its place.
+async fn a_response_that_is_not_read_is_dropped(stage: TestStore) {
     let server = start(&stage, |limits| (limits.taken, limits.streams) = (SOON, 1)).await;
     let large = json!({ "events": [{ "type": "noted", "data": "x".repeat(500_000) }] });
     for _ in 0..60 {
@@ -144,7 +145,7 @@ async fn an_answer_that_is_not_taken_is_let_go(stage: TestStore) {
         server.address
     );
     let mut takes_nothing = half(&server, &ask).await;
-    // The only place is its own once its answer has begun.
+    // The only place is taken once its response has begun.
     let mut begun = [0; 12];
     takes_nothing.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200");
@@ -158,16 +159,16 @@ async fn an_answer_that_is_not_taken_is_let_go(stage: TestStore) {
 }
 
 over_sockets!(
-    whoever_is_worked_for_keeps_the_connection,
-    every_connection_that_waits_is_let_go_within_its_limit,
-    an_answer_that_is_not_taken_is_let_go,
+    an_active_connection_is_not_evicted,
+    every_idle_connection_is_closed_within_its_limit,
+    a_response_that_is_not_read_is_dropped,
 );
 
-/// Sockets by the thousand are the same for every store.
+/// Thousands of sockets behave the same for every store.
 #[test]
-fn health_checks_are_answered_however_many_connections_wait_there() {
+fn health_checks_are_answered_despite_thousands_of_idle_connections() {
     tidelock_test_stage::for_real(
         TestStore::memory(),
-        health_checks_are_answered_however_many_connections_wait,
+        health_checks_are_answered_despite_idle_connections,
     );
 }

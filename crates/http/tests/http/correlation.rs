@@ -1,4 +1,4 @@
-//! Conversations: what led to what.
+//! Correlations: cause and effect.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use tidelock::reactions::AppBuilder;
 use tidelock::{StoredEvent, limits};
 use tidelock_test_stage::{Running, TestStore, brisk, until};
 
-use crate::ground::{READER, Server, WRITER};
+use crate::harness::{READER, Server, WRITER};
 
-/// HTTP-20. And the event that began it, which does not say so itself.
-async fn a_conversation_has_all_that_belongs_to_it(stage: TestStore) {
+/// HTTP-20. Including the event that started it, which does not contain the correlation id.
+async fn a_correlation_has_all_its_events(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let first = "0198c5a0-0000-7000-8000-000000000011";
@@ -34,17 +34,17 @@ async fn a_conversation_has_all_that_belongs_to_it(stage: TestStore) {
         .map(|part| (&part["name"], &part["causation"]))
         .collect();
     assert_eq!(told, [(&json!("placed"), &json!(null)), (&json!("reserved"), &json!(first))]);
-    assert_eq!((&found["next"], &found["looked"]["to"]), (&json!(null), &position));
+    assert_eq!((&found["next"], &found["range"]["to"]), (&json!(null), &position));
     let found = reader.get("/v1/correlations/checkout-1").await.ok(200);
     assert_eq!(
         (found["items"].as_array().unwrap().len(), &found["items"][0]["where"]),
         (1, &json!("a"))
     );
-    assert_eq!(reader.get("/v1/correlations/nobody").await.ok(200)["items"], json!([]));
+    assert_eq!(reader.get("/v1/correlations/unknown").await.ok(200)["items"], json!([]));
 }
 
-/// HTTP-20. One that is longer than an answer goes on where that ended.
-async fn a_long_conversation_is_read_part_by_part(stage: TestStore) {
+/// HTTP-20. One that is longer than a response continues where that ended.
+async fn a_long_correlation_is_read_in_parts(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let event = json!({ "type": "noted", "data": 1, "metadata": { "correlation": "long" } });
@@ -68,7 +68,7 @@ async fn a_long_conversation_is_read_part_by_part(stage: TestStore) {
 
 /// HTTP-20. Across streams, reactions and runs: an order is mailed by one reaction, counted by
 /// another, which appends nothing, and checked out by a run that a third one starts.
-async fn a_conversation_goes_on_across_reactions_and_runs(stage: TestStore) {
+async fn a_correlation_spans_reactions_and_runs(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let running = Running::start(shop(&stage.tidelock().await));
@@ -139,7 +139,7 @@ fn shop(tidelock: &Tidelock) -> AppBuilder {
 }
 
 over_sockets!(
-    a_conversation_has_all_that_belongs_to_it,
-    a_long_conversation_is_read_part_by_part,
-    a_conversation_goes_on_across_reactions_and_runs,
+    a_correlation_has_all_its_events,
+    a_long_correlation_is_read_in_parts,
+    a_correlation_spans_reactions_and_runs,
 );

@@ -1,4 +1,4 @@
-//! What requests cost the store: counted, and held against promises of how much that is at most.
+//! What requests cost the store, compared with the promised bounds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,20 +18,19 @@ use tidelock_test_stage::{TestStore, append, until};
 use tower_service::Service;
 
 use crate::follow::Listener;
-use crate::ground::{READER, Server, WRITER, tokens};
+use crate::harness::{READER, Server, WRITER, tokens};
 
-/// Counts reads of a store, and what they bring.
+/// Counts reads of a store, and the rows they return.
 #[derive(Debug)]
 struct Counted {
     store: Arc<dyn Store>,
     /// The rows of each read.
     reads: Mutex<Vec<usize>>,
-    /// Pages that followers began to read, who are known by the size of the page that they ask for;
-    /// and the events in them.
+    /// Pages that followers read, recognized by their page size; and the events in them.
     followed: (AtomicUsize, AtomicUsize),
 }
 
-/// What a follower asks for in one go.
+/// The page size of a follower.
 const FOLLOW_PAGE: usize = 100;
 
 impl Counted {
@@ -48,7 +47,7 @@ impl Counted {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
 
-    /// How many pages followers began to read, and how many events were in them.
+    /// How many pages followers read, and how many events were in them.
     fn followed(&self) -> (usize, usize) {
         (self.followed.0.load(Ordering::SeqCst), self.followed.1.load(Ordering::SeqCst))
     }
@@ -95,12 +94,12 @@ impl StoreLayer for Counted {
     }
 }
 
-/// So many reads at most, and so many rows over all of them: of held and of blocked items a
-/// thousand each are counted.
+/// The maximum number of reads, and of rows over all of them: a thousand held and a thousand
+/// blocked items are counted.
 const READS: usize = 100;
 const ROWS: usize = 3_000;
 
-/// Puts so many events, streams, items and records in.
+/// Adds so many events, streams, items and records.
 async fn grow(store: &dyn Store, from: usize, to: usize) {
     for first in (from..to).step_by(300) {
         let commit = (first..to.min(first + 300)).fold(Commit::new(), |commit, nth| {
@@ -116,7 +115,7 @@ async fn grow(store: &dyn Store, from: usize, to: usize) {
     }
 }
 
-/// HTTP-17. Whether there is nothing, something, or ten times that in the store.
+/// HTTP-17. With an empty store, with data, and with ten times that.
 async fn the_overview_costs_a_bounded_number_of_small_reads(stage: TestStore) {
     let counted = Counted::over(stage.store().await);
     let tidelock = Tidelock::over(counted.clone());
@@ -124,7 +123,7 @@ async fn the_overview_costs_a_bounded_number_of_small_reads(stage: TestStore) {
     for many in [0, 1_200, 12_000] {
         grow(&*counted, before, many).await;
         before = many;
-        // A server of its own each time: nobody has looked before.
+        // A new server each time: there was no viewer before.
         let server = Server::start_over(tidelock.clone(), |api| api.tokens(tokens())).await;
         counted.take();
         let overview = server.client(READER).get("/v1/overview").await.ok(200);
@@ -144,10 +143,9 @@ async fn the_overview_costs_a_bounded_number_of_small_reads(stage: TestStore) {
     }
 }
 
-/// HTTP-13. More than the sockets between them take, so that what a slow reader does not take stays
-/// with the server. Where pages are small the sockets take several of them, and still less than a
-/// whole page.
-async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: TestStore) {
+/// HTTP-13. More than the socket buffers hold, so that unread data stays with the server. Where
+/// pages are small the buffers hold several of them, and still less than a whole page.
+async fn one_page_is_read_for_a_reader_that_reads_nothing(stage: TestStore) {
     let counted = Counted::over(stage.store().await);
     let server =
         Server::start_over(Tidelock::over(counted.clone()), |api| api.tokens(tokens())).await;
@@ -160,7 +158,7 @@ async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: TestStore) {
     note(FOLLOW_PAGE + 20).await;
     let mut slow = Listener::open(&server, "/v1/events/follow", None).await;
     until("its first page is read", async || counted.followed().0 > 0).await;
-    // Whoever writes does not wait for it, and nothing more is read for it meanwhile.
+    // Writers do not wait for it, and nothing more is read for it in the meantime.
     note(20).await;
     let (pages, events) = counted.followed();
     assert!(events <= FOLLOW_PAGE, "{events} events were read, and none was taken");
@@ -168,14 +166,14 @@ async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: TestStore) {
     assert_eq!(
         slow.data(FOLLOW_PAGE + 40).await.len(),
         FOLLOW_PAGE + 40,
-        "and all of it when it is"
+        "and all of it once it is taken"
     );
     drop(slow);
     server.stop().await;
 }
 
-/// HTTP-13. Without sockets, which take more than one page where pages are small: exactly one is
-/// read for each that is taken.
+/// HTTP-13. Without sockets, whose buffers hold more than one small page: exactly one page is read
+/// for each that is taken.
 async fn a_page_is_read_when_the_one_before_it_was_taken(stage: TestStore) {
     let counted = Counted::over(stage.store().await);
     let tidelock = Tidelock::over(counted.clone());
@@ -206,6 +204,6 @@ async fn a_page_is_read_when_the_one_before_it_was_taken(stage: TestStore) {
 
 over_sockets!(
     the_overview_costs_a_bounded_number_of_small_reads,
-    for_a_reader_who_takes_nothing_one_page_is_read,
+    one_page_is_read_for_a_reader_that_reads_nothing,
     a_page_is_read_when_the_one_before_it_was_taken,
 );

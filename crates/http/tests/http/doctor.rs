@@ -1,4 +1,4 @@
-//! The doctor over HTTP: what it advises can be sent as it stands, and mends.
+//! The doctor over HTTP: its remedies can be sent as they are, and fix the problem.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Running, TestStore, brisk, note, until};
 
-use crate::ground::{Client, OPERATOR, READER, Reply, Server, WRITER};
+use crate::harness::{Client, OPERATOR, READER, Reply, Server, WRITER};
 
-/// A server whose doctor has no patience.
+/// A server whose doctor has zero thresholds.
 async fn hasty(stage: &TestStore) -> Server {
     let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
-    Server::start_with(stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await
+    Server::start_with(stage, |api| api.tokens(crate::harness::tokens()).doctor(doctor)).await
 }
 
 async fn findings(client: &Client, kind: &str) -> Vec<Value> {
@@ -23,7 +23,7 @@ async fn findings(client: &Client, kind: &str) -> Vec<Value> {
     all.into_iter().filter(|finding| finding["kind"] == kind).collect()
 }
 
-/// Sends what mends the first finding of this kind: the action of this name.
+/// Sends the remedy of the first finding of this kind: the action of this name.
 async fn send(client: &Client, kind: &str, action: &str) -> Reply {
     let found = findings(client, kind).await;
     let offered = found[0]["remedy"]["actions"].as_array().unwrap();
@@ -36,8 +36,8 @@ async fn send(client: &Client, kind: &str, action: &str) -> Reply {
     client.post(request["path"].as_str().unwrap(), &request["body"]).await
 }
 
-/// HTTP-37. An item, and all items of a queue: the one that stands for the right to route.
-async fn what_is_blocked_and_what_has_stopped_goes_on(stage: TestStore) {
+/// HTTP-37. An item, and all items of a queue: the one of the router's lease.
+async fn blocked_items_and_stopped_routes_are_resumed(stage: TestStore) {
     let server = hasty(&stage).await;
     let operator = server.client(OPERATOR);
     let queue = server.tidelock.queue("post");
@@ -65,11 +65,11 @@ async fn what_is_blocked_and_what_has_stopped_goes_on(stage: TestStore) {
     assert!(!stopped().await, "it is tried again");
     assert_eq!(send(&operator, "route", "reroute").await.status, 204);
     let running = Running::start(mailing());
-    until("it is routed anew", async || findings(&operator, "route").await.is_empty()).await;
+    until("it is rerouted", async || findings(&operator, "route").await.is_empty()).await;
     running.stop().await;
 }
 
-/// As if the store had been restored from a backup: the reaction has come further than the log.
+/// As if the store had been restored from a backup: the reaction is ahead of the log.
 async fn rewind(tidelock: &Tidelock) {
     let key = RecordKey::new("~route/mail").unwrap();
     let record = tidelock.store().get_one(&key).await.unwrap().into_live().unwrap();
@@ -79,8 +79,8 @@ async fn rewind(tidelock: &Tidelock) {
     tidelock.store().put(&key, ExpectedRevision::Any, cursor).await.unwrap().committed().unwrap();
 }
 
-/// HTTP-37. HTTP-33: only if nobody is at it and nothing came of it.
-async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: TestStore) {
+/// HTTP-37. HTTP-33: only if it is not held and has no result.
+async fn only_an_abandoned_claim_is_freed(stage: TestStore) {
     let server = hasty(&stage).await;
     let (operator, writer) = (server.client(OPERATOR), server.client(WRITER));
     let free = async |claim: &str| {
@@ -88,7 +88,7 @@ async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: TestStore) 
     };
     assert_eq!(free("idempotency/pay").await.problem(), (404, "no-claim".into()));
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 5, "by": "alice" })).await.ok(201);
-    until("it is left", async || findings(&operator, "abandoned").await.len() == 1).await;
+    until("it is abandoned", async || findings(&operator, "abandoned").await.len() == 1).await;
     let freed = send(&operator, "abandoned", "release").await.ok(200);
     assert_eq!(freed, json!({ "claim": "idempotency/pay", "by": "alice" }));
     assert_eq!(findings(&operator, "abandoned").await, Vec::<Value>::new());
@@ -112,12 +112,12 @@ async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: TestStore) 
     assert_eq!(server.client(READER).send(other).await.problem().0, 403);
 }
 
-/// Schedule 107. CMD-5: what hangs is found over HTTP, too, and nothing that can be sent mends it.
-async fn what_is_held_for_long_without_progress_is_found(stage: TestStore) {
+/// Schedule 107. CMD-5: a hanging worker is found over HTTP, too, and no request fixes it.
+async fn a_long_lease_without_progress_is_found(stage: TestStore) {
     let bounds = Thresholds { hung: Duration::ZERO, ..Thresholds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
     let server =
-        Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await;
+        Server::start_with(&stage, |api| api.tokens(crate::harness::tokens()).doctor(doctor)).await;
     let queue = server.tidelock.queue("post");
     queue.put("a").await.unwrap();
     queue.take("w").lease(Duration::from_secs(3_600)).await.unwrap();
@@ -128,7 +128,7 @@ async fn what_is_held_for_long_without_progress_is_found(stage: TestStore) {
 }
 
 over_sockets!(
-    what_is_held_for_long_without_progress_is_found,
-    what_is_blocked_and_what_has_stopped_goes_on,
-    a_claim_that_its_claimant_left_is_freed_and_no_other,
+    a_long_lease_without_progress_is_found,
+    blocked_items_and_stopped_routes_are_resumed,
+    only_an_abandoned_claim_is_freed,
 );

@@ -1,5 +1,4 @@
-//! The OpenAPI document and the routes are one list, and whatever any test is answered is in the
-//! document.
+//! The OpenAPI document and the routes match, and every response of any test is documented.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +12,14 @@ use tidelock_test_stage::TestStore;
 use tokio::sync::OnceCell;
 use tower_service::Service;
 
-use crate::ground::{OPERATOR, READER, Server};
+use crate::harness::{OPERATOR, READER, Server};
 
-/// HTTP-1. Of a request that is for one of the routes, the answer's status is in the document.
+/// HTTP-1. The status of a response is in the document of its route.
 pub(crate) async fn check(method: &Method, path: &str, status: StatusCode) {
     static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
     let document = DOCUMENT.get_or_init(document).await;
     let paths = document["paths"].as_object().unwrap().iter();
-    // A name in braces fits everything: a route that spells more of the path out is the one that
-    // was meant.
+    // A parameter matches everything: the route with the most literal segments is the right one.
     let meant = paths
         .filter(|(route, _)| fits(route, path))
         .min_by_key(|(route, _)| route.matches('{').count());
@@ -48,7 +46,7 @@ async fn document() -> Value {
 }
 
 /// HTTP-1.
-async fn every_route_is_in_the_document_and_the_other_way_round(stage: TestStore) {
+async fn the_document_and_the_routes_match(stage: TestStore) {
     let server = Server::start(&stage).await;
     let document = server.client(READER).get("/v1/openapi.json").await.ok(200);
     let documented: BTreeSet<_> = document["paths"]
@@ -81,9 +79,8 @@ async fn every_route_is_in_the_document_and_the_other_way_round(stage: TestStore
     server.stop().await;
 }
 
-/// HTTP-11. What the document says of every number: how large it can be, and no larger than what
-/// every language can count to.
-async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: TestStore) {
+/// HTTP-11. Every number in the document has a bound within the integer range of every language.
+async fn every_number_has_a_bound_that_is_enforced(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (reader, operator) = (server.client(READER), server.client(OPERATOR));
     let document = reader.get("/v1/openapi.json").await.ok(200);
@@ -125,7 +122,7 @@ async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: TestSt
     server.stop().await;
 }
 
-/// Integers without a maximum, or with one that is beyond what their format can hold.
+/// Integers without a maximum, or with one beyond their format.
 fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
     match within {
         Value::Array(several) => {
@@ -150,7 +147,4 @@ fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
     }
 }
 
-over_sockets!(
-    every_route_is_in_the_document_and_the_other_way_round,
-    every_number_has_a_bound_and_what_is_beyond_it_is_refused,
-);
+over_sockets!(the_document_and_the_routes_match, every_number_has_a_bound_that_is_enforced,);

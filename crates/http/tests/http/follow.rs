@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tidelock::StoreExt;
 use tidelock_test_stage::{PATIENCE, TestStore, append, until};
 
-use crate::ground::{READER, Server, WRITER, tokens};
+use crate::harness::{READER, Server, WRITER, tokens};
 
-/// One who listens.
+/// A client that follows.
 pub(crate) struct Listener {
     response: Response<Incoming>,
     text: String,
@@ -33,7 +33,7 @@ impl Listener {
         Self { response, text: String::new(), events: VecDeque::new() }
     }
 
-    /// The next event; nothing once the stream has ended.
+    /// The next event; `None` once the stream has ended.
     async fn next(&mut self) -> Option<(Option<u64>, String, Value)> {
         while self.events.is_empty() {
             let frame = tokio::time::timeout(PATIENCE, self.response.frame())
@@ -49,7 +49,7 @@ impl Listener {
         self.events.pop_front()
     }
 
-    /// The data of the next events, as many as are asked for.
+    /// The data of the next events.
     pub(crate) async fn data(&mut self, count: usize) -> Vec<Value> {
         let mut data = Vec::new();
         while data.len() < count {
@@ -59,7 +59,7 @@ impl Listener {
     }
 }
 
-/// The event in these lines; nothing, if they are a comment.
+/// The event in these lines; `None` for a comment.
 fn parsed(lines: &str) -> Option<(Option<u64>, String, Value)> {
     let field = |name: &str| {
         lines
@@ -81,7 +81,7 @@ async fn note(server: &Server, stream: &str, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// HTTP-12. Those that were there and those that come, while others append.
+/// HTTP-12. Existing and new events, during concurrent appends.
 async fn a_follower_sees_every_event_once_and_in_order(stage: TestStore) {
     let server = Server::start(&stage).await;
     let start = server.tidelock.store().feed_end().await.unwrap();
@@ -94,8 +94,9 @@ async fn a_follower_sees_every_event_once_and_in_order(stage: TestStore) {
     server.stop().await;
 }
 
-/// HTTP-12. After a break, from the id of the last event: `Last-Event-ID` counts before `after`.
-async fn a_follower_goes_on_where_it_was(stage: TestStore) {
+/// HTTP-12. After a disconnect, from the id of the last event: `Last-Event-ID` takes precedence
+/// over `after`.
+async fn a_follower_resumes_after_its_last_event(stage: TestStore) {
     let server = Server::start(&stage).await;
     note(&server, "a", 0..5).await;
     note(&server, "b", 5..7).await;
@@ -125,8 +126,8 @@ async fn a_follower_goes_on_where_it_was(stage: TestStore) {
     );
 }
 
-/// HTTP-13. One who takes nothing holds up nobody who writes.
-async fn a_reader_who_takes_nothing_slows_nobody(stage: TestStore) {
+/// HTTP-13. A reader that reads nothing does not block writers.
+async fn a_reader_that_reads_nothing_does_not_slow_writers(stage: TestStore) {
     let server = Server::start(&stage).await;
     let slow = Listener::open(&server, "/v1/events/follow", None).await;
     let large = json!({ "events": [{ "type": "noted", "data": "x".repeat(200_000) }] });
@@ -139,8 +140,8 @@ async fn a_reader_who_takes_nothing_slows_nobody(stage: TestStore) {
     server.stop().await;
 }
 
-/// HTTP-14. Beyond so many, with the advice to come back; one that is closed makes room.
-async fn only_so_many_streams_are_open_at_once(stage: TestStore) {
+/// HTTP-14. Beyond the limit, with `Retry-After`; a closed stream makes room.
+async fn the_number_of_open_streams_is_limited(stage: TestStore) {
     let server = Server::start_with(&stage, |api| {
         let mut limits = tidelock_http::Limits::default();
         limits.streams = 2;
@@ -180,8 +181,8 @@ async fn streams_end_with_the_server(stage: TestStore) {
 
 over_sockets!(
     a_follower_sees_every_event_once_and_in_order,
-    a_follower_goes_on_where_it_was,
-    a_reader_who_takes_nothing_slows_nobody,
-    only_so_many_streams_are_open_at_once,
+    a_follower_resumes_after_its_last_event,
+    a_reader_that_reads_nothing_does_not_slow_writers,
+    the_number_of_open_streams_is_limited,
     streams_end_with_the_server,
 );

@@ -1,9 +1,9 @@
-//! Work items of every queue, and what operators do to them.
+//! Work items of every queue, and operators' actions on them.
 
 use serde_json::{Value, json};
 use tidelock_test_stage::{TestStore, past};
 
-use crate::ground::{Client, OPERATOR, READER, Server};
+use crate::harness::{Client, OPERATOR, READER, Server};
 
 async fn blocked(server: &Server, keys: &[&str]) {
     let queue = server.tidelock.queue("mail");
@@ -28,7 +28,7 @@ async fn adjust(client: &Client, verb: &str, body: Value) -> (Value, Value) {
 }
 
 /// HTTP-35.
-async fn operators_do_to_items_what_they_say(stage: TestStore) {
+async fn operators_change_the_selected_items(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (operator, reader) = (server.client(OPERATOR), server.client(READER));
     blocked(&server, &["a-1", "a-2", "b-1"]).await;
@@ -56,7 +56,7 @@ async fn operators_do_to_items_what_they_say(stage: TestStore) {
         (held["items"].as_array().unwrap().len(), &held["items"][0]["holder"]["worker"]),
         (2, &json!("holder-7"))
     );
-    assert_eq!(keys(&reader, "holder=somebody").await.len(), 0);
+    assert_eq!(keys(&reader, "holder=unknown").await.len(), 0);
     assert_eq!(adjust(&operator, "reset", json!({ "queue": "mail", "key": "a-1" })).await.1, 1);
     assert_eq!(keys(&reader, "state=held").await, ["a-2"]);
     let (mut seen, mut after) = (0, String::new());
@@ -75,7 +75,7 @@ async fn operators_do_to_items_what_they_say(stage: TestStore) {
 }
 
 /// HTTP-33.
-async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
+async fn invalid_operator_requests_are_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let operator = server.client(OPERATOR);
     for (verb, body) in [
@@ -97,11 +97,11 @@ async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
         );
     }
     server.tidelock.queue("mail").put("z").await.unwrap();
-    // Nothing has a name that is longer than the longest one may be.
+    // No name is longer than the limit.
     let like = |many: usize| json!({ "queue": "mail", "pattern": "a".repeat(many) });
     operator.post("/v1/leases/unblock", &like(256)).await.ok(200);
     let refused = operator.post("/v1/leases/unblock", &like(257)).await;
     assert_eq!(refused.problem(), (400, "name-too-long".into()));
 }
 
-over_sockets!(operators_do_to_items_what_they_say, what_operators_cannot_mean_is_refused);
+over_sockets!(operators_change_the_selected_items, invalid_operator_requests_are_refused);

@@ -1,11 +1,11 @@
-//! Locks over HTTP: taken through one server, renewed and given back through another.
+//! Locks over HTTP: acquired through one server, renewed and released through another.
 
 use http::Method;
 use serde_json::{Value, json};
 use tidelock::StoreExt;
 use tidelock_test_stage::{TestStore, until};
 
-use crate::ground::{Client, READER, Reply, Server, WRITER};
+use crate::harness::{Client, READER, Reply, Server, WRITER};
 
 const LOCK: &str = "/v1/locks/door%2F7";
 
@@ -23,7 +23,7 @@ async fn renew(client: &Client, fence: &Value) -> Reply {
 }
 
 /// HTTP-31. HTTP-33.
-async fn a_lock_goes_from_server_to_server_by_its_fence(stage: TestStore) {
+async fn a_lock_is_used_through_any_server_by_its_fence(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     assert_eq!(first.get(LOCK).await.problem(), (404, "lock-free".into()));
@@ -37,7 +37,7 @@ async fn a_lock_goes_from_server_to_server_by_its_fence(stage: TestStore) {
     assert_eq!((&holder["by"], &holder["fence"]), (&json!("walt"), &taken["fence"]));
     let listed = second.get("/v1/locks?prefix=door/").await.ok(200);
     assert_eq!((&listed["items"][0]["name"], &listed["next"]), (&json!("door/7"), &json!(null)));
-    // As a program in Rust has it.
+    // As a Rust program sees it.
     let own = there.tidelock.claims().lock("door").of(7).holder().await.unwrap().unwrap();
     assert_eq!(json!(own.fence), taken["fence"]);
     assert!(
@@ -53,14 +53,14 @@ async fn a_lock_goes_from_server_to_server_by_its_fence(stage: TestStore) {
     assert_eq!(release(&first, &taken["fence"]).await.problem(), (409, "fence-lost".into()));
 }
 
-/// Those who stand in line.
+/// The number of waiters.
 async fn waiting(server: &Server) -> usize {
     let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/7/");
     server.tidelock.store().rows(places).all().await.unwrap().len()
 }
 
-/// HTTP-32: whoever stands in line gets it; whoever left the line does not.
-async fn whoever_goes_away_from_the_line_leaves_nothing_behind(stage: TestStore) {
+/// HTTP-32: a waiter gets the lock; one that disconnected does not.
+async fn a_waiter_that_disconnects_leaves_nothing_behind(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let taken = client.post(LOCK, &for_long()).await.ok(201);
@@ -68,21 +68,21 @@ async fn whoever_goes_away_from_the_line_leaves_nothing_behind(stage: TestStore)
     let gone = client.clone();
     let asked = patient.clone();
     let leaving = tokio::spawn(async move { gone.post(LOCK, &asked).await });
-    until("one stands in line", async || waiting(&server).await == 1).await;
+    until("one waits", async || waiting(&server).await == 1).await;
     leaving.abort();
-    until("nobody stands in line", async || waiting(&server).await == 0).await;
+    until("none waits", async || waiting(&server).await == 0).await;
     let staying = client.clone();
     let staying = tokio::spawn(async move { staying.post(LOCK, &patient).await });
-    until("another stands in line", async || waiting(&server).await == 1).await;
+    until("another waits", async || waiting(&server).await == 1).await;
     assert_eq!(release(&client, &taken["fence"]).await.status, 204);
     let next = staying.await.unwrap().ok(201);
     assert_eq!(client.get(LOCK).await.ok(200)["by"], "patient");
     assert_eq!(release(&client, &next["fence"]).await.status, 204);
-    assert_eq!(client.get(LOCK).await.status, 404, "nobody else has it");
+    assert_eq!(client.get(LOCK).await.status, 404, "the lock is free");
 }
 
 /// HTTP-33.
-async fn a_lock_that_makes_no_sense_is_refused(stage: TestStore) {
+async fn an_invalid_lock_request_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [
@@ -115,7 +115,7 @@ async fn a_lock_that_makes_no_sense_is_refused(stage: TestStore) {
 }
 
 over_sockets!(
-    a_lock_goes_from_server_to_server_by_its_fence,
-    whoever_goes_away_from_the_line_leaves_nothing_behind,
-    a_lock_that_makes_no_sense_is_refused,
+    a_lock_is_used_through_any_server_by_its_fence,
+    a_waiter_that_disconnects_leaves_nothing_behind,
+    an_invalid_lock_request_is_refused,
 );

@@ -1,11 +1,11 @@
-//! What the HTTP API promises, over real sockets and on every store: the numbers are those of
+//! The promises of the HTTP API, over real sockets and on every store: the numbers are those of
 //! `docs/guarantees.md`.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 #[macro_use]
-mod ground;
+mod harness;
 
 mod canary;
 mod claims;
@@ -14,8 +14,9 @@ mod correlation;
 mod costs;
 mod doctor;
 mod document;
+mod every_route;
 mod follow;
-mod hands;
+mod killed;
 mod leases;
 mod locks;
 mod names;
@@ -23,6 +24,7 @@ mod once;
 mod queues;
 mod quotas;
 mod reactions;
+mod refusals;
 mod restarted;
 mod runs;
 mod scopes;
@@ -30,5 +32,3 @@ mod server;
 mod states;
 mod streams;
 mod tls;
-mod walk;
-mod wrong;

@@ -1,13 +1,12 @@
-//! Names with anything in them: they come back as they were, or are refused; nothing is mistaken
-//! for something else.
+//! Names with any characters: they round-trip or are refused, and are never confused.
 
 use http::Method;
 use serde_json::json;
 use tidelock_test_stage::TestStore;
 
-use crate::ground::{Server, WRITER};
+use crate::harness::{Server, WRITER};
 
-/// As a client writes it into a path.
+/// Percent-encodes a name for a path.
 fn encoded(name: &str) -> String {
     name.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
@@ -36,7 +35,7 @@ const ODD: &[&str] = &[
 ];
 
 /// HTTP-34.
-async fn odd_names_come_back_as_they_were(stage: TestStore) {
+async fn odd_names_round_trip(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for name in ODD {
@@ -73,8 +72,8 @@ async fn odd_names_come_back_as_they_were(stage: TestStore) {
     assert_eq!(listed["items"].as_array().unwrap().len(), ODD.len());
 }
 
-/// HTTP-34: as a list shows it, it can be asked for.
-async fn locks_are_asked_for_as_they_are_listed(stage: TestStore) {
+/// HTTP-34: a name can be requested as a list shows it.
+async fn listed_lock_names_can_be_requested(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let claims = server.tidelock.claims();
@@ -104,7 +103,7 @@ async fn locks_are_asked_for_as_they_are_listed(stage: TestStore) {
 }
 
 /// HTTP-34.
-async fn names_that_cannot_be_are_refused(stage: TestStore) {
+async fn invalid_names_are_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let long = "x".repeat(2_000);
@@ -131,8 +130,4 @@ async fn names_that_cannot_be_are_refused(stage: TestStore) {
     }
 }
 
-over_sockets!(
-    odd_names_come_back_as_they_were,
-    locks_are_asked_for_as_they_are_listed,
-    names_that_cannot_be_are_refused,
-);
+over_sockets!(odd_names_round_trip, listed_lock_names_can_be_requested, invalid_names_are_refused,);

@@ -1,18 +1,18 @@
-//! Requests whose answers were lost with their server, sent again under the same key: what they ask
-//! for is done once, and said again.
+//! Requests whose responses were lost with their server, repeated under the same key: they are
+//! carried out once, and answered again.
 //!
-//! Appends and changes of scopes are with their kind.
+//! Appends and mutations of scopes are tested with their kind.
 
 use serde_json::{Value, json};
 use tidelock_test_stage::{TestStore, until};
 
-use crate::ground::{Client, OPERATOR, READER, Reply, Server, WRITER};
+use crate::harness::{Client, OPERATOR, READER, Reply, Server, WRITER};
 
 async fn keyed(client: &Client, key: &str, path: &str, body: &Value) -> Reply {
     client.send_with(http::Method::POST, path, &[("idempotency-key", key)], Some(body)).await
 }
 
-/// Asks twice, and has the answer forgotten in between; both are alike.
+/// Sends twice, with the recorded response deleted in between; both responses are equal.
 async fn twice(server: &Server, client: &Client, path: &str, body: &Value) -> Reply {
     let first = keyed(client, path, path, body).await;
     assert!(first.status < 300, "{first:?}");
@@ -32,15 +32,15 @@ async fn a_quota_is_charged_once(stage: TestStore) {
     let taken =
         twice(&server, &writer, "/v1/quotas/seats/take", &json!({ "limit": 9, "units": 2 })).await;
     assert_eq!(used().await, 2);
-    let reserving = json!({ "limit": 9, "units": 3, "life_ms": 600_000 });
+    let reserving = json!({ "limit": 9, "units": 3, "ttl_ms": 600_000 });
     let reserved = twice(&server, &writer, "/v1/quotas/seats/reserve", &reserving).await;
     assert_eq!(used().await, 5);
-    let confirming = json!({ "voucher": reserved.json()["voucher"] });
+    let confirming = json!({ "reservation_token": reserved.json()["reservation_token"] });
     let confirmed = twice(&server, &writer, "/v1/quotas/seats/confirm", &confirming).await;
     server.forget_answers().await;
     let over =
         keyed(&writer, "/v1/quotas/seats/reserve", "/v1/quotas/seats/reserve", &reserving).await;
-    assert_eq!(over.problem(), (409, "reservation-over".into()), "it has come to its end");
+    assert_eq!(over.problem(), (409, "reservation-over".into()), "it has ended");
     assert_eq!(used().await, 5);
     for (left, granted) in [(3, taken), (0, confirmed)] {
         let grant = json!({ "grant": granted.json()["grant"] });
@@ -51,8 +51,8 @@ async fn a_quota_is_charged_once(stage: TestStore) {
     writer.post("/v1/quotas/seats/take", &json!({ "limit": 9, "units": 9 })).await.ok(201);
 }
 
-/// HTTP-9. Whoever won it goes on with it; and so it is nobody else's.
-async fn a_right_is_had_under_the_fence_that_it_was_won_with(stage: TestStore) {
+/// HTTP-9. The winner continues with it; no other caller can.
+async fn a_retried_claim_keeps_its_fence(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, other) = (server.client(WRITER), server.client(OPERATOR));
     let for_long = json!({ "lease_ms": 600_000 });
@@ -82,8 +82,8 @@ async fn a_right_is_had_under_the_fence_that_it_was_won_with(stage: TestStore) {
     assert_eq!(keyed(&writer, "k", "/v1/singletons/greeting", &taking).await.problem().1, "taken");
 }
 
-/// HTTP-9. It was done meanwhile: it must not wake anybody again.
-async fn an_item_is_put_in_once(stage: TestStore) {
+/// HTTP-9. The item was settled in the meantime: a retry must not wake it again.
+async fn an_item_is_enqueued_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let (putting, path) = (json!({ "key": "a", "data": 7, "in_ms": 0 }), "/v1/queues/mail/items");
@@ -102,12 +102,12 @@ async fn an_item_is_put_in_once(stage: TestStore) {
     assert_eq!(leased["items"][0]["key"], "a");
 }
 
-/// HTTP-9. HTTP-22. And the operator's part is written down once.
-async fn what_is_asked_of_a_run_is_asked_once(stage: TestStore) {
+/// HTTP-9. HTTP-22. And the operator's action is recorded once.
+async fn a_retried_run_request_takes_effect_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, operator, reader) =
         (server.client(WRITER), server.client(OPERATOR), server.client(READER));
-    // Nobody drives it, so what it is sent stays where it is.
+    // No worker drives the run, so its signals stay where they are.
     server.tidelock.runs().start("idle", "r", &()).version(1).await.unwrap();
     twice(&server, &writer, "/v1/runs/r/signals", &json!({ "name": "go", "payload": 7 })).await;
     twice(&server, &operator, "/v1/runs/r/cancel", &json!({ "reason": "enough" })).await;
@@ -121,7 +121,7 @@ async fn what_is_asked_of_a_run_is_asked_once(stage: TestStore) {
     assert_eq!(refused.problem(), (409, "run-ended".into()));
 }
 
-/// HTTP-9. HTTP-22. Somebody else has claimed it since, whom nobody meant to disturb.
+/// HTTP-9. HTTP-22. A later claim must not be released by a retry.
 async fn an_abandoned_claim_is_freed_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
@@ -132,14 +132,14 @@ async fn an_abandoned_claim_is_freed_once(stage: TestStore) {
         "what was refused is judged again"
     );
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 1, "by": "ada" })).await.ok(201);
-    until("its lease has run out", async || {
+    until("its lease has expired", async || {
         server.client(READER).get("/v1/claims/pay").await.status == 404
     })
     .await;
     let freed = twice(&server, &operator, path, &body).await.ok(200);
     assert_eq!(freed["by"], "ada");
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 1, "by": "eve" })).await.ok(201);
-    until("it has run out again", async || {
+    until("it has expired again", async || {
         server.client(READER).get("/v1/claims/pay").await.status == 404
     })
     .await;
@@ -153,12 +153,12 @@ async fn an_abandoned_claim_is_freed_once(stage: TestStore) {
     let audited = server.client(READER).get("/v1/audit").await.ok(200);
     let statuses: Vec<_> =
         audited["items"].as_array().unwrap().iter().map(|item| &item["status"]).collect();
-    assert_eq!(statuses, [200, 200, 404], "each that was judged for itself, once: {audited}");
+    assert_eq!(statuses, [200, 200, 404], "each request that was judged, once: {audited}");
 }
 
-/// HTTP-9. An operator has freed the key, or its answer is no longer kept: what comes under it then
-/// is judged by itself.
-async fn another_request_under_a_freed_key_is_another(stage: TestStore) {
+/// HTTP-9. An operator has freed the key, or its response has expired: the next request under it is
+/// judged by itself.
+async fn another_request_under_a_freed_key_is_judged_by_itself(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let placed = |units: u32| json!({ "events": [{ "type": "placed", "data": units }] });
@@ -176,9 +176,9 @@ async fn another_request_under_a_freed_key_is_another(stage: TestStore) {
 
 over_sockets!(
     a_quota_is_charged_once,
-    a_right_is_had_under_the_fence_that_it_was_won_with,
-    an_item_is_put_in_once,
-    what_is_asked_of_a_run_is_asked_once,
+    a_retried_claim_keeps_its_fence,
+    an_item_is_enqueued_once,
+    a_retried_run_request_takes_effect_once,
     an_abandoned_claim_is_freed_once,
-    another_request_under_a_freed_key_is_another,
+    another_request_under_a_freed_key_is_judged_by_itself,
 );

@@ -1,4 +1,4 @@
-//! Workers in any language: they put, lease, renew and settle over HTTP, and know nothing but keys
+//! Workers in any language: they enqueue, lease, renew and settle over HTTP, with nothing but keys
 //! and fences.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use tidelock_test_stage::{Interceptor, Observed, TestStore, Wrapped, until};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::ground::{Client, READER, Server, WRITER, tokens};
+use crate::harness::{Client, READER, Server, WRITER, tokens};
 
 const QUEUE: &str = "/v1/queues/mail";
 
@@ -42,9 +42,9 @@ fn ack(item: &Value) -> Value {
     json!({ "key": item["key"], "fence": item["fence"], "outcome": "ack" })
 }
 
-/// HTTP-31. One worker dies in the middle of it: what it held is done by the other, and what it
-/// says later changes nothing.
-async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: TestStore) {
+/// HTTP-31. One worker dies: its items are done by the other, and its late settlement changes
+/// nothing.
+async fn a_queue_is_drained_although_a_worker_dies(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (one, other) = (here.client(WRITER), there.client(WRITER));
     for nth in 0..12 {
@@ -75,7 +75,7 @@ async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: TestStore) {
         let before = item["fence"].as_u64().unwrap();
         assert!(
             fences[&item["key"].to_string()] > before,
-            "what had been the other's has a higher fence"
+            "an item of the dead worker has a higher fence"
         );
     }
     for settled in
@@ -88,7 +88,7 @@ async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: TestStore) {
 }
 
 /// HTTP-33.
-async fn work_ends_in_every_way_there_is(stage: TestStore) {
+async fn work_is_settled_with_every_outcome(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for key in ["ack", "again", "block", "defer", "release"] {
@@ -120,7 +120,7 @@ async fn work_ends_in_every_way_there_is(stage: TestStore) {
         { "key": "defer", "fence": of("defer")["fence"], "outcome": "defer", "after_ms": 60_000 },
         { "key": "release", "fence": of("release")["fence"], "outcome": "release" },
         { "key": "long ago", "fence": of("long ago")["fence"], "outcome": "ack", "done": 4 },
-        { "key": "nobody", "fence": 1, "outcome": "ack" },
+        { "key": "unknown", "fence": 1, "outcome": "ack" },
     ]))
     .await;
     let outcomes: Vec<_> =
@@ -142,7 +142,7 @@ async fn work_ends_in_every_way_there_is(stage: TestStore) {
     assert_eq!(states(&reader, "idle").await.len(), 2);
 }
 
-/// Lets leases be granted, and their answers through when it is allowed.
+/// Lets leases be granted, and delays their responses until it is allowed.
 #[derive(Debug)]
 struct SlowAnswers {
     granted: Arc<Semaphore>,
@@ -164,7 +164,7 @@ impl Interceptor for SlowAnswers {
     }
 }
 
-/// Notes that a request was dropped before it was answered.
+/// Notes that a request was dropped before its response.
 struct Unanswered(Option<Observed>);
 
 impl Unanswered {
@@ -181,7 +181,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// A server that notes whoever hangs up.
+/// A server that notes clients that disconnect.
 async fn watched(tidelock: &Tidelock, left: &Observed) -> SocketAddr {
     let watch = left.clone();
     let layer = from_fn(move |request: Request, next: Next| {
@@ -199,9 +199,8 @@ async fn watched(tidelock: &Tidelock, left: &Observed) -> SocketAddr {
     address
 }
 
-/// HTTP-32: neither while it waits, nor when it goes after something was granted and before it is
-/// answered.
-async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: TestStore) {
+/// HTTP-32: neither while it waits, nor when it disconnects between the grant and the response.
+async fn a_long_poll_whose_client_disconnects_leaves_no_lease(stage: TestStore) {
     let own = Server::start(&stage).await;
     let client = own.client(WRITER);
     let (granted, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -220,7 +219,7 @@ async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: TestStore) {
     waiting.abort();
     left.until(1).await;
     put(&client, json!({ "key": "letter" })).await;
-    // A look that was under way when the client went may find it, and gives it back.
+    // A poll in flight when the client disconnected may find it, and releases it.
     until("nothing waits for it any more", async || states(&client, "due").await.len() == 1).await;
     let granting = poll();
     granted.acquire().await.unwrap().forget();
@@ -228,12 +227,12 @@ async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: TestStore) {
     granting.abort();
     left.until(2).await;
     allowed.add_permits(1);
-    until("it was given back", async || states(&client, "due").await.len() == 1).await;
+    until("it was released", async || states(&client, "due").await.len() == 1).await;
     assert_eq!(lease(&client, json!({ "lease_ms": 60_000 })).await.len(), 1);
 }
 
 /// HTTP-33. HTTP-36.
-async fn work_that_makes_no_sense_is_refused(stage: TestStore) {
+async fn invalid_queue_requests_are_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [
@@ -283,8 +282,8 @@ async fn work_that_makes_no_sense_is_refused(stage: TestStore) {
 }
 
 over_sockets!(
-    a_queue_is_served_to_its_end_though_a_worker_dies,
-    work_ends_in_every_way_there_is,
-    a_long_poll_whose_client_goes_away_leaves_no_lease,
-    work_that_makes_no_sense_is_refused,
+    a_queue_is_drained_although_a_worker_dies,
+    work_is_settled_with_every_outcome,
+    a_long_poll_whose_client_disconnects_leaves_no_lease,
+    invalid_queue_requests_are_refused,
 );

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidelock_test_stage::TestStore;
 
-use crate::ground::{Client, READER, Reply, Server, WRITER};
+use crate::harness::{Client, READER, Reply, Server, WRITER};
 
 const QUOTA: &str = "/v1/quotas/seats%2Fboat-3";
 
@@ -16,14 +16,14 @@ async fn used(client: &Client) -> Value {
 }
 
 /// HTTP-31. HTTP-33.
-async fn no_more_is_taken_than_there_is(stage: TestStore) {
+async fn no_more_than_the_limit_is_taken(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     let some =
         |units: u32| json!({ "limit": 5, "units": units, "per": "day", "zone": "Europe/Berlin" });
     let granted = ask(&first, "take", some(2)).await.ok(201);
     let mut reserving = some(3);
-    reserving["life_ms"] = json!(60_000);
+    reserving["ttl_ms"] = json!(60_000);
     let reserved = ask(&second, "reserve", reserving.clone()).await.ok(201);
     let exceeded = ask(&first, "take", some(1)).await;
     assert_eq!(exceeded.problem(), (429, "quota-exceeded".into()));
@@ -40,13 +40,13 @@ async fn no_more_is_taken_than_there_is(stage: TestStore) {
         .await
         .ok(200);
     assert_eq!((&usage["left"], &usage["used"]), (&json!(0), &json!(5)));
-    let back = json!({ "voucher": reserved["voucher"], "per": "day", "zone": "Europe/Berlin" });
+    let back = json!({ "reservation_token": reserved["reservation_token"], "per": "day", "zone": "Europe/Berlin" });
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "already");
     assert_eq!(ask(&first, "confirm", back).await.problem(), (409, "reservation-over".into()));
     let reserved = ask(&first, "reserve", reserving).await.ok(201);
-    let voucher = json!({ "voucher": reserved["voucher"], "per": "day", "zone": "Europe/Berlin" });
-    let confirmed = ask(&second, "confirm", voucher).await.ok(200);
+    let token = json!({ "reservation_token": reserved["reservation_token"], "per": "day", "zone": "Europe/Berlin" });
+    let confirmed = ask(&second, "confirm", token).await.ok(200);
     assert_eq!(used(&first).await, 5);
     for grant in [&granted, &confirmed] {
         let back = json!({ "grant": grant["grant"], "per": "day", "zone": "Europe/Berlin" });
@@ -62,8 +62,7 @@ async fn no_more_is_taken_than_there_is(stage: TestStore) {
         (400, "invalid".into()),
         "UTC is another zone"
     );
-    let unconfirmed =
-        json!({ "grant": reserved["voucher"]["grant"], "per": "day", "zone": "Europe/Berlin" });
+    let unconfirmed = json!({ "grant": reserved["reservation_token"]["grant"], "per": "day", "zone": "Europe/Berlin" });
     assert_eq!(
         ask(&first, "refund", unconfirmed).await.problem(),
         (400, "invalid".into()),
@@ -74,7 +73,7 @@ async fn no_more_is_taken_than_there_is(stage: TestStore) {
 }
 
 /// HTTP-33.
-async fn a_quota_that_makes_no_sense_is_refused(stage: TestStore) {
+async fn an_invalid_quota_request_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [
@@ -88,13 +87,15 @@ async fn a_quota_that_makes_no_sense_is_refused(stage: TestStore) {
     ] {
         assert_eq!(ask(&client, "take", body.clone()).await.problem().0, 400, "{body}");
     }
-    for body in
-        [json!({}), json!({ "voucher": {}, "grant": {} }), json!({ "grant": { "units": 1 } })]
-    {
+    for body in [
+        json!({}),
+        json!({ "reservation_token": {}, "grant": {} }),
+        json!({ "grant": { "units": 1 } }),
+    ] {
         assert_eq!(ask(&client, "refund", body.clone()).await.problem().0, 400, "{body}");
     }
-    let forever = json!({ "limit": 5, "units": 1, "life_ms": 0 });
-    assert_eq!(ask(&client, "reserve", forever).await.problem(), (400, "life-invalid".into()));
+    let forever = json!({ "limit": 5, "units": 1, "ttl_ms": 0 });
+    assert_eq!(ask(&client, "reserve", forever).await.problem(), (400, "ttl-invalid".into()));
     assert_eq!(client.get(&format!("{QUOTA}?limit=x")).await.problem().0, 400);
     assert_eq!(ask(&client, "take", json!({ "limit": 0, "units": 1 })).await.problem().0, 429);
     assert_eq!(
@@ -103,7 +104,7 @@ async fn a_quota_that_makes_no_sense_is_refused(stage: TestStore) {
     );
 }
 
-/// HTTP-33. Whoever comes too late learns who was first, and what they left.
+/// HTTP-33. A late caller learns who won, and with which details.
 async fn a_singleton_is_taken_once(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
@@ -134,7 +135,7 @@ async fn a_singleton_is_taken_once(stage: TestStore) {
 }
 
 over_sockets!(
-    no_more_is_taken_than_there_is,
-    a_quota_that_makes_no_sense_is_refused,
+    no_more_than_the_limit_is_taken,
+    an_invalid_quota_request_is_refused,
     a_singleton_is_taken_once,
 );

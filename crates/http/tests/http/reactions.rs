@@ -1,11 +1,11 @@
-//! Reactions over HTTP: how far they are, and what operators do to their targets.
+//! Reactions over HTTP: their progress, and operators' actions on their targets.
 
 use serde_json::{Value, json};
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, past, until};
 
-use crate::ground::{Client, OPERATOR, READER, Server};
+use crate::harness::{Client, OPERATOR, READER, Server};
 
 async fn targets(client: &Client, query: &str) -> Vec<Value> {
     let page = client.get(&format!("/v1/reactions/mail/targets?{query}")).await.ok(200);
@@ -18,7 +18,7 @@ async fn adjust(client: &Client, verb: &str, body: Value) -> (Value, Value) {
 }
 
 /// HTTP-35. HTTP-9.
-async fn operators_do_to_targets_what_they_say(stage: TestStore) {
+async fn operators_change_the_selected_targets(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (operator, reader) = (server.client(OPERATOR), server.client(READER));
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
@@ -65,7 +65,7 @@ async fn operators_do_to_targets_what_they_say(stage: TestStore) {
     .await;
     assert!(
         reader.get("/v1/reactions").await.ok(200)["items"][0]["lag"].is_u64(),
-        "somebody routes"
+        "a process routes"
     );
     running.stop().await;
     note(&tidelock, "good-2", "x").await;
@@ -103,7 +103,7 @@ async fn operators_do_to_targets_what_they_say(stage: TestStore) {
 }
 
 /// REACT-26. Schedule 114.
-async fn a_reset_that_would_leave_out_events_is_refused(stage: TestStore) {
+async fn a_reset_that_would_skip_events_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (operator, tidelock) = (server.client(OPERATOR), stage.tidelock().await);
     note(&tidelock, "good", "x").await;
@@ -134,7 +134,7 @@ async fn a_reset_that_would_leave_out_events_is_refused(stage: TestStore) {
 }
 
 /// HTTP-33.
-async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
+async fn invalid_operator_requests_are_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let operator = server.client(OPERATOR);
     for (verb, body) in [
@@ -153,9 +153,9 @@ async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
         let refused = operator.post(&format!("/v1/reactions/{verb}"), &body).await;
         assert_eq!(refused.problem().0, 400, "{verb} {body}");
     }
-    // Nobody registered it, and nothing is written down of a reaction that there is not.
-    let nobodys = json!({ "reaction": "mail", "from": "now" });
-    let refused = operator.post("/v1/reactions/reroute", &nobodys).await;
+    // The reaction is not registered, and nothing is recorded for it.
+    let unknown = json!({ "reaction": "mail", "from": "now" });
+    let refused = operator.post("/v1/reactions/reroute", &unknown).await;
     assert_eq!(refused.problem(), (404, "no-reaction".into()));
     let streams = operator.get("/v1/streams?prefix=~").await.ok(200)["items"].clone();
     let names = streams.as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap());
@@ -165,7 +165,7 @@ async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
 }
 
 over_sockets!(
-    operators_do_to_targets_what_they_say,
-    a_reset_that_would_leave_out_events_is_refused,
-    what_operators_cannot_mean_is_refused
+    operators_change_the_selected_targets,
+    a_reset_that_would_skip_events_is_refused,
+    invalid_operator_requests_are_refused
 );

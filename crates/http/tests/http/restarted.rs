@@ -1,15 +1,15 @@
-//! The API on a PostgreSQL server that was restarted: positions go on far above the old ones.
+//! The API on a PostgreSQL server that was restarted: positions continue far above the old ones.
 
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock_test_postgres::{Server as Postgres, Stop};
 use tidelock_test_stage::{Running, brisk, note, until};
 
-use crate::ground::{READER, Server, WRITER, tokens};
+use crate::harness::{READER, Server, WRITER, tokens};
 
 /// Schedule 104; HTTP-17, HTTP-20, HTTP-37, LOG-11. A clean restart, then one commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_look_at_the_end_of_the_feed_works_after_a_restart_of_the_server() {
+async fn reads_at_the_end_of_the_feed_work_after_a_restart_of_the_server() {
     let postgres = Postgres::start().unwrap();
     let tidelock = Tidelock::open(&postgres.url()).await.unwrap();
     note(&tidelock, "order-1", "x").await;

@@ -1,13 +1,13 @@
-//! Runs over HTTP: started, signalled, asked and waited for; and what operators do to them.
+//! Runs over HTTP: started, signalled, queried and awaited; and operators' actions.
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::runs::Workflow;
 use tidelock_test_stage::{Running, TestStore, brisk, many_gone, until};
 
-use crate::ground::{OPERATOR, READER, Server, WRITER};
+use crate::harness::{OPERATOR, READER, Server, WRITER};
 
-/// Waits for an approval, and fails if it is not one.
+/// Waits for an approval, and fails if it is refused.
 async fn approval(ctx: &mut RunCtx, amount: u64) -> Result<u64, StepError> {
     ctx.publish("asked", &("asked for", amount)).await?;
     let approved = ctx.wait_for_signal("approve").await? == Some(true);
@@ -18,7 +18,7 @@ async fn approval(ctx: &mut RunCtx, amount: u64) -> Result<u64, StepError> {
 }
 
 /// HTTP-33.
-async fn a_run_is_started_signalled_asked_and_waited_for(stage: TestStore) {
+async fn a_run_is_started_signalled_queried_and_awaited(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let app = stage
         .tidelock()
@@ -38,7 +38,7 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: TestStore) {
     assert_eq!(writer.post("/v1/runs/a%2F1", &other).await.problem(), (409, "other-run".into()));
     until("it waits", async || {
         let shown = reader.get("/v1/runs/a%2F1").await.ok(200);
-        shown["standing"]["waiting"]["on"][0]["signal"]["signal"] == "approve"
+        shown["status"]["waiting"]["on"][0]["signal"]["signal"] == "approve"
     })
     .await;
     assert_eq!(
@@ -103,7 +103,7 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: TestStore) {
 }
 
 /// HTTP-35.
-async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: TestStore) {
+async fn operators_retry_cancel_and_terminate_runs(stage: TestStore) {
     let server = Server::start(&stage).await;
     let running = Running::start(
         stage
@@ -147,7 +147,7 @@ async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: TestStor
         .send_with(http::Method::POST, "/v1/runs/terminated/resume", &[], None)
         .await
         .ok(200);
-    assert_eq!(stands["standing"]["ended"]["terminated"], "at once");
+    assert_eq!(stands["status"]["ended"]["terminated"], "at once");
     let verdict = json!({ "step": "decide", "verdict": "rerun" });
     assert_eq!(operator.post("/v1/runs/refused/resolve", &verdict).await.problem().0, 409);
     let audited = server.client(READER).get("/v1/audit").await.ok(200).to_string();
@@ -156,11 +156,11 @@ async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: TestStor
 }
 
 /// HTTP-33.
-async fn what_cannot_be_asked_of_a_run_is_refused(stage: TestStore) {
+async fn invalid_run_requests_are_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     let start = |workflow: &str, version: Value| json!({ "workflow": workflow, "input": 1, "version": version });
-    let unknown = writer.post("/v1/runs/r", &start("nobody-knows", json!(null))).await;
+    let unknown = writer.post("/v1/runs/r", &start("unregistered", json!(null))).await;
     assert_eq!(unknown.problem(), (409, "workflow-unknown".into()));
     for (path, body) in [
         ("/v1/runs/r", json!({})),
@@ -203,14 +203,14 @@ async fn what_cannot_be_asked_of_a_run_is_refused(stage: TestStore) {
 }
 
 over_sockets!(
-    a_run_is_started_signalled_asked_and_waited_for,
-    a_failed_run_is_retried_and_a_run_is_ended_by_operators,
-    what_cannot_be_asked_of_a_run_is_refused,
-    open_runs_are_listed_behind_any_number_that_have_ended,
+    a_run_is_started_signalled_queried_and_awaited,
+    operators_retry_cancel_and_terminate_runs,
+    invalid_run_requests_are_refused,
+    open_runs_are_listed_behind_any_number_of_ended_ones,
 );
 
 /// Schedule 102. RUN-40.
-async fn open_runs_are_listed_behind_any_number_that_have_ended(stage: TestStore) {
+async fn open_runs_are_listed_behind_any_number_of_ended_ones(stage: TestStore) {
     let server = Server::start(&stage).await;
     for id in ["a", "b", "c", "d"] {
         server.tidelock.runs().start("checkout", id, &json!(7)).version(1).await.unwrap();

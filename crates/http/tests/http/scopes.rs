@@ -1,11 +1,11 @@
-//! Scopes over HTTP: documents that many change at once.
+//! Scopes over HTTP: documents with concurrent writers.
 
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tidelock_test_stage::{PATIENCE, TestStore, until};
 
-use crate::ground::{Client, READER, Reply, Server, WRITER};
+use crate::harness::{Client, READER, Reply, Server, WRITER};
 
 const SCOPE: &str = "/v1/scopes/cart/ada%2F7";
 
@@ -17,7 +17,7 @@ async fn patch(client: &Client, headers: &[(&str, &str)], patch: &Value) -> Repl
     client.send_with(Method::PATCH, SCOPE, headers, Some(patch)).await
 }
 
-/// The tag of the revision that is so many after this one.
+/// The entity tag of the revision so many after this one.
 fn tag(first: u64, after: u64) -> String {
     format!("\"{}\"", first + after)
 }
@@ -114,8 +114,8 @@ async fn a_document_is_created_changed_and_read(stage: TestStore) {
     assert_eq!(put(&writer, &[("if-none-match", "*")], &json!({})).await.status, 201);
 }
 
-/// HTTP-33: side by side, through two servers.
-async fn what_is_counted_at_once_is_all_counted(stage: TestStore) {
+/// HTTP-33: concurrently, through two servers.
+async fn concurrent_increments_all_count(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let counting = (0..20).map(|nth| {
         let client = if nth % 2 == 0 { here.client(WRITER) } else { there.client(WRITER) };
@@ -130,7 +130,7 @@ async fn what_is_counted_at_once_is_all_counted(stage: TestStore) {
 }
 
 /// HTTP-33.
-async fn a_change_that_makes_no_sense_is_refused(stage: TestStore) {
+async fn an_invalid_mutation_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = revision(&put(&writer, &[], &json!({ "text": "x", "list": [] })).await.ok(200));
@@ -166,8 +166,8 @@ async fn a_change_that_makes_no_sense_is_refused(stage: TestStore) {
     assert_eq!(revision(&writer.get(SCOPE).await.ok(200)), first, "nothing was changed");
 }
 
-/// HTTP-33. A session goes away by itself, and whoever watches sees it come, change and go.
-async fn whoever_watches_sees_the_newest_state(stage: TestStore) {
+/// HTTP-33. A session expires by itself, and a watcher sees it created, changed and deleted.
+async fn a_watcher_sees_the_newest_state(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (writer, reader) = (here.client(WRITER), there.client(READER));
     let path = "/v1/scopes/session/s-1";
@@ -177,10 +177,7 @@ async fn whoever_watches_sees_the_newest_state(stage: TestStore) {
         &writer.send_with(Method::PUT, path, &[], Some(&json!({ "step": 1 }))).await.ok(200),
     );
     let deleted = format!("id: {}\nevent: scope", first + 1);
-    assert!(
-        reader.get(path).await.ok(200)["expires_at"].is_string(),
-        "a session has a life of its own"
-    );
+    assert!(reader.get(path).await.ok(200)["expires_at"].is_string(), "a session has its own TTL");
     writer.send_with(Method::DELETE, path, &[], None).await.ok(200);
     let (mut text, mut gone) = (String::new(), false);
     while !gone {
@@ -193,13 +190,13 @@ async fn whoever_watches_sees_the_newest_state(stage: TestStore) {
         gone = text.contains(&deleted) && text.ends_with("\n\n");
     }
     assert!(text.contains("\"state\":null"), "{text}");
-    let short = "/v1/scopes/mine/a?lives_ms=5";
+    let short = "/v1/scopes/mine/a?ttl_ms=5";
     writer.send_with(Method::PUT, short, &[], Some(&json!(1))).await.ok(200);
     until("it has expired", async || reader.get("/v1/scopes/mine/a").await.status == 410).await;
 }
 
-/// HTTP-9. A server died when it had made the changes, and had not kept its answers.
-async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: TestStore) {
+/// HTTP-9. A server died after it made the changes and before it recorded the responses.
+async fn a_mutation_whose_response_was_lost_is_applied_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = revision(&put(&writer, &[], &json!({ "count": 0, "items": [] })).await.ok(200));
@@ -222,10 +219,8 @@ async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Test
     assert_eq!(state, json!({ "count": 7, "items": ["pear"] }));
 }
 
-/// HTTP-9. What was taken away once is not taken away again when somebody has made it anew.
-async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once(
-    stage: TestStore,
-) {
+/// HTTP-9. A retry does not delete a document that was created again since.
+async fn a_document_whose_response_was_lost_is_created_and_deleted_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let create = async || {
@@ -256,9 +251,9 @@ async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted
 
 over_sockets!(
     a_document_is_created_changed_and_read,
-    a_change_whose_answer_was_lost_with_its_server_is_made_once,
-    a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once,
-    what_is_counted_at_once_is_all_counted,
-    a_change_that_makes_no_sense_is_refused,
-    whoever_watches_sees_the_newest_state,
+    a_mutation_whose_response_was_lost_is_applied_once,
+    a_document_whose_response_was_lost_is_created_and_deleted_once,
+    concurrent_increments_all_count,
+    an_invalid_mutation_is_refused,
+    a_watcher_sees_the_newest_state,
 );

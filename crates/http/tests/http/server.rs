@@ -1,4 +1,4 @@
-//! The server itself: how it is, who asks, what it counts, and how it ends.
+//! The server itself: health, callers, metrics, and shutdown.
 
 use http::Method;
 use http::header::LOCATION;
@@ -8,10 +8,10 @@ use tidelock_http::{Api, Commits, ServeError, serve};
 use tidelock_test_stage::TestStore;
 use tokio::net::TcpListener;
 
-use crate::ground::{OPERATOR, READER, Server, WRITER, tokens};
+use crate::harness::{OPERATOR, READER, Server, WRITER, tokens};
 
 /// HTTP-16.
-async fn health_and_readiness_say_nothing_but_that(stage: TestStore) {
+async fn health_and_readiness_reveal_nothing_else(stage: TestStore) {
     let server = Server::start(&stage).await;
     assert_eq!(server.stranger().get("/health").await.ok(200), json!({ "status": "ok" }));
     assert_eq!(server.stranger().get("/ready").await.ok(200), json!({ "status": "ok" }));
@@ -24,7 +24,7 @@ async fn health_and_readiness_say_nothing_but_that(stage: TestStore) {
 }
 
 /// HTTP-3.
-async fn whoever_asks_is_told_who_they_are(stage: TestStore) {
+async fn whoami_returns_the_caller(stage: TestStore) {
     let server = Server::start(&stage).await;
     for (token, name, role) in
         [(READER, "rita", "reader"), (WRITER, "walt", "writer"), (OPERATOR, "olga", "operator")]
@@ -38,7 +38,7 @@ async fn whoever_asks_is_told_who_they_are(stage: TestStore) {
 }
 
 /// HTTP-17.
-async fn the_overview_says_how_it_is_and_was(stage: TestStore) {
+async fn the_overview_has_current_and_past_samples(stage: TestStore) {
     let (store, commits) = Commits::counted(stage.store().await);
     let tidelock = tidelock::Tidelock::over(store);
     let server = Server::start_over(tidelock, |api| api.tokens(tokens()).commits(commits)).await;
@@ -46,7 +46,7 @@ async fn the_overview_says_how_it_is_and_was(stage: TestStore) {
         json!({ "events": [{ "type": "noted", "data": 1 }, { "type": "noted", "data": 2 }] });
     let appended = server.client(WRITER).post("/v1/streams/a/events", &body).await.ok(201);
     let reader = server.client(READER);
-    // A sample that was taken a moment before the append is as good as one that is taken now.
+    // A sample taken just before the append is as good as a new one.
     tidelock_test_stage::until("the events are in the overview", async || {
         reader.get("/v1/overview").await.ok(200)["head_position"] == appended["position"]
     })
@@ -63,7 +63,7 @@ async fn the_overview_says_how_it_is_and_was(stage: TestStore) {
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     assert!(metrics.contains("tidelock_http_event_streams 0"), "{metrics}");
     assert!(metrics.contains("tidelock_commits_total 1\n"), "two events in one commit: {metrics}");
-    // Rates are those since the sample before, so the second one has them.
+    // Rates are relative to the previous sample, so the second one has them.
     tidelock_test_stage::until("commits have a rate", async || {
         let now = reader.get("/v1/overview").await.ok(200)["now"].clone();
         now["commits_per_second"].is_f64() && now["requests_per_second"].is_f64()
@@ -79,21 +79,20 @@ async fn the_overview_says_how_it_is_and_was(stage: TestStore) {
     assert_eq!((&exam["healthy"], &exam["findings"][0]["kind"]), (&json!(true), &json!("store")));
 }
 
-/// HTTP-18. Everything answered by a router that an application has mounted under a prefix of its
-/// own.
+/// HTTP-18. Every route, by a router that an application has mounted under its own prefix.
 async fn the_router_can_be_mounted_anywhere(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let app = axum::Router::new()
-        .nest("/tidelock", Api::over(&tidelock).tokens(crate::ground::tokens()).router());
+        .nest("/tidelock", Api::over(&tidelock).tokens(crate::harness::tokens()).router());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move { axum::serve(listener, app).await });
-    let client = crate::ground::Client::at(address, WRITER);
+    let client = crate::harness::Client::at(address, WRITER);
     let body = json!({ "events": [{ "type": "noted", "data": 1 }] });
     client.post("/tidelock/v1/streams/a/events", &body).await.ok(201);
     assert_eq!(client.get("/tidelock/v1/streams/a/events").await.ok(200)["items"][0]["data"], 1);
     assert_eq!(client.get("/tidelock/nothing").await.problem(), (404, "no-route".into()));
-    // The way to the inspector too is a relative one.
+    // The redirect to the inspector is relative, too.
     let root = client.get("/tidelock").await;
     assert_eq!((root.status, &root.headers[LOCATION]), (307, &"tidelock/ui/".parse().unwrap()));
     let slashless = client.get("/tidelock/ui").await;
@@ -103,15 +102,15 @@ async fn the_router_can_be_mounted_anywhere(stage: TestStore) {
 }
 
 /// HTTP-6.
-async fn without_tokens_no_other_machine_is_listened_to(stage: TestStore) {
+async fn without_tokens_the_server_listens_on_loopback_only(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = serve(listener, Api::over(&tidelock), None, async {}).await.unwrap_err();
     assert!(matches!(refused, ServeError::Unprotected { .. }), "{refused}");
 }
 
-/// HTTP-15. A request that has begun gets its answer; one that has not begun is not let wait for.
-async fn a_server_that_ends_answers_whoever_has_asked(stage: TestStore) {
+/// HTTP-15. A request in flight gets its response; a new one is not waited for.
+async fn shutdown_answers_requests_in_flight(stage: TestStore) {
     let mut server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let body = json!({ "events": [{ "type": "noted", "data": 1 }] });
@@ -143,15 +142,15 @@ async fn a_server_that_ends_answers_whoever_has_asked(stage: TestStore) {
     assert!(stored.len() >= answered, "{} stored, {answered} acknowledged", stored.len());
 }
 
-/// HTTP-15. Even one who waits for something is told so before the server is gone; here everything
-/// of the server's goes with it.
-async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: TestStore) {
+/// HTTP-15. Even a waiting request is answered before the server is gone; here the whole runtime of
+/// the server ends with it.
+async fn shutdown_answers_waiting_requests(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.set_nonblocking(true).unwrap();
-    let client = crate::ground::Client::at(socket.local_addr().unwrap(), WRITER);
+    let client = crate::harness::Client::at(socket.local_addr().unwrap(), WRITER);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let api = Api::over(&tidelock).tokens(crate::ground::tokens());
+    let api = Api::over(&tidelock).tokens(crate::harness::tokens());
     let serving = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -163,7 +162,7 @@ async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: TestStor
     let patient = json!({ "lease_ms": 60_000, "wait_ms": 60_000 });
     let asked = client.request(Method::POST, "/v1/locks/door", Some(&patient));
     let waiting = tokio::spawn(async move { client.try_send(asked).await });
-    tidelock_test_stage::until("one stands in line", async || {
+    tidelock_test_stage::until("one waits", async || {
         let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/");
         tidelock.store().rows(places).all().await.unwrap().len() == 1
     })
@@ -175,11 +174,11 @@ async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: TestStor
 }
 
 over_sockets!(
-    health_and_readiness_say_nothing_but_that,
-    whoever_asks_is_told_who_they_are,
-    the_overview_says_how_it_is_and_was,
+    health_and_readiness_reveal_nothing_else,
+    whoami_returns_the_caller,
+    the_overview_has_current_and_past_samples,
     the_router_can_be_mounted_anywhere,
-    without_tokens_no_other_machine_is_listened_to,
-    a_server_that_ends_answers_whoever_has_asked,
-    a_server_is_not_gone_before_whoever_waits_has_an_answer,
+    without_tokens_the_server_listens_on_loopback_only,
+    shutdown_answers_requests_in_flight,
+    shutdown_answers_waiting_requests,
 );

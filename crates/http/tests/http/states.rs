@@ -1,11 +1,11 @@
-//! The states of aggregates, as they are and as they were.
+//! The states of aggregates, current and past.
 
 use serde::Serialize;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock_test_stage::TestStore;
 
-use crate::ground::{READER, Server, tokens};
+use crate::harness::{READER, Server, tokens};
 
 #[derive(Debug, Default, Clone, Serialize)]
 struct Stock {
@@ -27,7 +27,7 @@ impl Aggregate for Stock {
 }
 
 /// HTTP-19.
-async fn a_state_is_shown_as_it_is_and_as_it_was(stage: TestStore) {
+async fn current_and_past_states_are_shown(stage: TestStore) {
     let server = Server::start_with(&stage, |api| api.tokens(tokens()).aggregate::<Stock>()).await;
     for units in [2, 3] {
         let stock = server.tidelock.aggregate::<Stock>("sku-7");
@@ -53,4 +53,4 @@ async fn a_state_is_shown_as_it_is_and_as_it_was(stage: TestStore) {
     );
 }
 
-over_sockets!(a_state_is_shown_as_it_is_and_as_it_was);
+over_sockets!(current_and_past_states_are_shown);

@@ -1,10 +1,10 @@
-//! Appending to streams, and reading them.
+//! Appends to streams, and reads.
 
 use http::Method;
 use serde_json::{Value, json};
 use tidelock_test_stage::{TestStore, past};
 
-use crate::ground::{Client, OPERATOR, READER, Server, WRITER};
+use crate::harness::{Client, OPERATOR, READER, Server, WRITER};
 
 const EVENTS: &str = "/v1/streams/order-7/events";
 
@@ -12,12 +12,12 @@ fn placed(units: u64) -> Value {
     json!({ "events": [{ "type": "placed", "data": { "units": units } }] })
 }
 
-async fn append_if(client: &Client, header: (&str, &str), body: &Value) -> crate::ground::Reply {
+async fn append_if(client: &Client, header: (&str, &str), body: &Value) -> crate::harness::Reply {
     client.send_with(Method::POST, EVENTS, &[header], Some(body)).await
 }
 
 /// HTTP-7.
-async fn what_is_appended_is_read_back(stage: TestStore) {
+async fn appended_events_are_read_back(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let id = "0198c5a0-0000-7000-8000-000000000001";
@@ -55,8 +55,8 @@ async fn what_is_appended_is_read_back(stage: TestStore) {
     assert_eq!(reader.get("/v1/streams/order-8/events").await.problem(), (404, "no-stream".into()));
 }
 
-/// HTTP-8. By a header a 412, in the body a 409; both say what is there.
-async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: TestStore) {
+/// HTTP-8. By a header a 412, in the body a 409; both include the actual version.
+async fn an_append_with_a_wrong_expected_version_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     append_if(&writer, ("if-none-match", "*"), &placed(1)).await.ok(201);
@@ -102,8 +102,8 @@ async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: TestSto
     );
 }
 
-/// HTTP-9. By the events' ids, and by the request's key.
-async fn an_append_that_is_sent_twice_is_done_once(stage: TestStore) {
+/// HTTP-9. By the events' ids, and by the idempotency key.
+async fn a_repeated_append_takes_effect_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let body = json!({ "events": [{ "type": "placed", "data": 1, "id": "0198c5a0-0000-7000-8000-000000000002" }], "expected": "none" });
@@ -132,19 +132,19 @@ async fn an_append_that_is_sent_twice_is_done_once(stage: TestStore) {
         .await;
     assert_eq!(refused.status, 412);
     assert_eq!(server.client(READER).get("/v1/streams/order-7").await.ok(200)["version"], 2);
-    // What was refused is not remembered: the same request is judged again.
+    // A refusal is not recorded: the same request is judged again.
     let mut later = placed(1);
     later["expected"] = json!(3);
     assert_eq!(append_if(&writer, ("idempotency-key", "k-3"), &later).await.status, 409);
     append_if(&writer, ("idempotency-key", "k-4"), &placed(1)).await.ok(201);
     append_if(&writer, ("idempotency-key", "k-3"), &later).await.ok(201);
-    // A key is whoever's token it came with.
+    // A key belongs to its token.
     append_if(&server.client(OPERATOR), ("idempotency-key", "k-1"), &placed(2)).await.ok(201);
 }
 
-/// HTTP-9. A server died when it had appended, and had not kept its answer: of the key nothing is
-/// known any more.
-async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: TestStore) {
+/// HTTP-9. A server died after it appended and before it recorded the response: the key's record is
+/// gone.
+async fn an_append_whose_response_was_lost_takes_effect_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201);
@@ -196,12 +196,12 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// HTTP-11. And says what is wrong, without a word of the payload.
-async fn what_makes_no_sense_is_refused(stage: TestStore) {
+/// HTTP-11. The message says what is wrong, without quoting the payload.
+async fn invalid_requests_are_refused(stage: TestStore) {
     let server = Server::start_with(&stage, |api| {
         let mut limits = tidelock_http::Limits::default();
         limits.body_bytes = 2_000;
-        api.tokens(crate::ground::tokens()).limits(limits)
+        api.tokens(crate::harness::tokens()).limits(limits)
     })
     .await;
     let writer = server.client(WRITER);
@@ -260,10 +260,10 @@ async fn what_makes_no_sense_is_refused(stage: TestStore) {
 }
 
 over_sockets!(
-    what_is_appended_is_read_back,
-    an_append_to_a_stream_that_is_not_as_expected_is_refused,
-    an_append_that_is_sent_twice_is_done_once,
-    an_append_whose_answer_was_lost_with_its_server_is_done_once,
+    appended_events_are_read_back,
+    an_append_with_a_wrong_expected_version_is_refused,
+    a_repeated_append_takes_effect_once,
+    an_append_whose_response_was_lost_takes_effect_once,
     long_lists_are_read_page_by_page,
-    what_makes_no_sense_is_refused,
+    invalid_requests_are_refused,
 );

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
 /// HTTP-21.
-async fn requests_are_answered_over_tls_and_not_without(stage: TestStore) {
+async fn requests_are_answered_over_tls_only(stage: TestStore) {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -56,9 +56,9 @@ async fn requests_are_answered_over_tls_and_not_without(stage: TestStore) {
     assert_eq!(response.status(), 200);
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), r#"{"status":"ok"}"#);
 
-    let plain = crate::ground::Client::at(address, "");
+    let plain = crate::harness::Client::at(address, "");
     assert!(plain.try_send(plain.request(http::Method::GET, "/health", None)).await.is_none());
     serving.abort();
 }
 
-over_sockets!(requests_are_answered_over_tls_and_not_without);
+over_sockets!(requests_are_answered_over_tls_only);

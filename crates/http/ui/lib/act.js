@@ -1,4 +1,4 @@
-// What operators do: asked once, in a dialog that says what will be done; then it says what was done.
+// Operators' actions: a confirmation dialog that says what will happen, and then what happened.
 
 import { h, fill } from './h.js';
 import { send, Problem } from './api.js';
@@ -27,7 +27,7 @@ function confirm({ label, title, what, fields, request, done, then }) {
   const go = button(label, () => run(), { kind: 'primary' });
   const dialog = open({ title, body: form, foot: [cancel, go] });
   refresh();
-  // Whoever presses Enter without reading presses what does nothing.
+  // Enter without reading must not confirm.
   if (!fields) cancel.focus();
 
   async function run() {

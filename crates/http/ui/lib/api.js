@@ -1,4 +1,4 @@
-// The one way to the server: requests, problems, and streams of events.
+// The API client: requests, problems, and event streams.
 //
 // A token is sent in a header and nowhere else, which is why streams are read with fetch: an EventSource cannot send one.
 
@@ -11,13 +11,13 @@ const LONGEST_PAUSE = 15000;
 let token = null;
 let unauthorized = async () => false;
 
-/** From now on requests carry this token. */
+/** Sets the token of all later requests. */
 export function bear(given) { token = given; }
 
-/** Asked when the server wants a token; answers whether there is a new one to try. */
+/** Called when the server requires a token; resolves to whether there is a new one to try. */
 export function onUnauthorized(asked) { unauthorized = asked; }
 
-/** What the server refused, and why, in its own words. */
+/** An error response, with the server's message. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body.detail || body.title || `the server answered ${status}`);
@@ -36,7 +36,7 @@ export function get(path, query, options = {}) {
   return request('GET', path, { ...options, query });
 }
 
-/** A write. One key for one intention: pressed twice, it is done once. */
+/** A write. One idempotency key per intention: pressed twice, it is carried out once. */
 export function send(method, path, body, key = crypto.randomUUID?.() ?? String(Math.random())) {
   return request(method, path, { body, headers: { 'idempotency-key': key } });
 }
@@ -67,7 +67,7 @@ async function reached(sent) {
     return await sent;
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new Problem(0, { title: 'The server does not answer', detail: `${error.message}. Is it running? This page tries again by itself where it follows.` });
+    throw new Problem(0, { title: 'The server does not answer', detail: `${error.message}. Is it running? Live views reconnect by themselves.` });
   }
 }
 
@@ -120,7 +120,7 @@ export async function follow(path, query, { signal, on, state = () => {} }) {
   }
 }
 
-// A browser opens only a few connections to a server: a tab that nobody sees gives its own back, and goes on when it is seen again.
+// Browsers limit the connections per server: a hidden tab closes its stream, and reopens it when it becomes visible.
 function hidden() {
   const ended = new AbortController();
   const look = () => { if (document.visibilityState === 'hidden') ended.abort(); };
@@ -150,7 +150,7 @@ async function each(body, on) {
   }
 }
 
-// Lines of a stream, put together to events. A line that begins with a colon is a comment: the server shows that it is there.
+// Assembles the lines of a stream to events. A line that begins with a colon is a comment: a keep-alive.
 function taker(on) {
   let event = {};
   return (line) => {

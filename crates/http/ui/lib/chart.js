@@ -1,11 +1,11 @@
-// A line over time: what it was, what it is, and what it was at any moment that is pointed at. Drawn by hand, in SVG.
+// A line chart over time, with the value at the pointer. Plain SVG.
 
 import { h, s, fill } from './h.js';
 import { rate } from './format.js';
 
 const [WIDTH, HEIGHT, TOP] = [600, 120, 8];
 
-/** A chart with a title. `draw([{ at, value }])` draws it anew. */
+/** A chart with a title. `draw([{ at, value }])` redraws it. */
 export function chart({ title, unit, tone = 'accent', show = rate }) {
   const now = h('span', { class: 'chart-now' }, '–');
   const moment = h('span', { class: 'chart-moment' }, unit);
@@ -57,7 +57,7 @@ function scale(points) {
   return { peak, most, points: points.map((point) => [x(point.at), y(point.value)]) };
 }
 
-// The next number that is good to read.
+// The next round number.
 function round(value) {
   if (value <= 0) return 1;
   const size = 10 ** Math.floor(Math.log10(value));

@@ -1,24 +1,24 @@
-// Time as it is shown: since when, until when, counting by itself.
+// Times: relative, absolute, and updated every second.
 //
-// The store's clock decides, not this machine's, so the difference to the server's is kept and taken into account.
+// The server's clock counts, not this machine's: the offset between them is measured and applied.
 
 import { h } from './h.js';
 
 let ahead = 0;
 
-/** Takes note of the server's time, as an answer carried it. */
+/** Updates the clock offset from the date of a response. */
 export function heard(date) {
   const there = Date.parse(date ?? '');
   if (Number.isNaN(there)) return;
   const difference = there - Date.now();
-  // The header has whole seconds: a smaller difference says nothing.
+  // The header has a resolution of a second: smaller differences mean nothing.
   ahead = Math.abs(difference) > 1500 ? difference : 0;
 }
 
 /** Now, by the server's clock. */
 export function now() { return Date.now() + ahead; }
 
-/** "3 min ago", and the whole moment for whoever points at it. */
+/** "3 min ago", with the absolute time as its title. */
 export function since(moment) { return shown(moment, 'since'); }
 
 /** "in 12 s", "12 s over". */
@@ -27,7 +27,7 @@ export function until(moment) { return shown(moment, 'until'); }
 /** The time of day to the millisecond, and the date if that is not today's. */
 export function clockTime(moment) { return shown(moment, 'clock'); }
 
-/** A length of time, in the two largest units at most. */
+/** A duration, in at most two units. */
 export function length(ms) {
   const size = Math.abs(ms);
   if (size < 1) return '0 ms';
@@ -69,7 +69,7 @@ function timeOfDay(date) {
   return today ? time : `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
 }
 
-/** Lets all that is shown count. Only what has changed is written. */
+/** Updates all relative times. Only changed texts are written. */
 export function begin() {
   setInterval(() => {
     for (const element of document.querySelectorAll('time[data-shown]')) {

@@ -1,9 +1,8 @@
-// Questions to whoever sits in front of the page. The browser's own dialog keeps the focus inside, closes on Esc and gives the
-// focus back to where it was.
+// Dialogs. The browser's own dialog element traps the focus, closes on Esc and restores the focus.
 
 import { h } from './h.js';
 
-/** Opens a dialog and answers with it; `onClose` hears the end, however it comes. */
+/** Opens a dialog and returns it; `onClose` is called however it closes. */
 export function open({ title, body, foot, onClose }) {
   const heading = h('h2', { class: 'dialog-title', id: 'dialog-title' }, title);
   const dialog = h('dialog', { class: 'dialog', 'aria-labelledby': 'dialog-title' },
@@ -14,7 +13,7 @@ export function open({ title, body, foot, onClose }) {
   return dialog;
 }
 
-/** A button. `why` says what keeps it from being pressed: it stays where it is, can be reached, and answers with the reason. */
+/** A button. `why` disables it with a reason: it stays focusable, and shows the reason when pressed. */
 export function button(label, press, { kind = '', why = null, title } = {}) {
   const off = why !== null;
   const element = h('button', {
@@ -24,14 +23,14 @@ export function button(label, press, { kind = '', why = null, title } = {}) {
   return element;
 }
 
-/** Says something in passing. */
+/** Shows a toast. */
 export function toast(text, tone = 'good') {
   const note = h('div', { class: `toast ${tone}` }, text);
   document.getElementById('toasts').append(note);
   setTimeout(() => note.remove(), 8000);
 }
 
-/** What went wrong, in the server's words, and a way to try again. */
+/** An error with the server's message, and a button to retry. */
 export function trouble(error, again) {
   return h('div', { class: 'trouble', role: 'alert' },
     h('strong', null, error.title || 'That did not work'),
@@ -39,7 +38,7 @@ export function trouble(error, again) {
     again && button('Try again', again));
 }
 
-/** Nothing is here, why that may be, and what would bring something. */
+/** An empty state: why nothing is here, and what would change that. */
 export function emptiness(title, hint) {
   return h('div', { class: 'empty' }, h('strong', null, title), hint && h('p', null, hint));
 }
@@ -51,7 +50,7 @@ export function field(label, input, hint) {
   return h('div', { class: 'field' }, h('label', { for: id }, label), input, hint && h('p', { class: 'hint' }, hint));
 }
 
-/** A choice among a few: [[value, label], …]. */
+/** A select: [[value, label], …]. */
 export function choice(options, chosen, attributes) {
   return h('select', { class: 'input', ...attributes },
     options.map(([value, label]) => h('option', { value, selected: value === chosen }, label)));

@@ -1,4 +1,4 @@
-// Events one below the other: a line each, and everything about one when it is opened. Also what follows the log as it grows.
+// Event lists: one line per event, which expands to its details; and following the log live.
 
 import { h } from './h.js';
 import { follow } from './api.js';
@@ -9,10 +9,10 @@ import { correlationLink, count, streamLink } from './format.js';
 import { viewer } from './json.js';
 import { facts } from './screen.js';
 
-// What a tab keeps of a log that it follows.
+// The maximum number of events that a tab keeps.
 const MOST = 300;
 
-/** An event as a line that opens. */
+/** An event as an expandable line. */
 export function eventLine(event, { withStream = false, more } = {}) {
   const body = h('div', { class: 'event-body' });
   const line = h('details', { class: `event${withStream ? ' with-stream' : ''}`, 'data-position': event.position },
@@ -43,7 +43,7 @@ function inside(event, more) {
   ].filter(Boolean);
 }
 
-/** Puts an event at the end, or at the beginning, of a list that never grows beyond what a tab should keep. */
+/** Appends or prepends an event to a bounded list. */
 export function arrive(place, line, atTop) {
   line.classList.add('arrived');
   if (atTop) place.prepend(line);
@@ -51,12 +51,12 @@ export function arrive(place, line, atTop) {
   shorten(place, atTop);
 }
 
-/** Keeps as many lines as anybody looks at, those at one end. */
+/** Trims the list at the other end. */
 export function shorten(place, atTop) {
   while (place.children.length > MOST) (atTop ? place.lastElementChild : place.firstElementChild).remove();
 }
 
-/** A button that follows the log while it is pressed. `query()` says from where; `on(event)` hears each event. */
+/** A toggle that follows the log. `query()` returns the start; `on(event)` is called for each event. */
 export function follower({ query, on, signal, pressed = false, changed }) {
   let following = null;
   const press = () => (following ? stop() : begin());

@@ -1,5 +1,5 @@
-// Numbers as they were sent. A number of JavaScript holds 53 bits; positions, counters and payloads may hold more, and a viewer
-// that rounds them shows what is not there.
+// Exact numbers. A JavaScript number holds 53 bits; positions, counters and payloads may need more, and rounding them would
+// show false data.
 
 class Exact {
   constructor(source) { this.source = source; }
@@ -7,7 +7,7 @@ class Exact {
   valueOf() { return Number(this.source); }
 }
 
-/** Parses JSON; a number that would be rounded keeps its digits and still counts as a number in arithmetic. */
+/** Parses JSON; a number that would be rounded keeps its digits and still works in arithmetic. */
 export function parse(text) {
   return JSON.parse(text, (_, value, context) => {
     if (typeof value !== 'number' || Number.isSafeInteger(value) || !context || context.source === String(value)) return value;
@@ -15,7 +15,7 @@ export function parse(text) {
   });
 }
 
-/** Whether a position is later than another; they can have more digits than a number holds. */
+/** Compares two positions, which can have more digits than a number holds. */
 export function isLater(one, other) {
   return BigInt(String(one)) > BigInt(String(other));
 }
@@ -24,7 +24,7 @@ export function isNumber(value) {
   return typeof value === 'number' || value instanceof Exact;
 }
 
-/** The reverse of `parse`: readable JSON, digit by digit as it came. */
+/** The inverse of `parse`: readable JSON with exact numbers. */
 export function print(value, indent = '') {
   const inner = `${indent}  `;
   if (value instanceof Exact) return value.source;

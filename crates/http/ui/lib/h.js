@@ -1,22 +1,22 @@
-// Elements, built by hand. The only way in which anything gets into the page.
+// Element builder: the only way in which content gets into the page.
 //
-// There is no markup in strings here: what comes from a store becomes a text node or the value of a harmless attribute, so that a
-// name, a payload or an error can be shown but never run. What could run something is refused, whoever asks for it.
+// Strings are never parsed as markup: data becomes a text node or the value of a harmless attribute, so that a name, a
+// payload or an error can be shown but never run. Attributes that could run something are refused.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const REFUSED = /^(on|style$|srcdoc$|src$|action$|formaction$)/i;
 
-/** An element of HTML: `h('a', { href: '#/', class: 'x', on: { click } }, 'text', child)`. */
+/** An HTML element: `h('a', { href: '#/', class: 'x', on: { click } }, 'text', child)`. */
 export function h(tag, props, ...children) {
   return filled(document.createElement(tag), props, children);
 }
 
-/** The same, of SVG. */
+/** An SVG element. */
 export function s(tag, props, ...children) {
   return filled(document.createElementNS(SVG, tag), props, children);
 }
 
-/** Puts these children in place of those that are there. */
+/** Replaces the children. */
 export function fill(element, ...children) {
   element.replaceChildren(...nodes(children));
   return element;
@@ -46,10 +46,10 @@ function nodes(children) {
     .map((child) => (child instanceof Node ? child : document.createTextNode(visible(String(child)))));
 }
 
-// Characters that turn the direction of a line, or that nobody sees, can make one name look like another.
+// Invisible characters, and those that change the text direction, can make one name look like another.
 const INVISIBLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
-/** A text with what cannot be seen made visible. */
+/** Makes invisible characters visible. */
 export function visible(text) {
   return text.replace(INVISIBLE, (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

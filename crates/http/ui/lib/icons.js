@@ -1,4 +1,4 @@
-// One small picture per screen: lines on a field of 16 by 16.
+// One icon per screen, on a 16 by 16 grid.
 
 import { s } from './h.js';
 
@@ -21,7 +21,7 @@ export function icon(name) {
   return s('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true', class: 'icon' }, s('path', { d: PATHS[name] }));
 }
 
-/** The mark of the house: two tides. */
+/** The logo: two tides. */
 export function mark() {
   return s('svg', { viewBox: '0 0 32 32', 'aria-hidden': 'true' }, s('rect', { class: 'back', width: 32, height: 32, rx: 7 }),
     s('path', { class: 'wave', d: 'M5 13q5.500-5 11 0t11 0M5 21q5.500-5 11 0t11 0' }));

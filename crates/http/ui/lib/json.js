@@ -1,5 +1,5 @@
-// JSON as a tree that opens where it is looked at, with a search over all of it. What is closed is not built, and a long list is
-// built a piece at a time, so that the largest payload a store takes opens at once.
+// A JSON tree viewer with search. Collapsed nodes are not built, and long lists are built in pieces, so that the largest
+// payload opens at once.
 
 import { h } from './h.js';
 import { isNumber, print } from './exact.js';
@@ -9,10 +9,10 @@ import { plural } from './format.js';
 const PIECE = 100;
 const MOST_HITS = 500;
 
-// What each viewer shows, for the one that comes in its place.
+// The state of each viewer, for its successor.
 const roots = new WeakMap();
 
-/** A viewer. `changed` is a set of paths to be marked: what differs from the state before. What is open in the viewer `before` is open in this one. */
+/** A viewer. `changed` is a set of paths to highlight. Nodes that are expanded in the viewer `before` are expanded in this one. */
 export function viewer(value, { label = 'JSON', changed = new Set(), search = true, before = null } = {}) {
   const root = node(null, value, [], { changed });
   root.open?.();
@@ -68,7 +68,7 @@ function isNested(value) {
   return value !== null && typeof value === 'object' && !isNumber(value);
 }
 
-// A node is its element and, if there is something in it, a way to open it and its children by key.
+// A node has its element and, unless it is a leaf, a way to expand it and its children by key.
 function node(key, value, path, options) {
   if (!isNested(value)) return { element: h('div', { class: lineClass(path, options) }, name(key), leaf(value)) };
   const entries = Array.isArray(value) ? value.map((item, index) => [index, item]) : Object.entries(value);
@@ -118,7 +118,7 @@ function leaf(value) {
   return h('span', { class: `json-${kind}` }, kind === 'string' ? JSON.stringify(value) : String(value));
 }
 
-/** The paths of all that has this in its key or its value. */
+/** The paths whose key or value contains this text. */
 function search(value, wanted, path = [], hits = []) {
   if (hits.length >= MOST_HITS) return hits;
   const key = path.at(-1);

@@ -1,4 +1,4 @@
-// The keyboard: what every screen understands.
+// Keyboard shortcuts of every screen.
 
 import { h } from './h.js';
 import { button, open } from './dialog.js';
@@ -6,7 +6,7 @@ import { go } from './router.js';
 
 const GOING = 1000;
 
-/** Begins to listen. `screens`: [{ letter, path, title }]. */
+/** Starts listening. `screens`: [{ letter, path, title }]. */
 export function begin(screens) {
   let going = 0;
   document.addEventListener('keydown', (event) => {
@@ -32,7 +32,7 @@ function leave(element) {
   }
 }
 
-/** Shows what can be typed. */
+/** Shows the shortcuts. */
 export function help(screens) {
   const line = (keys, what) => h('div', { class: 'key-line' }, h('dt', null, keys.map((key) => h('kbd', null, key))), h('dd', null, what));
   const dialog = open({

@@ -1,5 +1,5 @@
-// The pulse of the store: one stream of events that the whole page shares, whatever screen is shown. Screens that show lists read
-// theirs anew when it beats, so that a tab costs one open stream and not one per table.
+// Live updates: one event stream that all screens share. Lists reload when a sample arrives, so that a tab costs one open
+// stream and not one per table.
 
 import { follow } from './api.js';
 
@@ -8,14 +8,14 @@ const stateListeners = new Set();
 let last = null;
 let state = 'waiting';
 
-/** Begins to listen, for as long as the page is there. */
+/** Starts listening, until the page is closed. */
 export function begin() {
   const endless = new AbortController();
   follow('overview/live', {}, { signal: endless.signal, on: beat, state: turned })
     .catch((error) => turned('waiting', error.message));
 }
 
-/** Hears every beat until `signal` says otherwise. */
+/** Calls back on every sample until `signal` aborts. */
 export function onBeat(listener, signal) {
   listeners.add(listener);
   signal.addEventListener('abort', () => listeners.delete(listener));

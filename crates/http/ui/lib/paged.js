@@ -1,7 +1,6 @@
-// A table that shows one page of a list at a time and knows the way to the next. Never more than a page is asked for or kept, so
-// that a list of a million is as quick as one of ten.
+// A paged table. At most one page is requested or kept, so that a list of a million rows is as fast as one of ten.
 //
-// Read anew, only rows that have changed are replaced: nothing jumps, and the focus stays where it was. One row can be reached
+// On reload only changed rows are replaced: nothing jumps, and the focus stays. One row can be reached
 // with Tab, the others with the arrow keys.
 
 import { h, fill } from './h.js';
@@ -11,7 +10,7 @@ import { print } from './exact.js';
 
 /**
  * `columns`: [{ title, cell(row), kind? }], where a kind is a class; the first cell should hold the row's link.
- * `load(after)`: a page { items, next }. `key(row)`: what tells a row from the others. `noun`: what a row is.
+ * `load(after)`: a page { items, next }. `key(row)`: the row's identity. `noun`: what a row is.
  */
 export function paged({ label, noun, columns, load, key, empty, signal }) {
   const body = h('tbody', { role: 'rowgroup' });
@@ -29,7 +28,7 @@ export function paged({ label, noun, columns, load, key, empty, signal }) {
   skeleton(body, columns);
   turnable();
 
-  // Whoever turns a page reads it from its top.
+  // A new page starts at its top.
   async function leaf(to) {
     await turn(to);
     element.scrollIntoView({ block: 'start' });
@@ -65,7 +64,7 @@ export function paged({ label, noun, columns, load, key, empty, signal }) {
   }
 
   function nothing() {
-    return next ? emptiness('None on this page', 'There is more to look through: go to the next page.') : emptiness(empty.title, empty.hint);
+    return next ? emptiness('None on this page', 'There are more pages: go to the next one.') : emptiness(empty.title, empty.hint);
   }
 
   function fail(error) {
@@ -82,9 +81,9 @@ export function paged({ label, noun, columns, load, key, empty, signal }) {
 
   return {
     element,
-    /** From the beginning, because something else is asked for. */
+    /** Restarts at the first page, after a change of filters. */
     restart: () => turn([null]),
-    /** The same page as it is now; nothing while it is being read, so that a slow server is not asked twice. */
+    /** Reloads the page, unless it is already loading. */
     refresh: () => (reading ? undefined : read(false)),
   };
 }
@@ -108,13 +107,13 @@ function row(item, columns) {
     cell(column, h('div', { class: 'cell' }, column.cell(item)))));
 }
 
-// On a phone each cell has a line of its own; what says nothing has none.
+// On a phone each cell is on its own line; empty cells are hidden.
 function cell({ kind = '', title }, content) {
   const blank = ['', '–'].includes(content.textContent);
   return h('td', { role: 'cell', class: `${kind}${blank ? ' blank' : ''}`, 'data-title': title }, content);
 }
 
-// In place of the one that is there, with what was opened in it, and with the focus where it was.
+// Replaces a row, and keeps its expanded state and the focus.
 function replaced(old, fresh) {
   if (!old) return fresh;
   const at = focusable(old).indexOf(document.activeElement);
@@ -135,7 +134,7 @@ function tabs(body) {
   }
 }
 
-/** Lets the arrow keys walk from row to row. */
+/** Lets the arrow keys move from row to row. */
 export function rove(body) {
   const step = (from, by) => {
     const rows = [...body.children];

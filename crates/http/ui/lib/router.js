@@ -1,4 +1,4 @@
-// Which screen is shown, told from what is behind the `#` of the address, so that every view can be linked and gone back to.
+// Hash router: the current screen is in the fragment of the address, so that every view can be linked.
 
 /** The address of a screen: href(['streams', 'order-7'], { from: 3 }). */
 export function href(path, query = {}) {
@@ -7,7 +7,7 @@ export function href(path, query = {}) {
   return `#/${path.map((part) => encodeURIComponent(String(part))).join('/')}${search ? `?${search}` : ''}`;
 }
 
-/** Where the page is: { path: [...], query: {...} }. */
+/** The current location: { path: [...], query: {...} }. */
 export function here() {
   const [path, search = ''] = location.hash.replace(/^#\/?/, '').split('?');
   return {
@@ -16,10 +16,10 @@ export function here() {
   };
 }
 
-/** Goes to another screen. */
+/** Navigates to another screen. */
 export function go(path, query) { location.hash = href(path, query); }
 
-/** Keeps what is typed into the filters of this screen in its address, without a step in the history. */
+/** Keeps the filters of this screen in its address, without a history entry. */
 export function keep(query) {
   history.replaceState(null, '', href(here().path, query));
 }

@@ -1,11 +1,11 @@
-// What screens have in common: a head, filters that stay in the address, and a list that follows the pulse.
+// What screens have in common: a head, filters that stay in the address, and a list with live updates.
 
 import { h } from './h.js';
 import { keep } from './router.js';
 import { onBeat } from './live.js';
 import { paged } from './paged.js';
 
-/** The head of a screen: where it is, what it is, what can be done. */
+/** The head of a screen: breadcrumb, title, actions. */
 export function head(title, { crumb, beside, actions, lead } = {}) {
   return [
     crumb && h('div', { class: 'crumb' }, crumb),
@@ -14,12 +14,12 @@ export function head(title, { crumb, beside, actions, lead } = {}) {
   ];
 }
 
-/** A field to type into, which is what `/` goes to. */
+/** A search field, which `/` focuses. */
 export function searchField(name, placeholder, value = '') {
   return h('input', { class: 'input', type: 'search', name, placeholder, 'aria-label': placeholder, value, 'data-search': true, autocomplete: 'off', spellcheck: 'false' });
 }
 
-/** A row of filters. `changed(values)` hears what is chosen, once typing pauses; the address keeps it. */
+/** A row of filters. `changed(values)` is called once typing pauses; the address keeps the values. */
 export function filters(inputs, changed) {
   let timer = null;
   const values = () => Object.fromEntries(inputs.map((input) => [input.name, input.value]).filter(([, value]) => value !== ''));
@@ -32,7 +32,7 @@ export function filters(inputs, changed) {
   return form;
 }
 
-/** A list that reads its page anew when the store's pulse beats. */
+/** A list that reloads when a sample arrives. */
 export function list(given) {
   const made = paged(given);
   made.restart();
@@ -40,7 +40,7 @@ export function list(given) {
   return made;
 }
 
-/** What is typed as a pattern: a beginning, unless it says more. */
+/** The pattern of an input: a prefix, unless it has wildcards. */
 export function like(typed) {
   return /[*?]/.test(typed) ? typed : `${typed}*`;
 }

@@ -1,4 +1,4 @@
-// Who is looking, and what they may do. The token lives as long as the tab and is sent to this server only.
+// The session: token and role. The token lives as long as the tab and is sent to this server only.
 
 import { bear, get, onUnauthorized } from './api.js';
 import { h } from './h.js';
@@ -11,7 +11,7 @@ let who = { name: '', role: 'reader', read_only: true };
 let asking = null;
 const listeners = new Set();
 
-/** Begins with the token of this tab, if there is one, and learns whose it is. */
+/** Starts with the token of this tab, if there is one, and reads its role. */
 export async function begin() {
   bear(sessionStorage.getItem(KEPT));
   onUnauthorized(askOnce);
@@ -22,14 +22,14 @@ export function current() { return who; }
 
 export function onChange(listener) { listeners.add(listener); }
 
-/** Why something that needs this role cannot be done; nothing if it can. */
+/** Why an action that needs this role is not allowed; null if it is. */
 export function reason(role) {
   if (ROLES.indexOf(who.role) >= ROLES.indexOf(role) && !who.read_only) return null;
   if (who.read_only) return `This server is read-only: no tokens are set. Start it with tokens, and sign in as ${role}, to do this.`;
   return `This needs the role ${role}; ${who.name} is ${who.role}. Sign in with another token to do this.`;
 }
 
-/** Forgets the token and asks for another. */
+/** Discards the token and asks for another. */
 export async function signInAgain() {
   const before = sessionStorage.getItem(KEPT);
   sessionStorage.removeItem(KEPT);
@@ -41,7 +41,7 @@ async function learn() {
   listeners.forEach((listener) => listener(who));
 }
 
-// Many requests can find out at once; they share one question.
+// Concurrent requests share one sign-in dialog.
 async function askOnce(refused, detail) {
   if (refused !== sessionStorage.getItem(KEPT)) return true;
   asking ??= ask(refused, detail).finally(() => { asking = null; });
@@ -53,7 +53,7 @@ function ask(refused, detail) {
     let given = false;
     const input = h('input', { class: 'input mono', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true, name: 'token' });
     const form = h('form', { on: { submit: (event) => { event.preventDefault(); take(); } } },
-      h('p', null, refused ? 'The server does not know this token.' : 'This server answers to those who have a token.'),
+      h('p', null, refused ? 'This token is unknown to the server.' : 'This server requires a token.'),
       detail && h('p', { class: 'hint' }, detail),
       field('Token', input, 'Kept until this tab is closed, and sent to this server only.'));
     const dialog = open({

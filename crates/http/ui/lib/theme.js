@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, unless somebody chose.
+// The theme: light, dark, or the system's.
 
 const KEPT = 'tidelock-theme';
 const CHOICES = ['auto', 'light', 'dark'];
@@ -10,7 +10,7 @@ export function chosen() {
   return CHOICES.includes(kept) ? kept : 'auto';
 }
 
-/** The next of the three. */
+/** Switches to the next theme. */
 export function turn() {
   const next = CHOICES[(CHOICES.indexOf(chosen()) + 1) % CHOICES.length];
   localStorage.setItem(KEPT, next);

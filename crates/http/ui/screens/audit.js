@@ -1,4 +1,4 @@
-// The audit: what operators did, newest first.
+// The audit log: operators' actions, newest first.
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -11,14 +11,14 @@ export function show({ place, signal }) {
   const table = list({
     label: 'Operators’ actions', noun: 'action', signal, key: (row) => `${row.at} ${row.who} ${row.what} ${row.on}`, columns: COLUMNS,
     load: (after) => get('audit', { after, limit: 50 }, { signal }),
-    empty: { title: 'No operator has done anything yet', hint: 'Every action that needs the role operator is kept here: who, what, on which, and how it ended.' },
+    empty: { title: 'No operator’s action yet', hint: 'Every action that needs the role operator is kept here: who, what, on what, and its outcome.' },
   });
-  place.append(...head('Audit', { lead: 'Every action of an operator, by whoever’s token it was.' }).filter(Boolean), table.element);
+  place.append(...head('Audit', { lead: 'Every action of an operator, by the name of the token.' }).filter(Boolean), table.element);
 }
 
-// The audit has what was asked for before it is done: without an answer, nobody can say that it was not done.
+// The request is recorded before it is carried out: without a recorded response it may have been carried out.
 function outcome(status) {
-  if (status === null || status === undefined) return badge('unknown', 'No answer was written down: it may have been done.');
+  if (status === null || status === undefined) return badge('unknown', 'Unknown outcome: no response was recorded, so it may have been carried out.');
   return badge(status < 400 ? 'done' : 'refused', `status ${status}`);
 }
 

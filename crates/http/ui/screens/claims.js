@@ -1,4 +1,4 @@
-// Claims, locks and quotas: who has what, until when, and how much is taken.
+// Claims, locks and quotas: holders, leases and usage.
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -15,18 +15,18 @@ export function show({ place, query, signal }) {
   const claims = list({
     label: 'Claims', noun: 'claim', signal, key: (row) => row.key, columns: columns(() => claims.refresh()),
     load: (after) => get('claims', { ...asked, after, limit: 50 }, { signal }),
-    empty: { title: 'No such claim', hint: 'A claim is there from its first claimant on, for as long as its result is kept.' },
+    empty: { title: 'No such claim', hint: 'A claim exists from its first claimant on, until its result expires.' },
   });
   const quotas = list({
     label: 'Quotas', noun: 'quota', signal, key: (row) => row.key, columns: QUOTAS,
     load: (after) => get('quotas', { after, limit: 20 }, { signal }),
-    empty: { title: 'Nothing is taken of any quota', hint: 'A quota is listed once somebody took from it, until its period is over. Its limit is in the code that takes from it.' },
+    empty: { title: 'No quota is in use', hint: 'A quota is listed while units of the current period are in use. Its limit is in the code that takes from it.' },
   });
   const inputs = [
     searchField('prefix', 'Claims that begin with… (lock/, idempotency/)', asked.prefix),
     choice(STATES, asked.state, { name: 'state', 'aria-label': 'State' }),
   ];
-  place.append(...head('Claims and quotas', { lead: 'First-come rights to do something once: who has them, and until when.' }).filter(Boolean),
+  place.append(...head('Claims and quotas', { lead: 'Exclusive rights to do something: their holders and leases.' }).filter(Boolean),
     filters(inputs, (values) => { asked = values; claims.restart(); }), claims.element,
     h('section', { class: 'section' }, h('h2', null, 'Quotas'), quotas.element));
 }
@@ -43,16 +43,16 @@ const columns = (then) => [
   { title: '', kind: 'tight', cell: (row) => row.state === 'stale' && h('div', { class: 'row-actions' }, releasing(row, then)) },
 ];
 
-// Whoever asks again takes it over; this is for claims of which nobody will.
+// The next claimant takes over anyway; this is for claims that are never requested again.
 function releasing(row, then) {
   return action({
-    label: 'Release', kind: 'small', then, what: `The claim “${row.key}” is free again, if nobody is at it. “${row.by}” was at it last; what it had done by then stays done.`,
+    label: 'Release', kind: 'small', then, what: `The claim “${row.key}” is released, if it is not held. Its last holder was “${row.by}”; work already done is not undone.`,
     request: () => ({ method: 'POST', path: 'abandoned-claims/release', body: { claim: row.key } }), done: () => `Done: the claim “${row.key}” is free.`,
   });
 }
 
 const QUOTAS = [
   { title: 'Quota', kind: 'wrap main-cell', cell: (row) => h('span', { class: 'name' }, row.key.replace(/^quota\//, '')) },
-  { title: 'Taken', kind: 'num', cell: (row) => count(row.used) },
-  { title: 'As much again', kind: 'time', cell: (row) => (row.resets_at ? until(row.resets_at) : 'never') },
+  { title: 'Used', kind: 'num', cell: (row) => count(row.used) },
+  { title: 'Resets', kind: 'time', cell: (row) => (row.resets_at ? until(row.resets_at) : 'never') },
 ];

@@ -1,4 +1,4 @@
-// The doctor: why is this not moving? Each finding names the thing, says since when, and has a button for what mends it.
+// The doctor: why is this not moving? Each finding names its subject, says since when, and has a button for each remedy.
 
 import { h, fill } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -12,10 +12,10 @@ export async function show({ place, signal }) {
   const [verdict, findings] = [h('div', null), h('div', { class: 'findings', role: 'list' })];
   let far = {};
   const again = button('Examine again', () => examine());
-  place.append(...head('Doctor', { actions: again, lead: 'Why is this not moving? What is stuck, since when, and what mends it.' }).filter(Boolean), verdict, findings);
+  place.append(...head('Doctor', { actions: again, lead: 'Why is this not moving? What is stuck, since when, and what fixes it.' }).filter(Boolean), verdict, findings);
   await examine();
 
-  // Once somebody wanted to look further, that is how far is looked.
+  // Extended limits stay in force for later examinations.
   async function examine(further = {}) {
     again.disabled = true;
     far = { scan: further.scan ?? far.scan, runs: further.runs ?? far.runs };
@@ -35,7 +35,7 @@ function worst(findings) {
   return findings.toSorted((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
 }
 
-// Of each kind only the first few are shown.
+// Only the first few findings of each kind are shown.
 function more(kinds = {}) {
   return Object.entries(kinds).map(([kind, many]) => h('p', { class: 'note' }, `And ${plural(many, `more of the kind “${word(kind)}”`, `more of the kind “${word(kind)}”`)}.`));
 }

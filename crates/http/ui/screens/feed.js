@@ -1,4 +1,4 @@
-// The feed: the events of all streams in the order in which readers could first see them, newest at the top, as they happen.
+// The feed: the events of all streams in the order in which they became visible, newest first, live.
 
 import { h, fill } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -13,14 +13,14 @@ export async function show({ place, query, signal }) {
   const asked = { types: query.types ?? '', after: query.after ?? '' };
   const events = h('div', { class: 'events', role: 'group', 'aria-label': 'Events' });
   const note = h('span', { class: 'note', role: 'status' });
-  const more = button('Read on', () => read(), { kind: 'small' });
-  const nothing = emptiness('Nothing here yet', 'Events are shown as they happen. To read old ones, say after which position.');
+  const more = button('Load more', () => read(), { kind: 'small' });
+  const nothing = emptiness('Nothing here yet', 'Events are shown as they happen. To read older ones, enter a position.');
   let cursor = null;
   const live = follower({ signal, query: () => ({ types: asked.types, after: cursor }), on: (event) => arrived(event) });
   const from = h('input', { class: 'input', name: 'after', inputmode: 'numeric', pattern: '[0-9]*', placeholder: 'After position', 'aria-label': 'After position', value: asked.after });
 
-  place.append(...head('Feed', { actions: [live.element], lead: 'The events of all streams, in the one order that everybody sees.' }).filter(Boolean),
-    filters([searchField('types', 'Types, with commas between them', asked.types), from], (values) => { Object.assign(asked, { types: '', after: '' }, values); restart(); }),
+  place.append(...head('Feed', { actions: [live.element], lead: 'The events of all streams, in one total order.' }).filter(Boolean),
+    filters([searchField('types', 'Types, separated by commas', asked.types), from], (values) => { Object.assign(asked, { types: '', after: '' }, values); restart(); }),
     events, h('div', { class: 'pager' }, note, more));
   await restart();
 
@@ -33,7 +33,7 @@ export async function show({ place, query, signal }) {
   }
 
   async function read() {
-    // At first a page before the end: the server counts events, for positions have gaps.
+    // The first page is the last of the feed: the server counts events, because positions have gaps.
     const from = cursor === null ? { last: PAGE } : { after: cursor };
     const page = await get('events', { ...from, types: asked.types, limit: PAGE }, { signal });
     for (const event of page.items) arrived(event);

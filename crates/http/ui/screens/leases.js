@@ -1,4 +1,4 @@
-// Work items of every queue: what is due, who is at it and for how long still, what is stuck and why.
+// Work items of every queue: due, leased, waiting or blocked.
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -15,14 +15,14 @@ export function show({ place: screen, query, signal }) {
   const table = list({
     label: 'Work items', noun: 'item', signal, key: (row) => `${row.queue}\n${row.key}`, columns: columns(() => table.refresh()),
     load: (after) => get('leases', { ...asked, queue: asked.queue && like(asked.queue), after, limit: 50 }, { signal }),
-    empty: { title: 'No such work item', hint: 'Items are there from the first wake on: targets of reactions, runs, and queues of your own.' },
+    empty: { title: 'No such work item', hint: 'Items exist once they are enqueued: targets of reactions, runs, and items of your own queues.' },
   });
   const inputs = [
     searchField('queue', 'Queues that begin with…', asked.queue),
     choice([['', 'Every state'], ...STATES.map((state) => [state, state])], asked.state, { name: 'state', 'aria-label': 'State' }),
     h('input', { class: 'input', name: 'holder', placeholder: 'Holder', 'aria-label': 'Holder', value: asked.holder }),
   ];
-  screen.append(...head('Leases', { lead: 'Every work item, whoever’s it is: held with a countdown, due, waiting, or blocked.' }).filter(Boolean),
+  screen.append(...head('Leases', { lead: 'The work items of all queues: leased, due, waiting, or blocked.' }).filter(Boolean),
     filters(inputs, (values) => { asked = values; table.restart(); }), table.element);
 }
 
@@ -46,15 +46,15 @@ function moment(row) {
   return row.state === 'scheduled' ? until(row.due_at) : since(row.due_at);
 }
 
-// A target of a reaction begins anew with what its reaction knows of it; a run does not begin anew at all.
+// A target of a reaction is rebuilt by its reaction; a run cannot start over.
 function actions(row, then) {
   if (row.reaction) return adjustments({ resource: 'reactions', body: { reaction: row.reaction, target: row.key }, named: `the target “${row.key}” of the reaction “${row.reaction}”`, row, then, reset: rebuilding(row) });
   const named = `the item “${row.key}” in the queue “${row.queue}”`;
-  const reset = { label: 'Reset', what: `${capital(named)} begins anew: all of its work, up to ${row.mark}, is done again. Whoever holds it loses the lease.` };
+  const reset = { label: 'Reset', what: `${capital(named)} starts over: all of its work, up to ${row.mark}, is done again. Its holder loses the lease.` };
   return adjustments({ resource: 'leases', body: { queue: row.queue, key: row.key }, named, row, then, reset: row.queue.startsWith('~') ? null : reset });
 }
 
-const rebuilding = (row) => ({ label: 'Rebuild', what: `The target “${row.key}” of the reaction “${row.reaction}” begins again at its first event. Effects that were done are not repeated.` });
+const rebuilding = (row) => ({ label: 'Rebuild', what: `The target “${row.key}” of the reaction “${row.reaction}” starts over at its first event. Completed effects are not repeated.` });
 
 function place(row) {
   if (row.run) return ['run ', runLink(row.run)];

@@ -1,4 +1,4 @@
-// The overview: is it well, how much happens, how far behind is anything; live, and over the last hour.
+// The overview: health, throughput and lag; live, and over the last hour.
 
 import { h, fill } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -8,7 +8,7 @@ import { onBeat } from '../lib/live.js';
 import { href } from '../lib/router.js';
 import { head } from '../lib/screen.js';
 
-// What the ring of the server holds, and no more is kept here.
+// The capacity of the server's ring buffer.
 const MOST = 3600;
 
 const STORES = { memory: 'Memory', sqlite: 'SQLite', postgres: 'PostgreSQL' };
@@ -17,7 +17,7 @@ const CHARTS = [
   { field: 'events_per_second', title: 'Events', unit: 'per second' },
   { field: 'requests_per_second', title: 'Requests to this server', unit: 'per second' },
   { field: 'commits_per_second', title: 'Commits of this process', unit: 'per second', counted: true },
-  { field: 'lag', title: 'Lag', unit: 'positions to look at', tone: 'warn', show: count },
+  { field: 'lag', title: 'Lag', unit: 'positions to route', tone: 'warn', show: count },
   { field: 'leased', title: 'Leased', unit: 'items', tone: 'violet', show: count },
   { field: 'blocked', title: 'Blocked', unit: 'items', tone: 'warn', show: count },
 ];
@@ -27,7 +27,7 @@ export async function show({ place, signal }) {
   const charts = CHARTS.map((given) => ({ ...given, ...chart(given) }));
   const frame = h('div', { class: 'charts' }, charts.map(({ element }) => element));
   const health = h('span', null);
-  place.append(...head('Overview', { beside: health, lead: 'What happens in this store now, and what happened in the last hour.' }).filter(Boolean),
+  place.append(...head('Overview', { beside: health, lead: 'The store now, and over the last hour.' }).filter(Boolean),
     stats, frame);
 
   const overview = await get('overview', {}, { signal });
@@ -49,7 +49,7 @@ export async function show({ place, signal }) {
       const points = samples.filter((sample) => sample[field] !== undefined && sample[field] !== null)
         .map((sample) => ({ at: Date.parse(sample.at), value: Number(sample[field]) }));
       drawn(points);
-      // Not every server counts this: then there is nothing to show, and the others have more room.
+      // Not every server counts commits: without them, the other charts have more room.
       if (counted) {
         element.hidden = points.length === 0;
         frame.classList.toggle('thirds', points.length > 0);
@@ -66,14 +66,14 @@ function figures(now) {
     stat('Events', `${rate(now.events_per_second)}/s`, 'appended, all streams'),
     now.commits_per_second != null && stat('Commits', `${rate(now.commits_per_second)}/s`, 'of this process'),
     stat('Lag', count(now.lag), unserved(now), { to: href(['reactions']), tone: Number(now.lag ?? 0) > 0 ? 'warn' : '' }),
-    stat('Leased', count(now.leased), 'items that somebody is at', { to: href(['leases'], { state: 'held' }) }),
-    stat('Blocked', count(now.blocked), blocked > 0 ? 'waiting for a person' : 'nothing is stuck', { to: href(['leases'], { state: 'blocked' }), tone: blocked > 0 ? 'bad' : 'good' }),
+    stat('Leased', count(now.leased), 'leased items', { to: href(['leases'], { state: 'held' }) }),
+    stat('Blocked', count(now.blocked), blocked > 0 ? 'waiting for an operator' : 'nothing is stuck', { to: href(['leases'], { state: 'blocked' }), tone: blocked > 0 ? 'bad' : 'good' }),
   ];
 }
 
-// A reaction that nobody routes does not lag: it stands still.
+// A reaction that no process routes does not lag: it stands still.
 function unserved({ unserved_reactions: many = 0 }) {
-  return Number(many) > 0 ? `to look at; ${plural(many, 'reaction')} that nobody routes` : 'positions to look at, at most';
+  return Number(many) > 0 ? `positions; ${plural(many, 'reaction')} not routed` : 'positions to route, at most';
 }
 
 function stat(name, value, more, { to, tone = '' } = {}) {

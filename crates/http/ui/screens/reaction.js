@@ -1,4 +1,4 @@
-// One reaction: its targets with their lag and their errors, and what an operator can do about them.
+// One reaction: its targets with their lag and errors, and operators' actions.
 
 import { h } from '../lib/h.js';
 import { at, get } from '../lib/api.js';
@@ -15,9 +15,9 @@ export function show({ place, path: [reaction], query, signal }) {
   const table = list({
     label: 'Targets', noun: 'target', signal, key: (row) => row.target, columns: columns(reaction, () => table.refresh()),
     load: (after) => get(at`reactions/${reaction}/targets`, { target: asked.target && like(asked.target), blocked: asked.blocked, after, limit: 50 }, { signal }),
-    empty: { title: 'No such target', hint: 'A target is there once an event was routed to it.' },
+    empty: { title: 'No such target', hint: 'A target exists once an event was routed to it.' },
   });
-  const all = adjusting({ resource: 'reactions', label: 'Unblock all', verb: 'unblock', body: { reaction }, what: `Every blocked target of the reaction “${reaction}” is tried again from where it stopped. Nothing is skipped.`, then: () => table.refresh() });
+  const all = adjusting({ resource: 'reactions', label: 'Unblock all', verb: 'unblock', body: { reaction }, what: `Every blocked target of the reaction “${reaction}” continues where it stopped. Nothing is skipped.`, then: () => table.refresh() });
   const search = searchField('target', 'Targets that begin with…', asked.target);
   const state = choice([['', 'All targets'], ['true', 'Blocked'], ['false', 'Not blocked']], asked.blocked, { name: 'blocked', 'aria-label': 'State' });
   place.append(...head(reaction, { crumb: [h('a', { href: href(['reactions']) }, 'Reactions'), ' /'], actions: [all, rerouting(reaction, () => table.refresh())] }).filter(Boolean),
@@ -52,17 +52,17 @@ function moment(row) {
 
 function actions(reaction, row, then) {
   const named = `the target “${row.target}” of the reaction “${reaction}”`;
-  const reset = { label: 'Rebuild', what: `${capital(named)} begins again at its first event. Effects that were done are not repeated.` };
+  const reset = { label: 'Rebuild', what: `${capital(named)} starts over at its first event. Completed effects are not repeated.` };
   return adjustments({ resource: 'reactions', body: { reaction, target: row.target }, named, row, then, reset: row.unrouted ? null : reset });
 }
 
-/** A button that has the events of a reaction routed anew. */
+/** A button that reroutes a reaction. */
 export function rerouting(reaction, then, kind) {
-  const from = choice([['beginning', 'From the first event there is'], ['now', 'From the next event that comes']], 'now', { name: 'from' });
+  const from = choice([['beginning', 'From the first event'], ['now', 'From the next event']], 'now', { name: 'from' });
   return action({
-    label: 'Reroute', kind, then, title: `Route the events of ${reaction} anew`, fields: field('From where', from),
-    what: `The events of the reaction “${reaction}” are routed anew: for one whose routing has stopped because the log is not the one that it knew. Events that are routed again to computed targets are handled again; those that are left out are not handled.`,
+    label: 'Reroute', kind, then, title: `Reroute ${reaction}`, fields: field('From where', from),
+    what: `The events of the reaction “${reaction}” are routed again: for a reaction whose routing has stopped because the log is not the one that it knew. Events that are routed again to computed targets are handled again; those that are left out are not handled.`,
     request: () => ({ method: 'POST', path: 'reactions/reroute', body: { reaction, from: from.value } }),
-    done: () => `Done: the reaction “${reaction}” is routed anew, from ${from.value === 'now' ? 'the next event that comes' : 'the first event'}.`,
+    done: () => `Done: the reaction “${reaction}” is rerouted from ${from.value === 'now' ? 'the next event' : 'the first event'}.`,
   });
 }

@@ -1,4 +1,4 @@
-// Reactions: how far each is routed, by whom, and how many of its targets wait for somebody.
+// Reactions: routing progress, router, and blocked targets.
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -11,14 +11,14 @@ export function show({ place, signal }) {
   const table = list({
     label: 'Reactions', noun: 'reaction', signal, key: (row) => row.reaction, columns: columns(() => table.refresh()),
     load: () => get('reactions', {}, { signal }),
-    empty: { title: 'No reaction was ever registered', hint: 'A reaction is listed once an application that has it has run on this store.' },
+    empty: { title: 'No reaction was ever registered', hint: 'A reaction is listed once an application has registered it on this store.' },
   });
-  place.append(...head('Reactions', { lead: 'Handlers that follow events, in order for each of their targets.' }).filter(Boolean), table.element);
+  place.append(...head('Reactions', { lead: 'Handlers of events, in order per target.' }).filter(Boolean), table.element);
 }
 
 export function state(route) {
   if (route.blocked) return 'blocked';
-  return route.lag === null ? 'nobody routes' : 'routing';
+  return route.lag === null ? 'not routed' : 'routing';
 }
 
 const columns = (then) => [

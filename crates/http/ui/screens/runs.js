@@ -1,4 +1,4 @@
-// Runs, newest first: which workflow, how it stands, since when.
+// Runs, newest first.
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -14,7 +14,7 @@ export function show({ place, query, signal }) {
   const table = list({
     label: 'Runs', noun: 'run', signal, key: (row) => row.id, columns: COLUMNS,
     load: (after) => get('runs', { ...asked, after, limit: 50 }, { signal }),
-    empty: { title: 'No such run', hint: 'A run is there once somebody started it, and until its retention is over.' },
+    empty: { title: 'No such run', hint: 'A run exists once it is started, until its retention is over.' },
   });
   const inputs = [
     searchField('workflow', 'Workflow', asked.workflow),
@@ -28,7 +28,7 @@ const COLUMNS = [
   { title: 'Run', kind: 'wrap', cell: (row) => runLink(row.id) },
   { title: 'Workflow', cell: (row) => h('span', { class: 'name' }, `${row.workflow}@${row.version}`) },
   { title: 'State', kind: 'tight', cell: (row) => badge(row.state) },
-  { title: 'Began', kind: 'time', cell: (row) => since(row.started_at) },
+  { title: 'Started', kind: 'time', cell: (row) => since(row.started_at) },
   { title: 'Ended', kind: 'time', cell: (row) => since(row.ended_at) },
   { title: 'Attributes', kind: 'wrap', cell: (row) => Object.entries(row.attributes ?? {}).map(([name, value]) => h('span', { class: 'badge' }, `${name}=${value}`)) },
 ];

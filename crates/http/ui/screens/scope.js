@@ -1,4 +1,4 @@
-// One scope: its document as it is, and as it becomes.
+// One scope: its document, live.
 
 import { h, fill } from '../lib/h.js';
 import { at, follow, get } from '../lib/api.js';
@@ -17,7 +17,7 @@ export async function show({ place, path: [kind, id], signal }) {
 
   function draw(scope) {
     if (!scope || scope.state === undefined) return;
-    fill(about, facts([['Kind', kind], ['Revision', count(scope.revision)], ['Goes away', scope.expires_at ? until(scope.expires_at) : 'never']]));
+    fill(about, facts([['Kind', kind], ['Revision', count(scope.revision)], ['Expires', scope.expires_at ? until(scope.expires_at) : 'never']]));
     const changed = before === undefined ? new Set() : differences(before, scope.state);
     if (before !== undefined && changed.size === 0) return;
     before = scope.state;

@@ -12,9 +12,9 @@ export function show({ place, query, signal }) {
   const table = list({
     label: 'Scopes', noun: 'scope', signal, key: (row) => `${row.kind}\n${row.id}`, columns: COLUMNS,
     load: (after) => get('scopes', { ...asked, after, limit: 50 }, { signal }),
-    empty: { title: 'No scope of this kind', hint: 'A scope that is kept in memory only is not in the store, and not here.' },
+    empty: { title: 'No scope of this kind', hint: 'In-memory scopes are not in the store, and not listed.' },
   });
-  place.append(...head('Scopes', { lead: 'State documents that many callers change at once.' }).filter(Boolean),
+  place.append(...head('Scopes', { lead: 'State documents with concurrent writers.' }).filter(Boolean),
     filters([searchField('kind', 'Kind', asked.kind)], (values) => { asked = values; table.restart(); }), table.element);
 }
 
@@ -22,6 +22,6 @@ const COLUMNS = [
   { title: 'Id', kind: 'wrap', cell: (row) => link(['scopes', row.kind, row.id], row.id) },
   { title: 'Kind', kind: 'tight', cell: (row) => h('span', { class: 'name' }, row.kind) },
   { title: 'Revision', kind: 'num', cell: (row) => count(row.revision) },
-  { title: 'Goes away', kind: 'time', cell: (row) => (row.expires_at ? until(row.expires_at) : '–') },
+  { title: 'Expires', kind: 'time', cell: (row) => (row.expires_at ? until(row.expires_at) : '–') },
   { title: 'State', kind: 'wide', cell: (row) => h('span', { class: 'clip name muted' }, inline(row.state)) },
 ];

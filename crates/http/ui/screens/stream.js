@@ -1,4 +1,4 @@
-// One stream: its events page by page or as they happen, and the state that they fold into at any version.
+// One stream: its events, paged or live, and the state that they fold into at any version.
 
 import { h, fill } from '../lib/h.js';
 import { at, get } from '../lib/api.js';
@@ -18,9 +18,9 @@ export async function show({ place, path: [name], query, signal }) {
   const events = h('div', { class: 'events', 'aria-label': 'Events', role: 'group' });
   const note = h('span', { class: 'note', role: 'status' });
   const about = h('div', null);
-  const more = button('Further', () => read(), { kind: 'small' });
+  const more = button('Load more', () => read(), { kind: 'small' });
   const travel = traveller({ stream: name, signal });
-  const order = button(label(), () => { state.newest = !state.newest; order.textContent = label(); restart(); }, { title: 'Turn the order around' });
+  const order = button(label(), () => { state.newest = !state.newest; order.textContent = label(); restart(); }, { title: 'Reverse the order' });
   const live = follower({ signal, query: () => ({ stream: name, after: state.position }), on: (event) => arrived(event) });
 
   place.append(...head(name, {
@@ -69,7 +69,7 @@ export async function show({ place, path: [name], query, signal }) {
     events.append(...items.map((event) => line(event)));
     shorten(events, false);
     more.hidden = next === null || next === undefined;
-    if (events.children.length === 0) fill(events, emptiness('No event is left here', 'They were trimmed, or the stream was never written.'));
+    if (events.children.length === 0) fill(events, emptiness('No events', 'They were trimmed, or nothing was ever appended.'));
     sift();
   }
 

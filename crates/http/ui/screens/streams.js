@@ -1,4 +1,4 @@
-// Streams by name: how far each is, and what happened last.
+// Streams by name, with their version and last event.
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
@@ -11,7 +11,7 @@ export function show({ place, query, signal }) {
   const table = list({
     label: 'Streams', noun: 'stream', signal, key: (row) => row.name, columns: COLUMNS,
     load: (after) => get('streams', { prefix, after, limit: 50 }, { signal }),
-    empty: { title: 'No stream begins like this', hint: 'A stream is there from its first event on. Tidelock’s own begin with ~.' },
+    empty: { title: 'No such stream', hint: 'A stream exists from its first event on. Reserved names begin with ~.' },
   });
   const search = searchField('prefix', 'Streams that begin with…', prefix);
   place.append(...head('Streams', { lead: 'Every stream by name, with its version and its last event.' }).filter(Boolean),

@@ -1,4 +1,4 @@
-//! Several rights at once: all of them, or none.
+//! Compound claims: all of them, or none.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tidelock::claims::{
 use tidelock::prelude::*;
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
-/// Runs out in no time.
+/// Expires immediately.
 const INSTANT: Duration = Duration::from_millis(5);
 
 fn award(claims: &Claims) -> Compound {
@@ -46,7 +46,7 @@ async fn pending(tidelock: &Tidelock) -> Vec<String> {
 }
 
 /// CLAIM-14.
-async fn all_of_them_are_had_in_one_commit_and_completed_in_one(stage: TestStore) {
+async fn a_compound_is_acquired_and_completed_in_one_commit_each(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claims = tidelock.claims();
     let stream = StreamName::new("awards").unwrap();
@@ -78,8 +78,8 @@ async fn locked(claims: &Claims) {
     claims.lock("child-7").acquire().await.unwrap().locked().unwrap().release().await.unwrap();
 }
 
-/// CLAIM-14: whichever of them cannot be had.
-async fn if_one_cannot_be_had_none_is(stage: TestStore) {
+/// CLAIM-14: whichever part is unavailable.
+async fn a_compound_with_an_unavailable_part_acquires_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claims = tidelock.claims();
     let lock = claims.lock("child-7").acquire().await.unwrap().locked().unwrap();
@@ -118,7 +118,7 @@ async fn if_one_cannot_be_had_none_is(stage: TestStore) {
 }
 
 /// Schedule 66. CLAIM-14.
-async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage: TestStore) {
+async fn compounds_in_opposite_orders_do_not_deadlock(stage: TestStore) {
     let turns = Observed::default();
     let callers: Vec<_> = [("a", "b"), ("b", "a")]
         .into_iter()
@@ -148,8 +148,8 @@ async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage
     assert_eq!(turns.count(), 50);
 }
 
-/// Schedule 68. CLAIM-14: when one of them is lost, none is completed, given back or renewed.
-async fn what_is_held_together_ends_together_or_not_at_all(stage: TestStore) {
+/// Schedule 68. CLAIM-14: when one part is lost, none is completed, released or renewed.
+async fn a_compound_ends_as_a_whole_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let gate = Pause::over(&tidelock);
     let claims = Tidelock::over(gate.clone()).claims();
@@ -164,7 +164,7 @@ async fn what_is_held_together_ends_together_or_not_at_all(stage: TestStore) {
     gate.stop();
     let thief =
         tidelock.claims().lock("lost").within(PATIENCE).acquire().await.unwrap().locked().unwrap();
-    // What was under way when the gate was shut has landed before the lease ran out.
+    // Commits in flight when the gate was shut landed before the lease expired.
     let before = revisions().await;
     gate.go_on();
     until("the loss is noticed", async || both.lost().is_cancelled()).await;
@@ -187,9 +187,9 @@ async fn locks_that_are_dropped_together_are_given_back_together(stage: TestStor
 }
 
 on_every_store!(
-    all_of_them_are_had_in_one_commit_and_completed_in_one,
-    if_one_cannot_be_had_none_is,
-    nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a,
-    what_is_held_together_ends_together_or_not_at_all,
+    a_compound_is_acquired_and_completed_in_one_commit_each,
+    a_compound_with_an_unavailable_part_acquires_nothing,
+    compounds_in_opposite_orders_do_not_deadlock,
+    a_compound_ends_as_a_whole_or_not_at_all,
     locks_that_are_dropped_together_are_given_back_together,
 );

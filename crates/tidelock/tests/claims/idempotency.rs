@@ -1,4 +1,4 @@
-//! One key, one effect: whoever asks again gets the first one's result.
+//! One key, one effect: retries get the first result.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tidelock_test_stage::{
     Observed, PATIENCE, Pause, Running, TestStore, brisk, in_memory, note, on_every_store, until,
 };
 
-use crate::mumbling::Mumbling;
+use crate::lost_replies::LostReplies;
 
-/// Short enough to be waited for, and long enough that nobody loses it because the machine is slow.
+/// Short enough to wait for, and long enough not to expire on a slow machine.
 const BRIEF: Duration = Duration::from_secs(2);
-/// Runs out in no time.
+/// Expires immediately.
 const INSTANT: Duration = Duration::from_millis(5);
 
 fn pay(tidelock: &Tidelock) -> Idempotency {
@@ -50,7 +50,7 @@ async fn mismatch(claim: &Idempotency) -> FingerprintMismatch {
     }
 }
 
-/// Waits until whoever has it is gone.
+/// Waits until the holder's lease has expired.
 async fn takes_over(claim: &Idempotency) -> ClaimGuard<Value> {
     let taken = std::sync::Mutex::new(None);
     until("the claim can be taken over", async || {
@@ -64,7 +64,7 @@ async fn takes_over(claim: &Idempotency) -> ClaimGuard<Value> {
 }
 
 /// CLAIM-1.
-async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: TestStore) {
+async fn the_first_claimant_wins_and_others_get_its_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let here = here.claims().by("here").unwrap();
     let claim = here.idempotency("pay:42").fingerprint(&json!({ "amount": 7 }));
@@ -81,9 +81,9 @@ async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: TestStore)
     );
 }
 
-/// CLAIM-1. A key that was given back and taken for something else has no answer for whoever
-/// waited.
-async fn whoever_waits_is_not_given_another_requests_result(stage: TestStore) {
+/// CLAIM-1. A key that was released and claimed for another request has no result for earlier
+/// waiters.
+async fn a_waiter_does_not_get_another_requests_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let first = won(&pay(&here)).await;
     let holder = held(&pay(&there)).await;
@@ -114,7 +114,7 @@ async fn ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers(stag
     assert_eq!(answers[0]["by"].to_string(), effects.lines()[0]);
 }
 
-/// Schedule 60. CLAIM-2: while somebody is at it, and after.
+/// Schedule 60. CLAIM-2: while the work is in progress, and after.
 async fn the_same_key_with_another_request_is_a_mismatch(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let other = tidelock.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 8 }));
@@ -125,15 +125,15 @@ async fn the_same_key_with_another_request_is_a_mismatch(stage: TestStore) {
     assert_eq!(error.at, Some(first.since()));
     assert!(error.to_string().contains("\"idempotency/pay:42\""), "{error}");
     let silent = tidelock.claims().idempotency("pay:42");
-    assert_eq!(done(&silent).await, "paid", "whoever says nothing about the request is not asked");
+    assert_eq!(done(&silent).await, "paid", "without a fingerprint there is no comparison");
     assert!(matches!(
         other.once(PATIENCE, async || Ok::<Value, String>(json!("twice"))).await,
         Err(OnceError::Mismatch(_))
     ));
 }
 
-/// CLAIM-2. What a claimant that died had asked for is not held against the next one.
-async fn the_fingerprint_of_a_claim_whose_holder_died_goes_with_it(stage: TestStore) {
+/// CLAIM-2. The fingerprint of a dead claimant does not bind the next one.
+async fn the_fingerprint_of_a_dead_claimant_is_dropped(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = won(&pay(&tidelock).lease(BRIEF)).await;
     let other = tidelock.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 8 }));
@@ -144,7 +144,7 @@ async fn the_fingerprint_of_a_claim_whose_holder_died_goes_with_it(stage: TestSt
     mismatch(&pay(&tidelock)).await;
 }
 
-/// Schedule 59. CLAIM-3: one result is stored, and it is the newest claimant's.
+/// Schedule 59. CLAIM-3: one result is stored, the newest claimant's.
 async fn a_slow_claimant_that_was_replaced_completes_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let gate = Pause::over(&tidelock);
@@ -208,8 +208,8 @@ async fn a_claim_is_kept_for_as_long_as_the_work_takes(stage: TestStore) {
     first.complete(&json!("long")).await.unwrap();
 }
 
-/// Schedule 61. CLAIM-4: the life of the result begins with the result.
-async fn a_result_that_lives_shorter_than_the_work_takes_makes_no_second_effect(stage: TestStore) {
+/// Schedule 61. CLAIM-4: the TTL of a result begins with the result.
+async fn a_ttl_shorter_than_the_work_makes_no_second_effect(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).ttl(INSTANT);
     let first = won(&claim).await;
@@ -223,7 +223,7 @@ async fn a_result_that_lives_shorter_than_the_work_takes_makes_no_second_effect(
 }
 
 /// CLAIM-4.
-async fn a_result_is_forgotten_when_its_life_is_over(stage: TestStore) {
+async fn a_result_expires_after_its_ttl(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).ttl(INSTANT);
     let first = won(&claim).await;
@@ -254,7 +254,7 @@ fn a_result_is_kept_for_thirty_days_unless_the_claim_says_otherwise() {
 }
 
 /// CLAIM-5.
-async fn a_failure_frees_the_key_or_is_remembered(stage: TestStore) {
+async fn a_failure_frees_the_key_or_is_recorded(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     won(&pay(&tidelock)).await.fail("no network").await.unwrap();
     won(&pay(&tidelock)).await.release().await.unwrap();
@@ -268,7 +268,7 @@ async fn a_failure_frees_the_key_or_is_remembered(stage: TestStore) {
 }
 
 /// CLAIM-5.
-async fn whoever_works_hears_of_the_failure_and_the_next_one_works(stage: TestStore) {
+async fn a_failed_worker_gets_the_error_and_the_next_claimant_works(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let error =
         pay(&tidelock).once(PATIENCE, async || Err::<Value, _>("no network")).await.unwrap_err();
@@ -278,8 +278,8 @@ async fn whoever_works_hears_of_the_failure_and_the_next_one_works(stage: TestSt
     assert_eq!(value, "paid");
 }
 
-/// CLAIM-5: nobody knows how far the work has come, so nobody else begins at once.
-async fn a_claim_that_is_dropped_is_free_when_its_lease_has_run_out(stage: TestStore) {
+/// CLAIM-5: the progress of the work is unknown, so no other claimant starts at once.
+async fn a_dropped_claim_is_free_after_its_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).lease(BRIEF);
     let dropped = won(&claim).await;
@@ -313,7 +313,7 @@ async fn a_result_lands_with_the_events_that_it_stands_for_or_neither_does(stage
     };
     let claim = pay(&tidelock);
     let first = won(&claim).await;
-    note(&tidelock, "payments", "somebody was here").await;
+    note(&tidelock, "payments", "a note").await;
     let error =
         first.complete_with(&json!("paid"), paid(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(error, ClaimError::Refused { .. }), "{error}");
@@ -349,9 +349,9 @@ async fn a_result_lands_with_the_ack_of_a_reaction(stage: TestStore) {
 }
 
 /// CLAIM-7.
-async fn an_answer_that_is_lost_is_found_out(stage: TestStore) {
+async fn a_lost_reply_is_recovered(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let deaf = Mumbling::over(&tidelock);
+    let deaf = LostReplies::over(&tidelock);
     let first = won(&pay(&deaf)).await;
     held(&pay(&tidelock)).await;
     assert_eq!(first.complete(&json!("paid")).await.unwrap(), "paid");
@@ -384,22 +384,22 @@ async fn a_key_that_names_nothing_is_refused(stage: TestStore) {
 }
 
 on_every_store!(
-    whoever_waits_is_not_given_another_requests_result,
-    the_first_one_wins_and_everybody_else_gets_its_result,
+    a_waiter_does_not_get_another_requests_result,
+    the_first_claimant_wins_and_others_get_its_result,
     ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers,
     the_same_key_with_another_request_is_a_mismatch,
-    the_fingerprint_of_a_claim_whose_holder_died_goes_with_it,
+    the_fingerprint_of_a_dead_claimant_is_dropped,
     a_slow_claimant_that_was_replaced_completes_nothing,
     a_claimant_that_was_slow_and_not_replaced_completes,
     a_claim_is_kept_for_as_long_as_the_work_takes,
-    a_result_that_lives_shorter_than_the_work_takes_makes_no_second_effect,
-    a_result_is_forgotten_when_its_life_is_over,
-    a_failure_frees_the_key_or_is_remembered,
-    whoever_works_hears_of_the_failure_and_the_next_one_works,
-    a_claim_that_is_dropped_is_free_when_its_lease_has_run_out,
+    a_ttl_shorter_than_the_work_makes_no_second_effect,
+    a_result_expires_after_its_ttl,
+    a_failure_frees_the_key_or_is_recorded,
+    a_failed_worker_gets_the_error_and_the_next_claimant_works,
+    a_dropped_claim_is_free_after_its_lease,
     a_wait_ends_with_its_deadline,
     a_result_lands_with_the_events_that_it_stands_for_or_neither_does,
     a_result_lands_with_the_ack_of_a_reaction,
-    an_answer_that_is_lost_is_found_out,
+    a_lost_reply_is_recovered,
     a_key_that_names_nothing_is_refused,
 );

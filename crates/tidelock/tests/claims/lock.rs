@@ -1,4 +1,4 @@
-//! One at a time, in the order in which they came.
+//! Locks: mutual exclusion in FIFO order.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use tidelock::claims::{Lock, LockGuard, LockOutcome, WaitPolicy};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
-use crate::mumbling::Mumbling;
+use crate::lost_replies::LostReplies;
 
-/// Runs out in no time.
+/// Expires immediately.
 const INSTANT: Duration = Duration::from_millis(5);
 
 fn report(tidelock: &Tidelock) -> Lock {
@@ -26,7 +26,7 @@ async fn waiting(tidelock: &Tidelock) -> usize {
 }
 
 /// CLAIM-10.
-async fn one_has_it_and_others_are_told_who(stage: TestStore) {
+async fn one_caller_holds_the_lock_and_others_learn_who(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let here = tidelock.claims().by("here").unwrap().lock("report").of("2026");
     let guard = locked(&here).await;
@@ -41,7 +41,7 @@ async fn one_has_it_and_others_are_told_who(stage: TestStore) {
 }
 
 /// CLAIM-10: on a return and on a panic alike.
-async fn a_guard_that_goes_away_gives_the_lock_back(stage: TestStore) {
+async fn a_dropped_guard_releases_the_lock(stage: TestStore) {
     let lock = report(&stage.tidelock().await);
     drop(locked(&lock).await);
     let panicking = lock.clone();
@@ -54,7 +54,7 @@ async fn a_guard_that_goes_away_gives_the_lock_back(stage: TestStore) {
 }
 
 /// CLAIM-10.
-async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: TestStore) {
+async fn a_commit_under_a_lost_lock_is_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let gate = Pause::over(&tidelock);
     let slow = locked(&report(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
@@ -79,9 +79,8 @@ async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: TestSt
     assert_eq!(slot.live().unwrap().value.to::<u64>().unwrap(), 1);
 }
 
-/// Schedule 65. CLAIM-10: nobody who saw it stale can take away what somebody else has taken over
-/// since.
-async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: TestStore) {
+/// Schedule 65. CLAIM-10: a waiter that saw an expired lock cannot take it from its new holder.
+async fn a_former_holder_cannot_take_the_lock_back(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let gate = Pause::over(&tidelock);
     let slow = locked(&report(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
@@ -101,14 +100,14 @@ async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: TestStore) 
         )
         .await
         .unwrap();
-    // Somebody who is dropped gives back nothing but its own, either.
+    // A dropped guard does not release another holder's lock either.
     let gone = locked(&tidelock.claims().lock("other").lease(INSTANT)).await;
     drop(gone);
     second.release().await.unwrap();
 }
 
 /// CLAIM-11.
-async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: TestStore) {
+async fn waiters_are_served_in_fifo_order(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (served, first) = (Observed::default(), locked(&report(&tidelock)).await);
     let mut waiters = Vec::new();
@@ -128,12 +127,12 @@ async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: TestSt
         waiter.await.unwrap();
     }
     assert_eq!(served.lines(), ["0", "1", "2", "3", "4", "5"]);
-    assert_eq!(waiting(&tidelock).await, 0, "nobody is left in line");
+    assert_eq!(waiting(&tidelock).await, 0, "the queue is empty");
     locked(&newcomer).await.release().await.unwrap();
 }
 
 /// CLAIM-11.
-async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: TestStore) {
+async fn a_waiter_that_gives_up_leaves_the_queue(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = locked(&report(&tidelock)).await;
     let impatient = report(&tidelock)
@@ -151,7 +150,7 @@ async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: T
     behind.await.unwrap();
 }
 
-/// CLAIM-10, CLAIM-11: nobody is in it twice, nothing is lost, and everybody's turn comes.
+/// CLAIM-10, CLAIM-11: mutual exclusion, no lost update, no starvation.
 async fn twenty_at_once_take_turns(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let inside = Observed::default();
@@ -176,17 +175,17 @@ async fn twenty_at_once_take_turns(stage: TestStore) {
 }
 
 /// CLAIM-7.
-async fn a_lock_survives_answers_that_are_lost(stage: TestStore) {
+async fn a_lock_survives_lost_replies(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let deaf = report(&Mumbling::over(&tidelock));
+    let deaf = report(&LostReplies::over(&tidelock));
     for _ in 0..3 {
         locked(&deaf).await.release().await.unwrap();
     }
     locked(&report(&tidelock)).await.release().await.unwrap();
 }
 
-/// CLAIM-16: operators see who is at what.
-async fn what_somebody_is_at_is_listed(stage: TestStore) {
+/// CLAIM-16: operators see the holders.
+async fn held_claims_are_listed(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let guard = locked(&report(&tidelock)).await;
     let listed = tidelock.claims().pending("lock/", None).await.unwrap();
@@ -197,7 +196,7 @@ async fn what_somebody_is_at_is_listed(stage: TestStore) {
     assert!(tidelock.claims().pending("", None).await.unwrap().claims.is_empty());
 }
 
-/// CLAIM-15: nobody is asked, and nobody is told.
+/// CLAIM-15: without coordination.
 async fn the_last_write_wins_by_name(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let profile = tidelock.claims().register("profile:7");
@@ -211,14 +210,14 @@ async fn the_last_write_wins_by_name(stage: TestStore) {
 }
 
 on_every_store!(
-    one_has_it_and_others_are_told_who,
-    a_guard_that_goes_away_gives_the_lock_back,
-    what_is_committed_under_a_lock_is_refused_once_it_is_lost,
-    whoever_lost_a_lock_cannot_take_it_from_the_next_one,
-    those_who_wait_are_served_in_the_order_in_which_they_came,
-    whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead,
+    one_caller_holds_the_lock_and_others_learn_who,
+    a_dropped_guard_releases_the_lock,
+    a_commit_under_a_lost_lock_is_refused,
+    a_former_holder_cannot_take_the_lock_back,
+    waiters_are_served_in_fifo_order,
+    a_waiter_that_gives_up_leaves_the_queue,
     twenty_at_once_take_turns,
-    a_lock_survives_answers_that_are_lost,
-    what_somebody_is_at_is_listed,
+    a_lock_survives_lost_replies,
+    held_claims_are_listed,
     the_last_write_wins_by_name,
 );

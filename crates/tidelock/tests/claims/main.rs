@@ -1,15 +1,15 @@
-//! What claims promise, on every store: the numbers are those of `docs/guarantees.md`.
+//! The promises of claims, on every store: the numbers are those of `docs/guarantees.md`.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
-mod adding_up;
 mod compound;
+mod compound_lifecycle;
+mod detached;
 mod idempotency;
 mod lock;
-mod mumbling;
+mod lost_replies;
 mod once;
-mod passed;
 mod processes;
 mod quota;
 mod races;

@@ -1,4 +1,4 @@
-//! What is claimed once, however often it is asked for: by somebody who did not hear the answer.
+//! Claims with an operation id: retried after a lost reply, they take effect once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use tidelock::prelude::*;
 use tidelock::{ManualClock, MemoryStore, StoreErrorKind};
 use tidelock_test_stage::{TestStore, on_every_store, until};
 
-use crate::mumbling::Mumbling;
+use crate::lost_replies::LostReplies;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Runs out in no time.
+/// Expires immediately.
 const INSTANT: Duration = Duration::from_millis(5);
 
 on_every_store!(
-    a_lock_is_had_again_under_its_fence,
-    a_lock_that_ran_out_while_others_stood_in_line_is_had_anew,
-    a_key_is_had_again_until_something_came_of_it,
-    so_much_is_taken_once,
+    a_retried_lock_keeps_its_fence,
+    an_expired_lock_with_waiters_can_be_acquired_again,
+    a_retried_claim_keeps_its_key_until_it_has_a_result,
+    a_retried_draw_is_charged_once,
     a_reservation_is_made_confirmed_and_given_back_once,
     a_claim_that_ran_out_is_freed_once,
-    several_are_had_again_together,
-    answers_that_are_lost_within_and_without_change_nothing,
+    a_retried_compound_keeps_its_parts,
+    lost_replies_change_nothing,
 );
 
 async fn asking(stage: &TestStore, id: &str) -> Claims {
@@ -38,41 +38,41 @@ async fn lock(claims: &Claims, lease: Duration) -> Option<Handoff> {
     lock.acquire().await.unwrap().locked().ok().map(LockGuard::detach)
 }
 
-/// CLAIM-21. For as long as its lease lasts; then it is anybody's, and so also theirs.
-async fn a_lock_is_had_again_under_its_fence(stage: TestStore) {
+/// CLAIM-21. As long as its lease lasts; afterwards it is free for every claimant.
+async fn a_retried_lock_keeps_its_fence(stage: TestStore) {
     let (here, there) = (asking(&stage, "a").await, asking(&stage, "a").await);
     let first = lock(&here, MINUTE).await.unwrap();
     let again = lock(&there, MINUTE).await.unwrap();
     assert_eq!(again, first);
-    assert_eq!(lock(&asking(&stage, "b").await, MINUTE).await, None, "it is nobody else's");
+    assert_eq!(lock(&asking(&stage, "b").await, MINUTE).await, None, "no other operation gets it");
     here.lock("door").attach(first.fence).release().await.unwrap();
     let brief = lock(&asking(&stage, "c").await, INSTANT).await.unwrap();
     until("it has run out", async || here.lock("door").holder().await.unwrap().is_none()).await;
-    let anew = lock(&asking(&stage, "c").await, MINUTE).await.unwrap();
-    assert!(anew.fence > brief.fence && anew.until > brief.until);
-    assert_eq!(lock(&asking(&stage, "c").await, MINUTE).await, Some(anew));
+    let again = lock(&asking(&stage, "c").await, MINUTE).await.unwrap();
+    assert!(again.fence > brief.fence && again.until > brief.until);
+    assert_eq!(lock(&asking(&stage, "c").await, MINUTE).await, Some(again));
 }
 
-/// CLAIM-21. Those who stood in line, and have left it, leave a sign there for a while.
-async fn a_lock_that_ran_out_while_others_stood_in_line_is_had_anew(stage: TestStore) {
+/// CLAIM-21. Waiters that have left leave a mark in the queue for a while.
+async fn an_expired_lock_with_waiters_can_be_acquired_again(stage: TestStore) {
     let (ours, theirs) = (asking(&stage, "a").await, asking(&stage, "b").await);
     let mut brief = Duration::from_millis(100);
     let first = loop {
         let first = lock(&ours, brief).await.unwrap();
         match theirs.lock("door").within(brief / 10).acquire().await.unwrap().locked() {
             Err(_busy) => break first,
-            // It ran out before they had looked: this machine has much to do.
+            // It expired before they had polled: the machine is slow.
             Ok(guard) => guard.release().await.unwrap(),
         };
         brief *= 2;
     };
     until("it has run out", async || ours.lock("door").holder().await.unwrap().is_none()).await;
-    let anew = lock(&ours, MINUTE).await.unwrap();
-    assert!(anew.fence > first.fence);
+    let again = lock(&ours, MINUTE).await.unwrap();
+    assert!(again.fence > first.fence);
 }
 
 /// CLAIM-21.
-async fn a_key_is_had_again_until_something_came_of_it(stage: TestStore) {
+async fn a_retried_claim_keeps_its_key_until_it_has_a_result(stage: TestStore) {
     let claim = async || {
         let claims = asking(&stage, "a").await;
         claims.idempotency("pay:42").lease(MINUTE).claim::<Value>().await.unwrap()
@@ -90,10 +90,10 @@ async fn a_key_is_had_again_until_something_came_of_it(stage: TestStore) {
 }
 
 /// CLAIM-21.
-async fn so_much_is_taken_once(stage: TestStore) {
+async fn a_retried_draw_is_charged_once(stage: TestStore) {
     let quota = async |id: &str| asking(&stage, id).await.quota("points", 5);
     let first = quota("a").await.take(3).await.unwrap().granted().unwrap();
-    // Others leave no room for it; it was had before.
+    // Others have used up the quota; this operation was granted before.
     quota("b").await.take(2).await.unwrap().granted().unwrap();
     assert_eq!(quota("a").await.take(3).await.unwrap().granted().unwrap(), first);
     assert_eq!(quota("a").await.usage().await.unwrap().used, 5);
@@ -141,11 +141,11 @@ async fn a_claim_that_ran_out_is_freed_once(stage: TestStore) {
     brief("b").await;
     assert!(matches!(free("x").await, Released::Free { .. }), "it was");
     stale().await;
-    assert_eq!(free("y").await, Released::Absent, "somebody who looked has freed the second one");
+    assert_eq!(free("y").await, Released::Absent, "the second one was freed by a reader");
 }
 
 /// CLAIM-21. CLAIM-14.
-async fn several_are_had_again_together(stage: TestStore) {
+async fn a_retried_compound_keeps_its_parts(stage: TestStore) {
     let mut had = Vec::new();
     for _ in 0..2 {
         let claims = asking(&stage, "a").await;
@@ -153,7 +153,7 @@ async fn several_are_had_again_together(stage: TestStore) {
         let all = claims.compound().lock(&door).quota(&points, 3).claim().await.unwrap();
         let CompoundOutcome::Won(all) = all else { panic!("they are theirs") };
         had.push((all.fences().map(|(_, fence)| fence).next(), all.grants().next().cloned()));
-        // Dying, it gives nothing back.
+        // A dead holder releases nothing.
         std::mem::forget(all);
     }
     assert_eq!(had[0], had[1]);
@@ -161,9 +161,9 @@ async fn several_are_had_again_together(stage: TestStore) {
 }
 
 /// CLAIM-21. CLAIM-7.
-async fn answers_that_are_lost_within_and_without_change_nothing(stage: TestStore) {
-    let mumbling = Mumbling::over(&stage.tidelock().await);
-    let claims = mumbling.claims().operation_id("a");
+async fn lost_replies_change_nothing(stage: TestStore) {
+    let lossy = LostReplies::over(&stage.tidelock().await);
+    let claims = lossy.claims().operation_id("a");
     for _ in 0..4 {
         claims.quota("points", 5).take(3).await.unwrap().granted().unwrap();
         let seats = claims.quota("seats", 5).reserve(2, MINUTE).await.unwrap().granted().unwrap();
@@ -176,7 +176,7 @@ async fn answers_that_are_lost_within_and_without_change_nothing(stage: TestStor
     assert_eq!(claims.quota("seats", 5).usage().await.unwrap().used, 2);
 }
 
-/// CLAIM-21. What was taken yesterday is not taken again today.
+/// CLAIM-21. A retry on the next day does not take again.
 #[tokio::test]
 async fn a_period_that_is_over_does_not_make_it_another_request() {
     let clock = ManualClock::at("2026-11-15T23:59:59Z".parse().unwrap());
@@ -198,18 +198,18 @@ async fn a_period_that_is_over_does_not_make_it_another_request() {
     let again = single.take(&7, Commit::new()).await.unwrap();
     assert!(
         matches!(again, SingletonOutcome::Won(())),
-        "today's is somebody else's, theirs was yesterday's: {again:?}"
+        "today's belongs to another, theirs was yesterday's: {again:?}"
     );
     clock.advance(8 * 24 * 60 * MINUTE);
     assert!(
         quota.take(5).await.unwrap().granted().unwrap() != first,
-        "nothing is remembered for ever"
+        "nothing is kept indefinitely"
     );
 }
 
-/// CLAIM-21. For how long is said before or after the operation's id.
+/// CLAIM-21. The retention can be set before or after the operation's id.
 #[tokio::test]
-async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order() {
+async fn the_retention_of_an_operation_can_be_set_in_any_order() {
     let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
     let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
     let orders = [
@@ -226,9 +226,9 @@ async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order()
     }
 }
 
-/// CLAIM-21. An id that is empty says so, whatever is asked for under it.
+/// CLAIM-21. An empty id is refused, whatever the operation.
 #[tokio::test]
-async fn an_operation_whose_id_is_empty_is_refused() {
+async fn an_operation_with_an_empty_id_is_refused() {
     let tidelock = Tidelock::over(Arc::new(MemoryStore::new()));
     let claims = tidelock.claims().operation_id("");
     let refused = [

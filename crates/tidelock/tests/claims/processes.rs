@@ -1,4 +1,4 @@
-//! Claimants in real processes, which are killed in the middle of it.
+//! Claimants in real processes, which are killed at any point.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tidelock::claims::{Compound, Quota, WaitPolicy};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Meeting, Role, TestStore, for_real, until};
 
-/// What the parent waits for after a child was killed.
+/// How long the parent waits after a child was killed.
 const LEASE: Duration = Duration::from_millis(300);
 const LOCKS: usize = 5;
 
-/// The part of the other process; nothing by itself.
+/// The child process; does nothing by itself.
 #[tokio::test]
 async fn a_child() {
     let Some(role) = Role::ours() else { return };
@@ -26,7 +26,7 @@ async fn a_child() {
 async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
     let claim = tidelock.claims().idempotency("pay:42").lease(LEASE);
     let IdempotencyClaim::Won(won) = claim.claim::<Value>().await.unwrap() else {
-        panic!("nobody else is there")
+        panic!("there is no contention")
     };
     role.note(&format!("won {}", won.fence()));
     role.allowed("never").await;
@@ -66,8 +66,8 @@ async fn lock_on_and_on(tidelock: &Tidelock, role: &Role) {
     }
 }
 
-/// Schedule 58. CLAIM-5: the key is not pending for ever, and not free before the lease has run
-/// out.
+/// Schedule 58. CLAIM-5: the key is not pending indefinitely, and not free before the lease has
+/// expired.
 async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
@@ -89,29 +89,27 @@ async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: T
     );
 }
 
-/// Schedule 110. CLAIM-14: all of it comes back at one moment, and a retry under the same key has
-/// it.
-async fn all_that_one_who_was_killed_held_comes_back_together(stage: TestStore) {
+/// Schedule 110. CLAIM-14: all parts become free at once, and a retry under the same key gets them.
+async fn all_parts_of_a_killed_holder_become_free_together(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
     let child = meeting.start("awarder");
     meeting.until_noted("won").await;
     child.kill().await;
-    let mut retried = crate::adding_up::won_again(&award(&tidelock)).await;
+    let mut retried = crate::compound_lifecycle::won_again(&award(&tidelock)).await;
     retried.complete("awarded").await.unwrap();
     assert_eq!(points(&tidelock).usage().await.unwrap().used, 10, "charged once");
 }
 
-/// Schedule 67. CLAIM-14: whenever it is killed, it has all of them or none, and none is held for
-/// ever.
-async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: TestStore) {
+/// Schedule 67. CLAIM-14: whenever it is killed, it holds all of them or none, and none
+/// indefinitely.
+async fn a_killed_holder_has_all_of_its_locks_or_none(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
     for nth in 0..4 {
         let name = format!("locker-{nth}");
         let child = meeting.start(&name);
-        // Somewhere in its rounds: how far it comes until the signal reaches it is up to the
-        // machine.
+        // Somewhere in its loop: how far it gets before the signal depends on the machine.
         meeting.until_noted(&format!("{name} locked {nth}")).await;
         child.kill().await;
         let held = tidelock.claims().pending("lock/", None).await.unwrap().claims.len();
@@ -133,16 +131,13 @@ mod sqlite {
     }
 
     #[test]
-    fn all_that_one_who_was_killed_held_comes_back_together() {
-        for_real(TestStore::sqlite(), super::all_that_one_who_was_killed_held_comes_back_together);
+    fn all_parts_of_a_killed_holder_become_free_together() {
+        for_real(TestStore::sqlite(), super::all_parts_of_a_killed_holder_become_free_together);
     }
 
     #[test]
-    fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
-        for_real(
-            TestStore::sqlite(),
-            super::one_who_is_killed_among_many_locks_has_all_of_them_or_none,
-        );
+    fn a_killed_holder_has_all_of_its_locks_or_none() {
+        for_real(TestStore::sqlite(), super::a_killed_holder_has_all_of_its_locks_or_none);
     }
 }
 
@@ -158,18 +153,12 @@ mod postgres {
     }
 
     #[test]
-    fn all_that_one_who_was_killed_held_comes_back_together() {
-        for_real(
-            TestStore::postgres(),
-            super::all_that_one_who_was_killed_held_comes_back_together,
-        );
+    fn all_parts_of_a_killed_holder_become_free_together() {
+        for_real(TestStore::postgres(), super::all_parts_of_a_killed_holder_become_free_together);
     }
 
     #[test]
-    fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
-        for_real(
-            TestStore::postgres(),
-            super::one_who_is_killed_among_many_locks_has_all_of_them_or_none,
-        );
+    fn a_killed_holder_has_all_of_its_locks_or_none() {
+        for_real(TestStore::postgres(), super::a_killed_holder_has_all_of_its_locks_or_none);
     }
 }

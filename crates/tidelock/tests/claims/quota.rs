@@ -1,4 +1,4 @@
-//! So much in a period, and no more.
+//! Quotas: a limit per period.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tidelock::prelude::*;
 use tidelock::{ManualClock, MemoryStore, Timestamp};
 use tidelock_test_stage::{Pause, TestStore, note, on_every_store, until};
 
-use crate::mumbling::Mumbling;
+use crate::lost_replies::LostReplies;
 
 fn points(tidelock: &Tidelock, limit: i64) -> Quota {
     tidelock.claims().quota("points", limit).of("child-7")
@@ -30,7 +30,7 @@ async fn used(quota: &Quota) -> i64 {
 }
 
 /// CLAIM-12.
-async fn no_more_is_granted_than_there_is(stage: TestStore) {
+async fn no_more_than_the_limit_is_granted(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 50);
     assert_eq!(used(&quota).await, 0);
     taken(&quota, 30).await;
@@ -46,8 +46,8 @@ async fn no_more_is_granted_than_there_is(stage: TestStore) {
     taken(&points(&stage.tidelock().await, 60), 10).await;
 }
 
-/// Schedules 62 and 95. CLAIM-12: those who are refused are told that there is no more, and nothing
-/// else.
+/// Schedules 62 and 95. CLAIM-12: the others are refused because the limit is reached, and for no
+/// other reason.
 async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let callers: Vec<_> = (0..100)
@@ -71,7 +71,7 @@ async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage:
 }
 
 /// Schedule 64. CLAIM-13.
-async fn what_is_given_back_is_given_back_once(stage: TestStore) {
+async fn a_refund_takes_effect_once(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 50);
     let (first, second) = (taken(&quota, 30).await, taken(&quota, 20).await);
     let kept: Grant = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
@@ -86,15 +86,15 @@ async fn what_is_given_back_is_given_back_once(stage: TestStore) {
     assert_eq!(used(&quota).await, 0);
 }
 
-/// Schedule 64. CLAIM-13: not to the period that came after it.
-async fn what_is_given_back_after_its_period_is_over_changes_nothing(stage: TestStore) {
+/// Schedule 64. CLAIM-13: not to the next period.
+async fn a_refund_after_its_period_changes_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let quota = tidelock.claims().rate("logins", 5, Duration::from_millis(30)).of("ada");
     let (grant, reserved) =
         (taken(&quota, 2).await, quota.reserve(1, Duration::from_secs(60)).await.unwrap());
     until("the period is over", async || used(&quota).await == 0).await;
     let reserved = reserved.granted().unwrap();
-    // A long one, so that it is still open when it is looked at.
+    // A long period, so that it is still open when it is read.
     let long = tidelock
         .claims()
         .quota("logins", 5)
@@ -122,7 +122,7 @@ async fn a_reservation_is_confirmed_or_given_back(stage: TestStore) {
     assert_eq!(used(&quota).await, 0);
 }
 
-/// CLAIM-13: it goes back once, when somebody needs it, and not while it stands.
+/// CLAIM-13: it expires once, when its units are needed, and not before.
 async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 10);
     let forgotten = quota.reserve(10, Duration::from_millis(50)).await.unwrap().granted().unwrap();
@@ -137,8 +137,8 @@ async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: TestStor
     assert_eq!(used(&quota).await, 7);
 }
 
-/// Schedule 112. CLAIM-13: past its end it neither counts nor can be confirmed, whether or not its
-/// units are needed.
+/// Schedule 112. CLAIM-13: after its expiry it neither counts nor can be confirmed, whether or not
+/// its units are needed.
 async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 10);
     taken(&quota, 1).await;
@@ -160,7 +160,7 @@ async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: T
     exceeded(&quota, 1).await;
 }
 
-/// Schedule 112. CLAIM-13: one caller, and nobody in the way.
+/// Schedule 112. CLAIM-13: one caller, without contention.
 async fn a_lone_caller_has_five_thousand_reservations(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let quota = points(&tidelock, 5_000);
@@ -168,8 +168,7 @@ async fn a_lone_caller_has_five_thousand_reservations(stage: TestStore) {
         quota.reserve(1, Duration::from_secs(life)).await.unwrap().granted().unwrap()
     };
     let mut held = Vec::new();
-    // Many at a time on stores where each one takes a while; the last ones alone, among all the
-    // others.
+    // Concurrently on stores with real latency; the last ones one by one, among all the others.
     let at_once = if stage.is_simulated() { 1 } else { 50 };
     while held.len() < 4_900 {
         let some = (0..at_once).map(|_| reserve(3_600));
@@ -188,8 +187,8 @@ async fn a_lone_caller_has_five_thousand_reservations(stage: TestStore) {
     reserve(60).await.confirm().await.unwrap();
 }
 
-/// Schedule 112. CLAIM-12: while reservations lapse under way, no more is granted than there is,
-/// and what lapsed is had again.
+/// Schedule 112. CLAIM-12: while reservations expire, no more than the limit is granted, and
+/// expired units are available again.
 async fn a_quota_holds_while_reservations_come_and_go(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let callers: Vec<_> = (0..24u32)
@@ -226,7 +225,7 @@ async fn a_quota_holds_while_reservations_come_and_go(stage: TestStore) {
     exceeded(&quota, 1).await;
 }
 
-/// CLAIM-13: thirty reservations side by side find places of their own.
+/// CLAIM-13: thirty concurrent reservations do not conflict.
 async fn reservations_do_not_get_in_each_others_way(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 30);
     let mut held = Vec::new();
@@ -244,7 +243,7 @@ async fn reservations_do_not_get_in_each_others_way(stage: TestStore) {
 }
 
 /// CLAIM-12.
-async fn a_rate_begins_anew_when_its_time_is_over(stage: TestStore) {
+async fn a_rate_starts_over_after_its_period(stage: TestStore) {
     let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(3)).of("ada");
     let mut grants = 0;
     let error = loop {
@@ -253,7 +252,7 @@ async fn a_rate_begins_anew_when_its_time_is_over(stage: TestStore) {
             Err(error) => break error,
         }
     };
-    // In real time a machine can be so slow that the time is over before the second was taken.
+    // In real time a slow machine can exceed the period before the second draw.
     assert!(grants == 2 || !stage.is_simulated() && grants > 2, "{grants} were granted");
     assert!(error.resets_at.is_some(), "{error}");
     until("there is more", async || {
@@ -265,14 +264,14 @@ async fn a_rate_begins_anew_when_its_time_is_over(stage: TestStore) {
 }
 
 /// CLAIM-12, CLAIM-6.
-async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: TestStore) {
+async fn a_quota_is_charged_atomically_with_its_effect(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let quota = points(&tidelock, 5);
     let stream = StreamName::new("awards").unwrap();
     let award = |expected| {
         Commit::new().append(&stream, expected, [NewEvent::of("awarded", &json!({})).unwrap()])
     };
-    note(&tidelock, "awards", "somebody was here").await;
+    note(&tidelock, "awards", "a note").await;
     let error = quota.take_with(5, award(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(error, ClaimError::Refused { .. }), "{error}");
     assert_eq!(used(&quota).await, 0);
@@ -282,10 +281,10 @@ async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: Tes
 }
 
 /// CLAIM-7: not charged twice.
-async fn a_quota_survives_answers_that_are_lost(stage: TestStore) {
+async fn a_quota_survives_lost_replies(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     points(&tidelock, 10).take(1).await.unwrap().granted().unwrap();
-    let deaf = points(&Mumbling::over(&tidelock), 10);
+    let deaf = points(&LostReplies::over(&tidelock), 10);
     let grant = taken(&deaf, 2).await;
     assert_eq!(used(&deaf).await, 3);
     deaf.refund(&grant).await.unwrap();
@@ -294,17 +293,15 @@ async fn a_quota_survives_answers_that_are_lost(stage: TestStore) {
     assert_eq!(used(&deaf).await, 5);
 }
 
-/// Schedule 63. CLAIM-12: on a store whose clock is its own, with a zone in which it is about to be
+/// Schedule 63. CLAIM-12: on a store with a real clock, in a zone in which it is about to be
 /// midnight.
-async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day(
-    stage: TestStore,
-) {
+async fn a_draw_across_midnight_is_charged_to_one_day(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    // A machine can be so slow that midnight has passed before anything was taken.
+    // On a slow machine midnight may pass before anything was taken.
     while !charged_across_midnight(&tidelock).await {}
 }
 
-/// Whether all that was to be done before midnight was.
+/// Whether everything that belongs before midnight happened before it.
 async fn charged_across_midnight(tidelock: &Tidelock) -> bool {
     let now = tidelock.store().now().await.unwrap();
     // Midnight is three seconds from now, to the second.
@@ -339,20 +336,20 @@ async fn charged_across_midnight(tidelock: &Tidelock) -> bool {
 }
 
 on_every_store!(
-    no_more_is_granted_than_there_is,
+    no_more_than_the_limit_is_granted,
     of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted,
-    what_is_given_back_is_given_back_once,
-    what_is_given_back_after_its_period_is_over_changes_nothing,
+    a_refund_takes_effect_once,
+    a_refund_after_its_period_changes_nothing,
     a_reservation_is_confirmed_or_given_back,
     a_reservation_that_is_not_confirmed_goes_back_by_itself,
     a_reservation_past_its_end_neither_counts_nor_can_be_confirmed,
     a_lone_caller_has_five_thousand_reservations,
     a_quota_holds_while_reservations_come_and_go,
-    what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day,
+    a_draw_across_midnight_is_charged_to_one_day,
     reservations_do_not_get_in_each_others_way,
-    a_rate_begins_anew_when_its_time_is_over,
-    a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all,
-    a_quota_survives_answers_that_are_lost,
+    a_rate_starts_over_after_its_period,
+    a_quota_is_charged_atomically_with_its_effect,
+    a_quota_survives_lost_replies,
 );
 
 fn at(moment: &str) -> (ManualClock, Tidelock) {
@@ -361,9 +358,9 @@ fn at(moment: &str) -> (ManualClock, Tidelock) {
     (clock, Tidelock::over(Arc::new(store)))
 }
 
-/// Schedule 63. CLAIM-12: one period is charged, by the store's clock at the moment of the commit.
+/// Schedule 63. CLAIM-12: one period is charged, by the store's clock at the time of the commit.
 #[tokio::test]
-async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_the_new_day() {
+async fn a_draw_across_midnight_is_charged_to_the_new_day() {
     let (clock, tidelock) = at("2026-11-15T23:59:59.999Z");
     let gate = Pause::over(&tidelock);
     let slow = points(&Tidelock::over(gate.clone()), 18).per(Period::Day);
@@ -389,7 +386,7 @@ async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_
     assert_eq!(used(&quick).await, 18);
 }
 
-/// CLAIM-12: midnight is the zone's, and the day on which clocks are set back has 25 hours.
+/// CLAIM-12: midnight is the zone's, and a day with a clock change has 25 hours.
 #[tokio::test]
 async fn a_quota_of_a_day_lasts_as_long_as_the_day() {
     let (clock, tidelock) = at("2026-10-24T22:00:00Z");

@@ -1,4 +1,4 @@
-//! Many at once, who want the same.
+//! Concurrent claimants of one key.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidelock::prelude::*;
 use tidelock::{Fence, Timestamp};
 use tidelock_test_stage::{TestStore, on_every_store, until};
 
-/// Runs out soon.
+/// Expires soon.
 const LEASE: Duration = Duration::from_millis(20);
 
 /// Schedule 96. CLAIM-3: never two winners.
@@ -22,16 +22,16 @@ async fn of_five_contenders_for_an_expired_lease_one_wins_three_hundred_times(st
         let mut winners: Vec<_> = winners.map(|won| (won.fence(), won.since())).collect();
         winners.sort();
         assert!(winners.len() == 1 || !stage.is_simulated(), "round {round}: {winners:?}");
-        // In real time a last renewal of the one before can come so late that nobody wins, and a
-        // machine can be so slow that the winner's lease runs out within the round. Then, and not
-        // before, there is another.
+        // In real time a last renewal of the previous holder can come so late that no claimant
+        // wins, and on a slow machine the winner's lease can expire within the round. Only then is
+        // there another round.
         for (fence, since) in winners {
             let alone = last.is_none_or(|last| fence > last.0 && since >= last.1.plus(LEASE));
             assert!(alone, "round {round}: fence {fence} since {since} after {last:?}");
             last = Some((fence, since));
             round += 1;
         }
-        // Dropped, and not completed: its lease has to run out.
+        // Dropped, not completed: its lease has to expire.
         let lease = RecordKey::new("~claim/idempotency/leader/").unwrap();
         let over = async || tidelock.store().get_one(&lease).await.unwrap().live().is_none();
         until("the lease has run out", over).await;

@@ -1,4 +1,4 @@
-//! One of a kind, for a scope and a period.
+//! Singletons: one winner per scope and period.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn taken<W: std::fmt::Debug>(single: SingletonOutcome<W>) -> SingletonTaken {
 }
 
 /// CLAIM-9.
-async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: TestStore) {
+async fn a_late_caller_learns_who_won_and_when(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let mother = tidelock.claims().by("mother").unwrap();
     let father = stage.tidelock().await.claims().by("father").unwrap();
@@ -55,14 +55,14 @@ async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: TestStore) 
     won(father.singleton("prayer").of("child-8").take(&json!(null), Commit::new()).await.unwrap());
 }
 
-/// CLAIM-9: while it is being done, and after.
+/// CLAIM-9: while the work is in progress, and after.
 async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let prayer =
         tidelock.claims().singleton("prayer").of("child-7").lease(Duration::from_millis(5));
     let first: ClaimGuard<Value> = won(prayer.claim().await.unwrap());
     drop(first);
-    // With a lease that a busy machine does not take from it.
+    // With a lease that does not expire on a busy machine.
     let patient = prayer.clone().lease(Duration::from_secs(60));
     let again = std::sync::Mutex::new(None);
     until("the one that died is replaced", async || {
@@ -83,7 +83,7 @@ async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stag
     assert_eq!(winner.at, Some(again.since()));
 }
 
-/// CLAIM-9, CLAIM-6: it lands with the event that it stands for, or neither does.
+/// CLAIM-9, CLAIM-6: it lands atomically with its event.
 async fn a_singleton_lands_with_its_event_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let prayer = tidelock.claims().singleton("prayer").of("child-7");
@@ -91,7 +91,7 @@ async fn a_singleton_lands_with_its_event_or_not_at_all(stage: TestStore) {
     let logged = |expected| {
         Commit::new().append(&stream, expected, [NewEvent::of("logged", &json!({})).unwrap()])
     };
-    note(&tidelock, "diary", "somebody was here").await;
+    note(&tidelock, "diary", "a note").await;
     let refused = prayer.take(&json!(1), logged(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(refused, ClaimError::Refused { .. }), "{refused}");
     won(prayer.take(&json!(2), logged(ExpectedVersion::Any)).await.unwrap());
@@ -100,18 +100,18 @@ async fn a_singleton_lands_with_its_event_or_not_at_all(stage: TestStore) {
     let conflict = tidelock.store().commit(logged(ExpectedVersion::Any).write(part)).await.unwrap();
     assert!(
         conflict.conflict().unwrap().has(ViolationKind::Taken),
-        "as a part of somebody else's commit, too"
+        "as a part of another commit, too"
     );
     assert_eq!(tidelock.store().read_whole_stream(&stream).await.unwrap().len(), 2);
 }
 
 on_every_store!(
-    whoever_comes_too_late_learns_who_was_first_and_when,
+    a_late_caller_learns_who_won_and_when,
     one_that_is_being_done_keeps_others_out_and_one_that_died_does_not,
     a_singleton_lands_with_its_event_or_not_at_all,
 );
 
-/// CLAIM-9: the day is that of the store's clock in the caller's zone, also when clocks change.
+/// CLAIM-9: the day is that of the store's clock in the caller's zone, also with a clock change.
 #[tokio::test]
 async fn once_a_day_is_once_a_day_in_the_callers_zone() {
     let clock = ManualClock::at("2026-03-28T22:59:59Z".parse().unwrap());

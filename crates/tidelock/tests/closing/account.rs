@@ -1,4 +1,4 @@
-//! The aggregate whose books are closed, and the archive that they go to.
+//! The aggregate whose stream is closed, and its archive.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::{AggregateRef, Snapshots, StoredEvent};
 
-/// An account that keeps a snapshot only when its books are closed.
+/// An account that keeps a snapshot only when it is closed.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) balance: i64,
@@ -46,14 +46,14 @@ pub(crate) async fn paid_into(tidelock: &Tidelock, payments: usize) -> Aggregate
     account
 }
 
-/// What an archive got, in order.
+/// What an archive received, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shelf {
     events: Arc<Mutex<Vec<StoredEvent>>>,
 }
 
 impl Shelf {
-    /// An archive that puts everything here.
+    /// An archive function that stores everything here.
     pub(crate) fn archive(
         &self,
     ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<Result<(), Infallible>> + Send + Sync + 'static
@@ -65,12 +65,12 @@ impl Shelf {
         }
     }
 
-    /// The versions that it got, in order.
+    /// The versions it received, in order.
     pub(crate) fn versions(&self) -> Vec<u64> {
         self.events.lock().unwrap().iter().map(|event| event.version.get()).collect()
     }
 
-    /// The versions that it got, each once.
+    /// The distinct versions it received.
     pub(crate) fn distinct(&self) -> Vec<u64> {
         let mut versions = self.versions();
         versions.sort_unstable();

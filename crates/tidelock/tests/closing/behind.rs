@@ -1,4 +1,4 @@
-//! Books that are not closed because a reaction is slow.
+//! Closing behind a slow reaction.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What becomes of a stream whose books are closed.
+//! Closing a stream.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tidelock_test_stage::{TestStore, on_every_store};
 on_every_store!(
     a_closed_stream_is_archived_empty_and_shut,
     closing_again_finds_that_all_is_done,
-    a_restarted_stream_goes_on_with_the_same_state_and_version,
+    a_restarted_stream_keeps_its_state_and_version,
     an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again,
-    what_was_begun_in_one_way_is_not_finished_in_another,
+    a_closing_is_not_finished_by_another_kind_of_closing,
     only_one_is_at_the_books_at_a_time,
-    what_cannot_be_closed_says_why,
+    a_refused_close_has_a_reason,
 );
 
 async fn state_of(tidelock: &Tidelock) -> (StreamState, usize) {
@@ -57,8 +57,8 @@ async fn closing_again_finds_that_all_is_done(stage: TestStore) {
     assert_eq!(shelf.versions(), [1, 2]);
 }
 
-/// CLOSE-5: for this process, which remembers the state, and for another, which does not.
-async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: TestStore) {
+/// CLOSE-5: for this process, with a cached state, and for another without.
+async fn a_restarted_stream_keeps_its_state_and_version(stage: TestStore) {
     let (tidelock, other, shelf) =
         (stage.tidelock().await, stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 4).await;
@@ -115,7 +115,7 @@ async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again
 }
 
 /// CLOSE-4.
-async fn what_was_begun_in_one_way_is_not_finished_in_another(stage: TestStore) {
+async fn a_closing_is_not_finished_by_another_kind_of_closing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 2).await;
     let full = |_| std::future::ready(Err::<(), _>("the shelf is full"));
@@ -143,7 +143,7 @@ async fn only_one_is_at_the_books_at_a_time(stage: TestStore) {
     account.archive_to(meanwhile).close().await.unwrap();
 }
 
-async fn what_cannot_be_closed_says_why(stage: TestStore) {
+async fn a_refused_close_has_a_reason(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let told = tidelock
         .aggregate::<Account>("7")

@@ -1,5 +1,4 @@
-//! Books of a stream that others go on appending to, and that slow stores and raw closes get in the
-//! way of.
+//! Closing a stream under concurrent appends, on slow stores, and against raw closes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,11 +22,11 @@ use crate::account::{Account, Shelf, paid_into};
 on_every_store!(
     a_close_wins_against_a_writer_that_is_always_quicker,
     a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_after_the_tombstone,
-    a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends,
+    a_window_of_a_closed_stream_is_refused,
 );
 
-/// Appends an event before each commit of the caller in front of it; no more than so many, so that
-/// a caller without an end has one.
+/// Appends an event before each commit of the wrapped caller; a bounded number, so that the test
+/// ends.
 #[derive(Debug)]
 struct Quicker {
     store: Arc<dyn Store>,
@@ -97,8 +96,8 @@ async fn a_close_wins_against_a_writer_that_is_always_quicker(stage: TestStore) 
     );
 }
 
-/// Schedule 108. CLOSE-2, CLOSE-7: what came between the last look and the tombstone is handled
-/// before it goes.
+/// Schedule 108. CLOSE-2, CLOSE-7: events between the last read and the tombstone are handled
+/// before they are removed.
 async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_after_the_tombstone(
     stage: TestStore,
 ) {
@@ -127,8 +126,8 @@ async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_afte
     running.stop().await;
 }
 
-/// Schedules 32 and 108. CLOSE-4, CLOSE-7: a caller that dies at every call, while another is
-/// always quicker than it.
+/// Schedules 32 and 108. CLOSE-4, CLOSE-7: a caller that dies at every call, with a writer that is
+/// always faster.
 #[test]
 fn a_close_under_appends_is_finished_after_a_death_at_any_call_with_every_event_archived() {
     for last_words in [false, true] {
@@ -150,7 +149,8 @@ fn a_close_under_appends_is_finished_after_a_death_at_any_call_with_every_event_
     }
 }
 
-/// Lets one die at its nth call, and another finish; says whether the first one needed as many.
+/// Lets one caller die at its nth call, and another finish; returns whether the first needed as
+/// many calls.
 async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) -> bool {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     paid_into(&tidelock, 3).await;
@@ -176,7 +176,7 @@ async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) -> bool {
 }
 
 /// CLOSE-7.
-async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends(stage: TestStore) {
+async fn a_window_of_a_closed_stream_is_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 3).await;
     let shut = Append::closing(account.stream().unwrap(), ExpectedVersion::Exists);
@@ -193,7 +193,7 @@ async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends
     );
 }
 
-/// Takes its time for every call. Only where time is simulated.
+/// Delays every call. Only in simulated time.
 #[derive(Debug)]
 struct Slow;
 

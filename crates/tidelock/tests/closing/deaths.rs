@@ -1,4 +1,4 @@
-//! A caller that dies at every call that a closing makes, and one that comes after it.
+//! A caller that dies at every call of a closing, and one that finishes it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ on_every_store!(books_are_free_again_after_the_lease_that_their_dead_closer_aske
 /// More than any closing here needs.
 const CALLS: i64 = 100;
 
-/// How books are closed.
+/// The kinds of closing.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Close,
@@ -30,7 +30,8 @@ async fn close(tidelock: &Tidelock, shelf: &Shelf, way: Way) -> Result<CloseSumm
     }
 }
 
-/// Lets one die at its nth call, and another finish; says whether the first one needed as many.
+/// Lets one caller die at its nth call, and another finish; returns whether the first needed as
+/// many calls.
 async fn dies_at(stage: &TestStore, way: Way, calls: i64, last_words: bool) -> bool {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     paid_into(&tidelock, 5).await;
@@ -40,11 +41,11 @@ async fn dies_at(stage: &TestStore, way: Way, calls: i64, last_words: bool) -> b
         died.unwrap();
         return false;
     }
-    // The dead one's lease has to run out first, if it had one.
+    // The dead caller's lease has to expire first, if it had one.
     while let Err(error) = close(&tidelock, &shelf, way).await {
         match error {
             CloseError::Busy { .. } => tokio::time::advance(Duration::from_secs(1)).await,
-            // The dead one had done it all with its last call.
+            // The dead caller had finished with its last call.
             CloseError::NothingToClear { .. } if !matches!(way, Way::Close) => break,
             other => panic!("{way:?}, {calls} calls, {last_words}: {other}"),
         }
@@ -73,9 +74,9 @@ async fn check(stage: &TestStore, shelf: &Shelf, way: Way) {
     }
 }
 
-/// Schedule 32. CLOSE-4: whether the call at which it dies happens or not.
+/// Schedule 32. CLOSE-4: whether the fatal call takes effect or not.
 #[test]
-fn whoever_comes_after_a_death_at_any_call_finishes_and_totals_are_unchanged() {
+fn a_closing_is_finished_after_a_crash_at_any_call() {
     for way in [Way::Close, Way::Restart, Way::Window] {
         for last_words in [false, true] {
             let mut deaths = 0;
@@ -97,7 +98,7 @@ fn whoever_comes_after_a_death_at_any_call_finishes_and_totals_are_unchanged() {
     }
 }
 
-/// CLOSE-4. The dead one is the one that asked: the next may be content with another lease.
+/// CLOSE-4. The dead caller's lease counts, not the next caller's.
 async fn books_are_free_again_after_the_lease_that_their_dead_closer_asked_for(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 5).await;

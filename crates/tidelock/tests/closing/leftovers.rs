@@ -1,5 +1,4 @@
-//! What reactions keep about a stream leaves with its events, and not before they are done with
-//! them.
+//! What reactions keep about a stream is removed with its events, and not before they are handled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +13,12 @@ use crate::stage::{until_blocked, until_quiet};
 on_every_store!(
     the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is,
     a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done,
-    links_to_events_that_are_gone_are_removed_and_the_target_goes_on,
+    dangling_links_are_removed_and_the_target_continues,
     links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_event_on,
     links_that_were_not_followed_are_kept,
 );
 
-/// An application that mails about each payment, by account (`mail`) and for all accounts together
+/// An application that mails about each payment, per account (`mail`) and for all accounts together
 /// (`digest`).
 struct Office {
     tidelock: Tidelock,
@@ -71,14 +70,14 @@ impl Office {
         self.item(&format!("~reaction/{reaction}"), target).await
     }
 
-    /// The versions of the links that are there.
+    /// The versions of the existing links.
     async fn links(&self) -> Vec<u64> {
         let stream = StreamName::new("~links/digest/all").unwrap();
         let links = self.tidelock.store().read_whole_stream(&stream).await.unwrap();
         links.iter().map(|link| link.version.get()).collect()
     }
 
-    /// Has links removed at once, and not a minute after the closing that asked for it.
+    /// Removes links at once, instead of a minute after the closing.
     async fn remove_links(&self) {
         let removal = ItemRef::parse("~link-removal", "digest").unwrap();
         let now = self.tidelock.store().now().await.unwrap();
@@ -171,7 +170,7 @@ async fn a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done(
 }
 
 /// CLOSE-8. Schedule 106. The target itself is kept: any stream may feed it next.
-async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage: TestStore) {
+async fn dangling_links_are_removed_and_the_target_continues(stage: TestStore) {
     let office = Office::open(&stage).await;
     for _ in 0..2 {
         office.paid("7").await;
@@ -192,7 +191,7 @@ async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage:
     office.running.stop().await;
 }
 
-/// CLOSE-8. Links are removed from the oldest on, as far as all of them lead to nothing.
+/// CLOSE-8. Links are removed from the oldest on, as far as all of them are dangling.
 async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_event_on(
     stage: TestStore,
 ) {

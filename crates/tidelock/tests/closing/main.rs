@@ -1,7 +1,6 @@
-//! Closing the books, on every store: every sentence about it, and a caller that dies at every call
-//! it makes.
+//! Closing streams, on every store: every promise about it, and a caller that dies at every call.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod account;

@@ -1,4 +1,4 @@
-//! Reactions with more targets than a store looks at for one page.
+//! Reactions with more targets than fit in a page.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::stage::until_blocked;
 
 on_every_store!(no_event_goes_that_one_target_among_many_has_left_to_do);
 
-/// A reaction that is blocked at an account, and has more targets than can be looked at in one go.
+/// A reaction that is blocked at an account, and has more targets than fit in a page.
 async fn blocked_among_many(tidelock: &Tidelock) {
     let poison = on_any().in_streams("account-").retries(0);
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(

@@ -1,4 +1,4 @@
-//! Others append while the books are being closed.
+//! Concurrent appends while a stream is closed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,15 +11,13 @@ use crate::account::{Account, Paid, Shelf, paid_into, pay};
 use tidelock_test_stage::{Interceptor, TestStore, Wrapped, on_every_store, until};
 
 on_every_store!(
-    what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone,
+    acknowledged_events_are_archived_and_none_lands_after_the_tombstone,
     a_decision_on_the_state_before_the_close_is_refused_after_it,
-    a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream,
+    a_load_survives_a_trim_between_its_snapshot_and_stream_reads,
 );
 
-/// Schedule 30. CLOSE-1, CLOSE-3: whoever is quicker wins, and the loser knows.
-async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone(
-    stage: TestStore,
-) {
+/// Schedule 30. CLOSE-1, CLOSE-3: the first commit wins, and the loser gets an error.
+async fn acknowledged_events_are_archived_and_none_lands_after_the_tombstone(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 1).await;
     let mut payers = Vec::new();
@@ -37,7 +35,7 @@ async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_to
     assert_eq!(shelf.versions(), (1..=acknowledged).collect::<Vec<_>>());
 }
 
-/// Pays until that is refused; how many payments were acknowledged.
+/// Pays until that is refused; returns how many payments were acknowledged.
 async fn paying_until_closed(payer: Tidelock) -> u64 {
     let (account, acknowledged) = (payer.aggregate::<Account>("7"), AtomicU64::new(0));
     until("the account is closed", async || match account.execute(pay(1)).await {
@@ -68,7 +66,7 @@ async fn a_decision_on_the_state_before_the_close_is_refused_after_it(stage: Tes
     assert!(matches!(unseen, ExecuteError::Closed { .. }), "{unseen}");
 }
 
-/// Restarts the books of an account before the next read of a stream.
+/// Restarts an account's stream before the next read of a stream.
 #[derive(Debug)]
 struct Restarting {
     tidelock: Tidelock,
@@ -88,10 +86,8 @@ impl Interceptor for Restarting {
     }
 }
 
-/// CLOSE-5. For the first restart there was no snapshot to look at, for the second an older one.
-async fn a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream(
-    stage: TestStore,
-) {
+/// CLOSE-5. For the first restart there was no snapshot, for the second an older one.
+async fn a_load_survives_a_trim_between_its_snapshot_and_stream_reads(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 3).await;
     for balance in [3, 4] {

@@ -1,4 +1,4 @@
-//! Books are not closed over the heads of reactions.
+//! Closing waits for reactions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ on_every_store!(
     a_close_is_refused_while_a_handler_works_and_touches_nothing,
     a_computed_target_that_has_not_followed_its_link_holds_up_the_close,
     a_blocked_reaction_is_named_and_can_be_ignored,
-    a_reaction_that_nobody_runs_is_named,
+    an_unserved_reaction_is_named,
     a_reaction_that_appends_to_a_closed_stream_is_refused,
     a_reaction_that_loaded_before_the_close_is_refused_after_it,
 );
@@ -127,7 +127,7 @@ async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: TestStore) {
 }
 
 /// CLOSE-2.
-async fn a_reaction_that_nobody_runs_is_named(stage: TestStore) {
+async fn an_unserved_reaction_is_named(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let account = paid_into(&tidelock, 1).await;
     let permits = Arc::new(Semaphore::new(100));
@@ -140,8 +140,8 @@ async fn a_reaction_that_nobody_runs_is_named(stage: TestStore) {
     assert!(is_open(&tidelock).await);
 }
 
-/// Schedule 84. The reaction has decided on the state before the close, and lands after it: it is
-/// refused, and the archive has every event that was acknowledged.
+/// Schedule 84. The reaction has decided on the state before the close, and commits after it: it is
+/// refused, and the archive has every acknowledged event.
 async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: TestStore) {
     let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Observed::default());
     let account = paid_into(&stage.tidelock().await, 2).await;

@@ -1,4 +1,4 @@
-//! Rebuilding what was made of events that are gone.
+//! Rebuilds of projections whose events were removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +14,15 @@ use crate::stage::{until_blocked, until_quiet};
 on_every_store!(
     a_reset_is_refused_once_events_were_cleared_away,
     a_computed_target_is_not_reset_once_one_of_its_streams_was_cut,
-    a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed,
+    a_computed_target_is_not_reset_after_its_dangling_links_were_removed,
     a_reset_past_the_check_is_blocked_and_leaves_the_row_alone,
-    a_reaction_that_began_after_what_is_gone_is_reset,
+    a_reaction_that_started_after_the_removed_events_is_reset,
     a_partial_reset_with_no_event_left_deletes_the_row,
     a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row,
     events_that_go_in_the_middle_of_a_rebuild_block_the_target,
 );
 
-/// Counts the events of an account, by stream and for all of them together.
+/// Counts the events of an account, per stream and for all of them together.
 fn counting(tidelock: &Tidelock) -> Running {
     let count = |row: &mut u64, _: StoredEvent| *row += 1;
     let source = on_any().in_streams("account-");
@@ -69,8 +69,8 @@ fn gone(refused: ResetError) -> EventsGone {
     }
 }
 
-/// Schedule 114. REACT-26. Nothing is changed by a refusal; what is left is handled again only if
-/// that is asked for.
+/// Schedule 114. REACT-26. A refusal changes nothing; the remaining events are handled again only
+/// on request.
 async fn a_reset_is_refused_once_events_were_cleared_away(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -97,7 +97,7 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: TestStore) {
         );
         assert_eq!(row(&tidelock, "counts", &target).await, after, "{how}");
         if left > 0 {
-            // The process that rebuilds has in memory what it has just routed.
+            // The rebuilding process has its latest routes cached.
             reactions.reset_partial(&filter, ResetEffects::Keep).await.unwrap();
             until_counted(&tidelock, "counts", &target, left).await;
         }
@@ -109,7 +109,7 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: TestStore) {
     running.stop().await;
 }
 
-/// Schedule 114. REACT-26. Of several streams that feed a target, one was cut.
+/// Schedule 114. REACT-26. Of several streams that feed a target, one was trimmed.
 async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -132,11 +132,9 @@ async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: T
     running.stop().await;
 }
 
-/// Schedule 114. REACT-26. What is gone is known for as long as the target is, and not only until
-/// the links to it are removed.
-async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed(
-    stage: TestStore,
-) {
+/// Schedule 114. REACT-26. The removal is remembered as long as the target exists, not only until
+/// the links are removed.
+async fn a_computed_target_is_not_reset_after_its_dangling_links_were_removed(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     let account = counted(&tidelock, "cut", 5).await;
@@ -159,8 +157,8 @@ async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_remo
     running.stop().await;
 }
 
-/// Schedule 114. REACT-26. The stream is cut between the look at it and the reset: the target is
-/// blocked with the reason, for the doctor and all who look, and its row stays as it was.
+/// Schedule 114. REACT-26. The stream is trimmed between the check and the reset: the target is
+/// blocked with the reason, and its row stays unchanged.
 async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -182,8 +180,8 @@ async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: TestS
     running.stop().await;
 }
 
-/// REACT-26. What was cleared away was never its own.
-async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: TestStore) {
+/// REACT-26. The removed events were never the reaction's.
+async fn a_reaction_that_started_after_the_removed_events_is_reset(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = tidelock.aggregate::<Account>("old");
     for _ in 0..5 {
@@ -209,7 +207,7 @@ async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: TestStore) {
     running.stop().await;
 }
 
-/// Has the links removed that lead to events that are gone, a minute early, until so many are left.
+/// Removes dangling links, a minute early, until so many are left.
 async fn remove_links(tidelock: &Tidelock, reaction: &str, target: &str, left: u64) {
     let (queue, key) =
         (QueueName::new("~link-removal").unwrap(), tidelock::ItemKey::new(reaction).unwrap());
@@ -220,7 +218,7 @@ async fn remove_links(tidelock: &Tidelock, reaction: &str, target: &str, left: u
     until(&format!("{reaction} of {target} has {left} links"), removed).await;
 }
 
-/// REACT-26. Nothing comes of nothing, whether links still lead to what is gone or not.
+/// REACT-26. Whether links still lead to removed events or not.
 async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -246,7 +244,7 @@ async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: TestStore) {
     running.stop().await;
 }
 
-/// What a target had before a reset is not added to, however far the first event is that it wants.
+/// The old row is not added to, wherever the first matching event is.
 async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(stage: TestStore) {
     let (tidelock, stream) = (stage.tidelock().await, StreamName::new("account-mixed").unwrap());
     for kind in ["noted", "noted", "noted", "paid"] {
@@ -272,8 +270,8 @@ async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(
     running.stop().await;
 }
 
-/// REACT-26. A rebuild has come half way when events that it has still to handle go. Those that it
-/// has handled again may go.
+/// REACT-26. During a rebuild, events that it has yet to handle are removed. Events that it has
+/// handled again can be.
 async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: TestStore) {
     let (tidelock, stuck) = (stage.tidelock().await, Arc::new(AtomicBool::new(false)));
     let account = tidelock.aggregate::<Account>("cut");

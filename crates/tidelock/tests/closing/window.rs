@@ -33,7 +33,7 @@ async fn a_window_leaves_the_newest_events_and_the_state(stage: TestStore) {
     assert_eq!(stage.tidelock().await.aggregate::<Account>("7").load().await.unwrap().balance, 15);
 }
 
-/// CLOSE-6. The archive pays while it archives: a stream that was shut would refuse it.
+/// CLOSE-6. The archive function itself appends: a closed stream would refuse it.
 async fn a_stream_is_open_while_its_window_moves(stage: TestStore) {
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let account = paid_into(&tidelock, 10).await;

@@ -1,17 +1,17 @@
-//! What is remembered costs no reading, and is never believed where it matters.
+//! The state cache saves reads, and is always validated.
 
 use tidelock::prelude::*;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::meddler::Meddler;
 use crate::shop::{Counter, Stock, receive, step};
 
 on_every_store!(
     a_decision_on_a_remembered_state_reads_nothing,
     a_load_of_a_remembered_state_replays_nothing,
-    a_conflict_costs_one_read_of_what_was_missed,
-    whoever_holds_a_loaded_state_keeps_it_as_it_was,
-    two_handles_of_one_process_share_what_is_remembered,
+    a_conflict_costs_one_read_of_the_missed_events,
+    a_loaded_state_does_not_change,
+    two_handles_of_one_process_share_the_cache,
 );
 
 /// EVT-9.
@@ -34,7 +34,7 @@ async fn a_load_of_a_remembered_state_replays_nothing(ground: Ground) {
     for _ in 0..3 {
         there.aggregate::<Counter>("one").execute(step).await.unwrap();
     }
-    // It is the store's state that is loaded, not what was remembered.
+    // The store's state is loaded, not the cached one.
     let loaded = here.aggregate::<Counter>("one").load().await.unwrap();
     assert_eq!((loaded.steps, loaded.version.unwrap().get()), (4, 4));
     let meddler = Meddler::over(ground.store().await);
@@ -46,7 +46,7 @@ async fn a_load_of_a_remembered_state_replays_nothing(ground: Ground) {
 }
 
 /// EVT-9.
-async fn a_conflict_costs_one_read_of_what_was_missed(ground: Ground) {
+async fn a_conflict_costs_one_read_of_the_missed_events(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let (here, there) = (Tidelock::over(meddler.clone()), ground.open().await);
     let counter = here.aggregate::<Counter>("one");
@@ -62,7 +62,7 @@ async fn a_conflict_costs_one_read_of_what_was_missed(ground: Ground) {
 }
 
 /// EVT-9.
-async fn whoever_holds_a_loaded_state_keeps_it_as_it_was(ground: Ground) {
+async fn a_loaded_state_does_not_change(ground: Ground) {
     let tidelock = ground.open().await;
     let tea = tidelock.aggregate::<Stock>("tea");
     tea.execute(receive(1)).await.unwrap();
@@ -74,7 +74,7 @@ async fn whoever_holds_a_loaded_state_keeps_it_as_it_was(ground: Ground) {
 }
 
 /// EVT-9.
-async fn two_handles_of_one_process_share_what_is_remembered(ground: Ground) {
+async fn two_handles_of_one_process_share_the_cache(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone());
     tidelock.aggregate::<Counter>("one").execute(step).await.unwrap();

@@ -1,21 +1,21 @@
-//! Conflicts that need no second decision.
+//! Commuting events: conflicts without a second decision.
 
 use std::convert::Infallible;
 
 use tidelock::Provenance;
 use tidelock::prelude::*;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::meddler::Meddler;
 
 on_every_store!(
-    what_commutes_with_all_that_was_missed_is_not_decided_again,
-    what_does_not_commute_is_decided_again,
-    what_commutes_is_moved_behind_what_is_still_under_way,
+    commuting_events_are_not_decided_again,
+    non_commuting_events_are_decided_again,
+    commuting_events_are_rebased_on_commits_in_flight,
     a_decision_with_a_commit_to_itself_is_moved_too,
 );
 
-/// Votes commute with each other; the end of the poll does not commute with anything.
+/// Votes commute with each other; closing the poll commutes with nothing.
 #[derive(Debug, Default, Clone)]
 struct Poll {
     votes: u64,
@@ -61,7 +61,7 @@ async fn vote(tidelock: &Tidelock, by: &str) -> (u32, Provenance) {
 }
 
 /// EVT-5.
-async fn what_commutes_with_all_that_was_missed_is_not_decided_again(ground: Ground) {
+async fn commuting_events_are_not_decided_again(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     assert_eq!(vote(&here, "ada").await, (1, Provenance::Decided));
     for by in ["bob", "eve"] {
@@ -72,7 +72,7 @@ async fn what_commutes_with_all_that_was_missed_is_not_decided_again(ground: Gro
 }
 
 /// EVT-5.
-async fn what_does_not_commute_is_decided_again(ground: Ground) {
+async fn non_commuting_events_are_decided_again(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     vote(&here, "ada").await;
     vote(&there, "bob").await;
@@ -87,8 +87,8 @@ async fn what_does_not_commute_is_decided_again(ground: Ground) {
     assert_eq!(here.aggregate::<Poll>("lunch").load().await.unwrap().votes, 2);
 }
 
-/// EVT-5, EVT-7. Several lose at once; each is moved behind the other.
-async fn what_commutes_is_moved_behind_what_is_still_under_way(ground: Ground) {
+/// EVT-5, EVT-7. Several conflict at once; each is rebased on the other.
+async fn commuting_events_are_rebased_on_commits_in_flight(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let (here, there) = (Tidelock::over(meddler.clone()), ground.open().await);
     vote(&here, "ada").await;
@@ -108,7 +108,7 @@ async fn what_commutes_is_moved_behind_what_is_still_under_way(ground: Ground) {
     meddler.let_through();
     for voter in voters {
         let (decisions, _) = voter.await.unwrap();
-        assert_eq!(decisions, 1, "nobody had to think twice");
+        assert_eq!(decisions, 1, "no decision was repeated");
     }
     let loaded = there.aggregate::<Poll>("lunch").load().await.unwrap();
     assert_eq!((loaded.votes, loaded.version.unwrap().get()), (5, 5));

@@ -1,4 +1,4 @@
-//! Many at once: callers of one process, and processes.
+//! Concurrent callers: of one process, and of several.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use tidelock::prelude::*;
 use tidelock::{RetryPolicy, StoreExt};
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::meddler::Meddler;
 use crate::shop::{Counter, No, Stock, StockEvent, receive, step};
 
 on_every_store!(
     every_step_of_every_caller_of_two_processes_is_counted_once,
-    stock_is_never_oversold_whoever_sells,
-    callers_of_one_process_take_turns_in_the_order_they_came,
-    those_who_wait_share_a_commit_and_each_is_judged_alone,
-    what_was_decided_on_a_commit_that_failed_is_decided_again,
-    a_refusal_on_what_never_happened_is_not_given,
-    whoever_goes_away_in_the_middle_leaves_the_others_theirs,
+    stock_is_never_oversold,
+    callers_of_one_process_commit_in_fifo_order,
+    waiting_callers_share_a_commit_and_are_judged_separately,
+    decisions_on_a_failed_commit_are_retried,
+    a_refusal_never_rests_on_uncommitted_events,
+    a_cancelled_caller_does_not_affect_others,
     a_panic_in_a_decision_is_its_callers_alone,
-    whoever_waits_past_the_deadline_is_told_so,
+    a_waiter_past_its_deadline_gets_an_error,
 );
 
 /// EVT-2, EVT-7.
@@ -51,9 +51,9 @@ async fn every_step_of_every_caller_of_two_processes_is_counted_once(ground: Gro
     assert_eq!(counted.steps, 2 * CALLERS * STEPS);
 }
 
-/// EVT-2. Schedule 83: one sells through decisions, the other reads, decides and appends by itself,
-/// as a reaction would that brings its own commit.
-async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
+/// EVT-2. Schedule 83: one sells through decisions, the other reads, decides and appends directly,
+/// like a reaction with its own commit.
+async fn stock_is_never_oversold(ground: Ground) {
     const UNITS: i64 = 20;
     let (here, there) = (ground.open().await, ground.open().await);
     here.aggregate::<Stock>("tea").execute(receive(UNITS)).await.unwrap();
@@ -99,7 +99,7 @@ async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
     assert_eq!(orders.len() as i64, UNITS, "no order twice");
 }
 
-/// A caller who has been let as far as its commit, or into the line.
+/// Waits until a caller has reached its commit, or the queue.
 async fn until(mut reached: impl FnMut() -> bool) {
     let patience = tokio::time::Instant::now() + Duration::from_secs(30);
     while !reached() {
@@ -108,8 +108,8 @@ async fn until(mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// Callers who reserve one unit each, in this order: each is in the line, or past it, before the
-/// next one comes.
+/// Callers that reserve one unit each, in this order: each is in the queue, or past it, before the
+/// next one starts.
 async fn one_after_the_other(
     tidelock: &Tidelock,
     callers: usize,
@@ -141,7 +141,7 @@ async fn versions(handles: Vec<tokio::task::JoinHandle<Result<u64, No>>>) -> Vec
 }
 
 /// EVT-7.
-async fn callers_of_one_process_take_turns_in_the_order_they_came(ground: Ground) {
+async fn callers_of_one_process_commit_in_fifo_order(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone());
     tidelock.aggregate::<Stock>("tea").execute(receive(9)).await.unwrap();
@@ -154,7 +154,7 @@ async fn callers_of_one_process_take_turns_in_the_order_they_came(ground: Ground
 }
 
 /// EVT-7, EVT-1.
-async fn those_who_wait_share_a_commit_and_each_is_judged_alone(ground: Ground) {
+async fn waiting_callers_share_a_commit_and_are_judged_separately(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone());
     tidelock.aggregate::<Stock>("tea").execute(receive(4)).await.unwrap();
@@ -170,12 +170,12 @@ async fn those_who_wait_share_a_commit_and_each_is_judged_alone(ground: Ground) 
         2,
         "the first alone, and all who came while it was under way"
     );
-    assert_eq!(more_reads, reads, "and nobody had to read");
+    assert_eq!(more_reads, reads, "and there was no read");
     assert_eq!(tidelock.aggregate::<Stock>("tea").load().await.unwrap().left, 0);
 }
 
-/// EVT-7. Somebody else was quicker than the first of several commits in a row.
-async fn what_was_decided_on_a_commit_that_failed_is_decided_again(ground: Ground) {
+/// EVT-7. A conflict with the first of several pipelined commits.
+async fn decisions_on_a_failed_commit_are_retried(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let (tidelock, elsewhere) = (Tidelock::over(meddler.clone()), ground.open().await);
     tidelock.aggregate::<Stock>("tea").execute(receive(3)).await.unwrap();
@@ -194,9 +194,9 @@ async fn what_was_decided_on_a_commit_that_failed_is_decided_again(ground: Groun
     assert_eq!((loaded.left, loaded.orders.len()), (0, 3));
 }
 
-/// EVT-3. The last unit was reserved, but that reservation fails: the one behind it is not told
-/// that there is none.
-async fn a_refusal_on_what_never_happened_is_not_given(ground: Ground) {
+/// EVT-3. The last unit was reserved, but that reservation fails: the next caller is not refused
+/// for it.
+async fn a_refusal_never_rests_on_uncommitted_events(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone()).with_retry(RetryPolicy::never());
     let stock = tidelock.aggregate::<Stock>("tea");
@@ -220,7 +220,7 @@ async fn a_refusal_on_what_never_happened_is_not_given(ground: Ground) {
         }
     });
     has_entered.await.unwrap();
-    // Somebody else appends, so that the first is refused for good; it may try only once.
+    // Another writer appends, so that the first conflicts; it has one attempt only.
     let received = NewEvent::of("received", &serde_json::json!({ "units": 0 })).unwrap();
     let name = stock.stream().unwrap();
     ground
@@ -238,7 +238,7 @@ async fn a_refusal_on_what_never_happened_is_not_given(ground: Ground) {
 }
 
 /// EVT-7.
-async fn whoever_goes_away_in_the_middle_leaves_the_others_theirs(ground: Ground) {
+async fn a_cancelled_caller_does_not_affect_others(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone());
     tidelock.aggregate::<Stock>("tea").execute(receive(9)).await.unwrap();
@@ -246,7 +246,7 @@ async fn whoever_goes_away_in_the_middle_leaves_the_others_theirs(ground: Ground
     meddler.hold();
     let mut callers = one_after_the_other(&tidelock, 4).await;
     until(|| meddler.counts().1 > commits).await;
-    // The one whose commit is under way, and one of those who are behind it.
+    // The caller whose commit is in flight, and one behind it.
     for gone in [2, 0] {
         let gone = callers.remove(gone);
         gone.abort();
@@ -276,12 +276,12 @@ async fn a_panic_in_a_decision_is_its_callers_alone(ground: Ground) {
 }
 
 /// EVT-2.
-async fn whoever_waits_past_the_deadline_is_told_so(ground: Ground) {
+async fn a_waiter_past_its_deadline_gets_an_error(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone());
     let stock = tidelock.aggregate::<Stock>("tea");
     meddler.hold();
-    // It needs a commit to itself, and so it keeps its turn until that is done.
+    // It needs its own commit, and so it holds the lock until that is done.
     let first = tokio::spawn({
         let stock = stock.clone();
         async move { stock.operation_id("first").execute(receive(1)).await }

@@ -1,14 +1,14 @@
-//! Events change their shape; what is stored does not.
+//! Schema evolution: events change their shape; stored ones do not.
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::{LoadError, StoreExt};
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 
 on_every_store!(
     old_events_are_brought_up_to_date_while_they_are_read,
-    an_event_that_nobody_knows_is_named,
+    an_unknown_event_is_named,
     an_event_of_the_wrong_shape_is_named,
 );
 
@@ -83,7 +83,7 @@ async fn old_events_are_brought_up_to_date_while_they_are_read(ground: Ground) {
 }
 
 /// EVT-11.
-async fn an_event_that_nobody_knows_is_named(ground: Ground) {
+async fn an_unknown_event_is_named(ground: Ground) {
     store_raw(&ground, "closed", json!({})).await;
     store_raw(&ground, "frozen", json!({ "secret": "hush" })).await;
     let tidelock = ground.open().await;

@@ -1,18 +1,18 @@
-//! Load, decide, append; and what happens when the stream has moved.
+//! Load, decide, append; and conflicts.
 
 use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::{ExpectedVersion, RetryPolicy, StoreExt, StreamState, VersionConflict};
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::shop::{No, Stock, StockEvent, receive};
 
 on_every_store!(
     a_decision_becomes_events_and_the_events_become_state,
     a_decision_that_says_no_writes_nothing,
     a_decision_of_nothing_writes_nothing,
-    a_decision_is_taken_again_on_what_others_did,
+    a_decision_is_retried_on_the_new_state,
     a_refusal_is_never_given_on_a_state_that_others_have_changed,
     of_two_creators_one_wins_and_the_other_gets_a_conflict,
     a_version_that_the_caller_named_is_never_retried,
@@ -64,7 +64,7 @@ async fn a_decision_of_nothing_writes_nothing(ground: Ground) {
 }
 
 /// EVT-2.
-async fn a_decision_is_taken_again_on_what_others_did(ground: Ground) {
+async fn a_decision_is_retried_on_the_new_state(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     here.aggregate::<Stock>("sku-7").execute(receive(3)).await.unwrap();
     there.aggregate::<Stock>("sku-7").execute(|stock| stock.reserve(2, "there")).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_refusal_is_never_given_on_a_state_that_others_have_changed(ground: Gr
 /// EVT-4. Schedule 82.
 async fn of_two_creators_one_wins_and_the_other_gets_a_conflict(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
-    // Both have seen that there is nothing.
+    // Both have read that there is no stream.
     for tidelock in [&here, &there] {
         assert_eq!(tidelock.aggregate::<Stock>("sku-7").load().await.unwrap().version, None);
     }
@@ -113,7 +113,7 @@ async fn of_two_creators_one_wins_and_the_other_gets_a_conflict(ground: Ground) 
     let found = StreamState::Open(version(1));
     assert_eq!(conflict, VersionConflict { expected: ExpectedVersion::NoStream, found });
 
-    // Without being told, creation is guarded as well: the second decides on what the first made.
+    // Creation is guarded by default as well: the second decides on the first's state.
     let (one, other) = (here.aggregate::<Stock>("sku-8"), there.aggregate::<Stock>("sku-8"));
     one.load().await.unwrap();
     other.execute(|stock| stock.open(4)).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_version_that_the_caller_named_is_never_retried(ground: Ground) {
     assert!(lost.to_string().ends_with("expected version 9, found version 3"), "{lost}");
 }
 
-/// EVT-2. Somebody is always quicker.
+/// EVT-2. Another writer is always faster.
 async fn attempts_and_deadline_are_kept(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     let stock = here.aggregate::<Stock>("sku-7");

@@ -1,17 +1,17 @@
-//! Names, sizes and values that nobody in their right mind would send.
+//! Hostile names, sizes and values.
 
 use std::convert::Infallible;
 
 use tidelock::prelude::*;
 use tidelock::{StoreErrorKind, limits};
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::shop::{Stock, StockEvent, receive};
 
 on_every_store!(
     odd_ids_are_ids_like_any_other,
     an_id_that_is_none_is_refused_by_every_call,
-    what_cannot_be_stored_is_refused_and_spoils_nobody_elses_commit,
+    an_unstorable_event_is_refused_without_affecting_other_commits,
     an_operation_id_that_is_none_is_refused,
 );
 
@@ -81,7 +81,7 @@ impl Aggregate for Scale {
 }
 
 /// EVT-15, EVT-7.
-async fn what_cannot_be_stored_is_refused_and_spoils_nobody_elses_commit(ground: Ground) {
+async fn an_unstorable_event_is_refused_without_affecting_other_commits(ground: Ground) {
     let tidelock = ground.open().await;
     let scale = tidelock.aggregate::<Scale>("one");
     let weigh = |grams: f64, note: &str| {

@@ -1,12 +1,12 @@
-//! Events: every sentence about them, on every store.
+//! Events: every promise about them, on every store.
 //!
-//! Where it is about others who write at the same time, they are other `Tidelock`s, over
-//! connections of their own: nothing is shared with them but the store.
+//! Concurrent writers are other `Tidelock`s, with their own connections: they share nothing but the
+//! store.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
-mod ground;
+mod harness;
 mod meddler;
 mod shop;
 

@@ -1,4 +1,4 @@
-//! A store that counts what it is asked, and now and then does not say what became of a commit.
+//! A store that counts its calls, and loses replies on request.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 use tokio::sync::Semaphore;
 
-/// What happens to a commit.
+/// A fault of a commit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// It is done, and the reply is lost.
+    /// It takes effect, and the reply is lost.
     LostReply,
     /// It is lost, and so is the reply.
     LostRequest,
@@ -28,9 +28,9 @@ const MANY: usize = 1_000_000;
 pub(crate) struct Meddler {
     pub(crate) reads: AtomicUsize,
     pub(crate) commits: AtomicUsize,
-    /// What happens to the next commits; to some of them nothing does.
+    /// The faults of the next commits, if any.
     faults: Mutex<VecDeque<Option<Fault>>>,
-    /// How many commits may go through.
+    /// How many commits can pass.
     permits: Semaphore,
 }
 
@@ -45,23 +45,23 @@ impl Meddler {
         Wrapped::new(store, meddler)
     }
 
-    /// These happen to the next commits.
+    /// Sets the faults of the next commits.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.fail_after(0, faults);
     }
 
-    /// So many commits go through, and then these happen to the next ones.
+    /// Sets the faults of the commits after so many good ones.
     pub(crate) fn fail_after(&self, good: usize, faults: impl IntoIterator<Item = Fault>) {
         let mut all = self.faults.lock().unwrap();
         all.extend((0..good).map(|_| None).chain(faults.into_iter().map(Some)));
     }
 
-    /// No commit goes through until they are let.
+    /// Holds all commits.
     pub(crate) fn hold(&self) {
         self.permits.forget_permits(2 * MANY);
     }
 
-    /// Only so many commits go through until the rest is let.
+    /// Lets so many commits pass.
     pub(crate) fn allow(&self, commits: usize) {
         self.hold();
         self.permits.add_permits(commits);

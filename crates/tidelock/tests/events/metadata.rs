@@ -1,14 +1,14 @@
-//! What is known about events, and what follows from what.
+//! Event metadata: correlation and causation.
 
 use tidelock::prelude::*;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::shop::{Counter, Stepped, Stock, receive};
 
-on_every_store!(a_command_says_who_and_why, what_follows_from_an_event_is_in_its_conversation);
+on_every_store!(a_command_records_actor_and_correlation, caused_events_inherit_the_correlation);
 
 /// EVT-14.
-async fn a_command_says_who_and_why(ground: Ground) {
+async fn a_command_records_actor_and_correlation(ground: Ground) {
     let tidelock = ground.open().await;
     let tea = tidelock.aggregate::<Stock>("tea");
     let about = Metadata::new().correlated("request-1").by("ada").with("ip", "::1");
@@ -22,7 +22,7 @@ async fn a_command_says_who_and_why(ground: Ground) {
 }
 
 /// EVT-14.
-async fn what_follows_from_an_event_is_in_its_conversation(ground: Ground) {
+async fn caused_events_inherit_the_correlation(ground: Ground) {
     let tidelock = ground.open().await;
     let (tea, counter) = (tidelock.aggregate::<Stock>("tea"), tidelock.aggregate::<Counter>("one"));
     tea.execute(receive(1)).await.unwrap();

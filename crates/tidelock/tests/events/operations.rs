@@ -1,4 +1,4 @@
-//! Done once, however often it is asked for, and whatever the store says.
+//! Operation ids: at most one effect, however often it is retried, whatever the store replies.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidelock::prelude::*;
 use tidelock::{EventId, Provenance, RecordQuery, RetryAdvice, RetryPolicy};
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::meddler::{Fault, Meddler};
 use crate::shop::{No, Stock, StockEvent, receive};
 
@@ -93,7 +93,7 @@ async fn a_refusal_is_not_remembered(ground: Ground) {
     );
 }
 
-/// EVT-6. The reply is lost, or the request is, of a shared commit and of one with more in it.
+/// EVT-6. The reply is lost, or the request, of a shared commit and of a larger one.
 async fn an_unknown_outcome_is_found_out(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone());
@@ -130,7 +130,7 @@ async fn an_outcome_that_stays_unknown_is_told_as_such(ground: Ground) {
     let unknown = tea.execute(receive(1)).await.unwrap_err();
     let ExecuteError::Store(error) = unknown else { panic!("{unknown}") };
     assert_eq!(error.advice(), RetryAdvice::Unknown);
-    // It did land, and whoever comes next finds it.
+    // It did land, and the next caller finds it.
     assert_eq!(tea.execute(receive(1)).await.unwrap().version.unwrap().get(), 2);
 }
 
@@ -161,9 +161,9 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
     assert!(matches!(lost, ExecuteError::Conflict { .. }), "{lost}");
 }
 
-/// EVT-6. For how long is said before or after the operation's id.
+/// EVT-6. The retention can be set before or after the operation's id.
 #[tokio::test]
-async fn an_operation_is_dedup_window_as_long_as_was_said_in_whichever_order() {
+async fn the_dedup_window_can_be_set_in_any_order() {
     let tidelock = Tidelock::open("memory:").await.unwrap();
     let (tea, minute) = (tidelock.aggregate::<Stock>("tea"), Duration::from_secs(60));
     tea.decision().operation_id("late").dedup_window(minute).execute(receive(1)).await.unwrap();

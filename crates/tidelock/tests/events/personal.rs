@@ -1,4 +1,4 @@
-//! Data about somebody, which can be taken back.
+//! Personal data, which can be erased.
 
 use std::convert::Infallible;
 
@@ -8,14 +8,14 @@ use tidelock::{RecordQuery, Snapshots};
 use tidelock_test_stage::{MANY, many_records};
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::meddler::{Fault, Meddler};
 
 on_every_store!(
     personal_data_is_not_in_the_log_and_is_there_when_it_is_read,
     an_erased_subject_is_gone_and_the_events_stay,
     nothing_slips_in_behind_an_erasure,
-    an_erasure_that_was_cut_short_counts_and_can_go_on,
+    an_interrupted_erasure_counts_and_can_continue,
     no_snapshot_is_kept_of_a_state_that_had_personal_data,
     an_unknown_outcome_with_personal_data_is_found_out,
     an_erasure_leaves_nothing_however_much_there_is,
@@ -75,7 +75,7 @@ async fn join(
     club.execute(|_| Ok(joined(subject, name))).await.map(|_| ())
 }
 
-/// All that the store has, as text: the log, and the records of this pattern.
+/// Everything in the store, as text: the log, and the records of this pattern.
 async fn all_text(ground: &Ground) -> (String, String) {
     let store = ground.store().await;
     let events = store.rows(FeedQuery::after(Position::START)).all().await.unwrap();
@@ -107,7 +107,7 @@ async fn an_erased_subject_is_gone_and_the_events_stay(ground: Ground) {
         assert_eq!(
             (loaded.joined, &loaded.names[..]),
             (3, &["Bob".to_owned()][..]),
-            "nobody remembers"
+            "no cache has it"
         );
     }
     let (log, records) = all_text(&ground).await;
@@ -130,8 +130,8 @@ async fn an_erased_subject_is_gone_and_the_events_stay(ground: Ground) {
     assert_eq!(here.erase_subject("user-7").await.unwrap(), 0, "there is nothing left to erase");
 }
 
-/// EVT-13. While some append, somebody erases: whatever got in before is gone, and nothing gets in
-/// after.
+/// EVT-13. Concurrent appends and an erasure: what was appended before is erased, and nothing is
+/// appended after.
 async fn nothing_slips_in_behind_an_erasure(ground: Ground) {
     let mut writers = JoinSet::new();
     let (begun, mut has_begun) = tokio::sync::mpsc::channel(100);
@@ -146,7 +146,7 @@ async fn nothing_slips_in_behind_an_erasure(ground: Ground) {
                     Err(ExecuteError::SubjectErased { .. }) => return written,
                     Err(other) => panic!("{other}"),
                 }
-                let _nobody_counts_any_more = begun.try_send(());
+                let _receiver_may_be_gone = begun.try_send(());
             }
         });
     }
@@ -161,17 +161,17 @@ async fn nothing_slips_in_behind_an_erasure(ground: Ground) {
 }
 
 /// EVT-13.
-async fn an_erasure_that_was_cut_short_counts_and_can_go_on(ground: Ground) {
+async fn an_interrupted_erasure_counts_and_can_continue(ground: Ground) {
     let tidelock = ground.open().await;
     join(&tidelock, "user-7", "Ada").await.unwrap();
     let meddler = Meddler::over(ground.store().await);
-    // The mark is set, and then the line goes dead.
+    // The mark is set, and then the connection is lost.
     meddler.fail_after(1, [Fault::LostRequest]);
     Tidelock::over(meddler).erase_subject("user-7").await.unwrap_err();
     assert!(all_text(&ground).await.1.contains("Ada"), "it is still there");
     let loaded = ground.open().await.aggregate::<Club>("chess").load().await.unwrap();
-    assert!(loaded.names.is_empty(), "but nobody reads it");
-    assert!(join(&tidelock, "user-7", "Ada").await.is_err(), "and nobody adds to it");
+    assert!(loaded.names.is_empty(), "but it is not read");
+    assert!(join(&tidelock, "user-7", "Ada").await.is_err(), "and nothing is added to it");
     assert_eq!(tidelock.erase_subject("user-7").await.unwrap(), 1);
     assert!(!all_text(&ground).await.1.contains("Ada"));
 }

@@ -1,4 +1,4 @@
-//! The aggregates that the tests are about.
+//! The aggregates of the tests.
 
 use std::convert::Infallible;
 
@@ -17,7 +17,7 @@ pub(crate) enum StockEvent {
     Reserved { units: i64, order: String },
 }
 
-/// Why a decision said no.
+/// Why a decision was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum No {
     OnlySoMany(i64),
@@ -55,7 +55,7 @@ impl Stock {
         Ok(StockEvent::Reserved { units, order: order.to_owned() })
     }
 
-    /// Only once, whoever asks.
+    /// Only once.
     pub(crate) fn open(&self, units: i64) -> Result<StockEvent, No> {
         if *self != Self::default() {
             return Err(No::ThereIsOne);
@@ -64,12 +64,12 @@ impl Stock {
     }
 }
 
-/// A decision that never says no.
+/// A decision that is never refused.
 pub(crate) fn receive(units: i64) -> impl Fn(&Stock) -> Result<StockEvent, Infallible> {
     move |_| Ok(StockEvent::Received { units })
 }
 
-/// A place where steps are counted.
+/// A counter of steps.
 #[derive(Debug, Default, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Counter {
     pub(crate) steps: u64,

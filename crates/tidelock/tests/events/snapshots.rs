@@ -1,4 +1,4 @@
-//! States kept beside their streams.
+//! Snapshots of aggregate state.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::{AfterTrim, Append, LoadError, Snapshots};
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::meddler::{Fault, Meddler};
 
 on_every_store!(
@@ -14,15 +14,15 @@ on_every_store!(
     an_older_snapshot_never_replaces_a_newer_one,
     a_snapshot_of_another_shape_is_not_used,
     a_snapshot_that_cannot_be_kept_fails_nothing,
-    a_stream_whose_beginning_was_trimmed_is_loaded_from_its_snapshot,
+    a_trimmed_stream_is_loaded_from_its_snapshot,
     a_snapshot_of_an_earlier_life_is_not_used,
 );
 
-/// A counter whose state is kept every ten steps, in shape N.
+/// A counter with a snapshot every ten steps, in shape N.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Walk<const SHAPE: u32> {
     steps: u64,
-    /// How many events this very state was folded from since it was last read from JSON.
+    /// How many events this state was folded from since it was read from JSON.
     #[serde(skip)]
     replayed: u64,
 }
@@ -75,7 +75,7 @@ async fn a_snapshot_is_kept_when_a_multiple_is_crossed_and_loading_begins_there(
     assert_eq!((kept_version(&ground).await, load::<1>(&ground).await), (Some(13), (16, 3)));
 }
 
-/// EVT-10. Somebody who stopped after its commit goes on, and keeps what it has.
+/// EVT-10. A process that stalled after its commit resumes, and writes its snapshot.
 async fn an_older_snapshot_never_replaces_a_newer_one(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let (slow, quick) = (Tidelock::over(meddler.clone()), ground.open().await);
@@ -136,24 +136,24 @@ async fn trim(ground: &Ground, through: u64) {
 }
 
 /// EVT-10.
-async fn a_stream_whose_beginning_was_trimmed_is_loaded_from_its_snapshot(ground: Ground) {
+async fn a_trimmed_stream_is_loaded_from_its_snapshot(ground: Ground) {
     let tidelock = ground.open().await;
     walk::<1>(&tidelock, 12).await;
     walk::<1>(&tidelock, 2).await;
     trim(&ground, 8).await;
     assert_eq!(load::<1>(&ground).await, (14, 2));
     trim(&ground, 14).await;
-    // What is gone is not made up: without a snapshot that reaches the rest, there is no state.
+    // Without a snapshot that reaches the remaining events, there is no state.
     let refused = ground.open().await.aggregate::<Walk<1>>("one").load().await.unwrap_err();
     assert!(matches!(refused, LoadError::Trimmed { first, .. } if first.get() == 15), "{refused}");
     let refused = ground.open().await.aggregate::<Walk<2>>("one").load().await.unwrap_err();
     assert!(matches!(refused, LoadError::Trimmed { .. }), "{refused}");
-    // Whoever remembers the state goes on, and the versions do too.
+    // A process with a cached state continues, and so do the versions.
     walk::<1>(&tidelock, 7).await;
     assert_eq!((kept_version(&ground).await, load::<1>(&ground).await), (Some(21), (21, 0)));
 }
 
-/// EVT-10. The stream was trimmed past its snapshot and begun again.
+/// EVT-10. The stream was trimmed past its snapshot and restarted.
 async fn a_snapshot_of_an_earlier_life_is_not_used(ground: Ground) {
     let tidelock = ground.open().await;
     walk::<1>(&tidelock, 10).await;

@@ -1,4 +1,4 @@
-//! Several streams, and other things, in one commit.
+//! Several streams, and other parts, in one commit.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use tidelock::Provenance;
 use tidelock::prelude::*;
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::shop::{Counter, No, Stepped, Stock, StockEvent, receive, step};
 
 on_every_store!(
@@ -54,8 +54,8 @@ async fn a_stream_that_was_only_looked_at_must_not_have_moved(ground: Ground) {
     assert_eq!(orders.load().await.unwrap().version, None);
 }
 
-/// EVT-8, EVT-7. In opposite directions at once, from two processes: nobody waits for ever, and the
-/// sum stays.
+/// EVT-8, EVT-7. In opposite directions concurrently, from two processes: no deadlock, and the sum
+/// stays.
 async fn transfers_in_all_directions_lose_nothing(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     for id in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! The state as it was: at a version, at a position, at a time.
+//! Time travel: the state at a version, at a position, at a time.
 
 use std::convert::Infallible;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::{LoadError, Snapshots};
 
-use crate::ground::{Ground, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::shop::{Stock, receive};
 
 on_every_store!(
-    the_state_at_a_version_is_what_was_decided_on_next,
+    the_state_at_a_version_is_the_one_decided_on,
     the_state_at_a_position_and_at_a_time,
     a_version_that_was_not_reached_is_not_made_up,
     the_past_before_a_snapshot_is_folded_from_the_start,
 );
 
 /// EVT-12.
-async fn the_state_at_a_version_is_what_was_decided_on_next(ground: Ground) {
+async fn the_state_at_a_version_is_the_one_decided_on(ground: Ground) {
     let tidelock = ground.open().await;
     let tea = tidelock.aggregate::<Stock>("tea");
     for units in [1, 2, 3] {

@@ -20,10 +20,10 @@ on_every_store!(
     an_application_that_loses_a_select_stops,
 );
 
-/// How often a future that is polled by hand is polled.
+/// The polling interval of a future that is polled by hand.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// Notes that the handler it is part of was dropped before its end.
+/// Notes that its handler was dropped early.
 struct Unfinished(Observed, bool);
 
 impl Drop for Unfinished {
@@ -58,8 +58,8 @@ fn app(
     })
 }
 
-/// Has the application ended by `end` while its handler works; nothing is asked of its store from
-/// then on, and another application does the work.
+/// Ends the application by `end` while its handler runs; its store gets no further calls, and
+/// another application does the work.
 async fn ended_by<F: Future<Output = ()>>(stage: TestStore, end: impl FnOnce(App, Observed) -> F) {
     let (plain, seen, tally) = (stage.tidelock().await, Observed::default(), Tally::default());
     let gate = Arc::new(Semaphore::new(0));

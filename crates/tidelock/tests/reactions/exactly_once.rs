@@ -1,4 +1,4 @@
-//! What a handler writes lands with its ack, exactly once.
+//! Exactly-once: a handler's writes land with its ack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,18 +16,18 @@ use tidelock_test_stage::{
 use crate::stage::{target, until_quiet};
 
 on_every_store!(
-    what_a_handler_stages_lands_with_its_ack_or_not_at_all,
+    staged_writes_land_atomically_with_the_ack,
     appended_events_inherit_the_correlation_and_name_their_cause,
     a_reaction_and_a_caller_never_sell_the_last_unit_twice,
-    the_last_unit_is_sold_to_whoever_was_quicker,
+    the_last_unit_goes_to_the_first_commit,
     a_decision_is_taken_again_without_the_handler,
     a_conflict_of_the_handlers_own_runs_it_again,
-    the_next_event_finds_what_the_one_before_it_wrote,
+    a_handler_sees_the_writes_of_the_previous_event,
     a_batch_gets_the_events_of_one_target_and_lands_once,
     a_projection_keeps_one_row_for_each_target,
     the_effect_key_is_the_same_on_every_try,
     a_rebuild_repeats_no_effects_unless_asked,
-    what_cannot_be_committed_blocks_instead_of_looping,
+    an_impossible_commit_blocks_instead_of_looping,
 );
 
 fn key(name: &str) -> RecordKey {
@@ -40,7 +40,7 @@ async fn value(tidelock: &Tidelock, name: &str) -> Option<serde_json::Value> {
 }
 
 /// REACT-11.
-async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: TestStore) {
+async fn staged_writes_land_atomically_with_the_ack(stage: TestStore) {
     let (tidelock, tries) = (stage.tidelock().await, Arc::new(AtomicU32::new(0)));
     for nth in 0..5 {
         note(&tidelock, &format!("diary-{nth}"), "x").await;
@@ -186,9 +186,9 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: TestStore
     assert_eq!(taken + bought, 10, "{taken} by reactions, {bought} by the caller");
 }
 
-/// Schedule 83. REACT-13. There is one unit; the caller takes it after the reaction has decided to,
-/// and before that lands.
-async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: TestStore) {
+/// Schedule 83. REACT-13. There is one unit; the caller takes it after the reaction has decided,
+/// and before that commits.
+async fn the_last_unit_goes_to_the_first_commit(stage: TestStore) {
     let (tidelock, other, answers) =
         (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let stock = other.aggregate::<Stock>("tea");
@@ -234,7 +234,7 @@ async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: TestStore) {
     assert_eq!((left, history.len()), (0, 2));
 }
 
-/// REACT-13: the caller gets in between, every time but the last.
+/// REACT-13: the caller interferes every time but the last.
 async fn a_decision_is_taken_again_without_the_handler(stage: TestStore) {
     let (tidelock, seen, decisions) =
         (stage.tidelock().await, Observed::default(), Arc::new(AtomicU32::new(0)));
@@ -300,7 +300,7 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: TestStore) {
                 let found = ctx.store().get_one(&key("shared")).await?;
                 noted.note("handled");
                 if noted.count() == 1 {
-                    let quicker = RawJson::new("somebody else's")?;
+                    let quicker = RawJson::new("another writer's")?;
                     let _ = ctx.store().put(&key("shared"), ExpectedRevision::Any, quicker).await?;
                 }
                 let expected =
@@ -317,8 +317,8 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: TestStore) {
     assert_eq!(seen.count(), 2);
 }
 
-/// REACT-11: what a handler wrote is in the store before the next event's handler runs.
-async fn the_next_event_finds_what_the_one_before_it_wrote(stage: TestStore) {
+/// REACT-11: a handler's writes are committed before the next event's handler runs.
+async fn a_handler_sees_the_writes_of_the_previous_event(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for nth in 1..=6 {
         note(&tidelock, "diary", &nth.to_string()).await;
@@ -465,9 +465,8 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: TestStore) {
                     Ok(())
                 })
                 .await?;
-                // Something staged, so that each event is a lease of its own and the rebuild spans
-                // several.
-                ctx.write(RecordWrite::add(&key("handled"), 1, Bounds::NONE))?;
+                // Staged, so that each event has its own lease and the rebuild spans several.
+                ctx.add("handled", 1, ..)?;
                 Ok(())
             }
         },
@@ -488,7 +487,7 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: TestStore) {
     running.stop().await;
 }
 
-async fn what_cannot_be_committed_blocks_instead_of_looping(stage: TestStore) {
+async fn an_impossible_commit_blocks_instead_of_looping(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();

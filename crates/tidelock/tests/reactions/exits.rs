@@ -1,4 +1,4 @@
-//! The ways in which handling ends: ack, retry, block; and what is kept of it.
+//! How handling ends: ack, retry, block; and what is kept of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -59,7 +59,7 @@ async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: TestStore)
     );
 }
 
-/// REACT-3: the backoff is in the store, so another worker honours it too.
+/// REACT-3: the backoff is in the store, so other workers honor it too.
 async fn the_lease_is_free_while_a_retry_waits(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
@@ -79,7 +79,7 @@ async fn the_lease_is_free_while_a_retry_waits(stage: TestStore) {
         async || target(&tidelock, "flaky", "diary").await.is_some_and(|t| t.failures == 1);
     until("it waits for its retry", waiting).await;
     let held = target(&tidelock, "flaky", "diary").await.unwrap();
-    assert!(held.holder.is_none() && held.hold > held.due, "nobody holds it: {held:?}");
+    assert!(held.holder.is_none() && held.hold > held.due, "it is not held: {held:?}");
     assert_eq!(held.error.as_deref(), Some("the printer is on fire"));
     one.stop().await;
     two.stop().await;
@@ -161,7 +161,7 @@ async fn a_fatal_failure_blocks_at_once(stage: TestStore) {
     assert_eq!((blocked.error.as_deref(), seen.count()), (Some("no such address"), 1));
 }
 
-/// REACT-4: without blocking, the event is neither given up nor skipped.
+/// REACT-4: without blocking, the event is neither dropped nor skipped.
 async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
@@ -350,7 +350,7 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: TestSto
     let filter = ReactionFilter::named("slow");
     tidelock.reactions().reset(&filter, tidelock::reactions::ResetEffects::Keep).await.unwrap();
     let done = async || target(&tidelock, "slow", "diary").await.is_some_and(|t| t.lag() == 0);
-    until("somebody else did it", done).await;
+    until("another worker did it", done).await;
     until("it was told", async || seen.lines().contains(&"told".to_owned())).await;
     running.stop().await;
     assert!(

@@ -1,4 +1,4 @@
-//! Events reach their handlers: every one, in order per target, targets side by side.
+//! Delivery: every event, in order per target, targets concurrently.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::stage::{target, until_quiet};
 on_every_store!(
     every_event_is_handled_in_the_order_of_its_stream,
     targets_are_handled_side_by_side,
-    a_slow_target_holds_back_nobody_elses_ack,
+    a_slow_target_does_not_delay_other_acks,
     a_reaction_gets_the_types_and_streams_that_it_asks_for,
     typed_events_come_as_their_type,
     a_new_reaction_begins_at_the_beginning_or_now_and_remembers,
     an_event_committed_by_another_handle_is_handled,
     two_processes_share_the_targets_and_handle_each_event_once,
     a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time,
-    a_shutdown_waits_for_what_runs_and_does_not_release_it,
-    a_lane_is_served_by_those_who_serve_it,
+    a_shutdown_waits_for_running_work_and_does_not_release_it,
+    a_lane_is_served_by_its_workers_only,
 );
 
 /// REACT-1.
@@ -57,7 +57,7 @@ async fn every_event_is_handled_in_the_order_of_its_stream(stage: TestStore) {
     assert_eq!((target.lag(), target.failures, target.blocked), (0, 0, false));
 }
 
-/// REACT-2. If they were not at it together, none would get past the barrier.
+/// REACT-2. Without concurrency, no handler would pass the barrier.
 async fn targets_are_handled_side_by_side(stage: TestStore) {
     let (tidelock, seen, together) =
         (stage.tidelock().await, Observed::default(), Arc::new(Barrier::new(5)));
@@ -82,7 +82,7 @@ async fn targets_are_handled_side_by_side(stage: TestStore) {
 }
 
 /// REACT-7.
-async fn a_slow_target_holds_back_nobody_elses_ack(stage: TestStore) {
+async fn a_slow_target_does_not_delay_other_acks(stage: TestStore) {
     let (tidelock, gate) = (stage.tidelock().await, Arc::new(Semaphore::new(0)));
     for name in ["slow", "quick-1", "quick-2"] {
         note(&tidelock, name, name).await;
@@ -140,7 +140,7 @@ async fn a_reaction_gets_the_types_and_streams_that_it_asks_for(stage: TestStore
     let mut lines = seen.lines();
     lines.sort();
     assert_eq!(lines, ["order-1 paid", "order-2 paid"]);
-    assert!(target(&tidelock, "paid", "cart-1").await.is_none(), "nobody asked for it");
+    assert!(target(&tidelock, "paid", "cart-1").await.is_none(), "no reaction follows it");
 }
 
 #[derive(Debug, Event)]
@@ -199,9 +199,9 @@ async fn a_new_reaction_begins_at_the_beginning_or_now_and_remembers(stage: Test
     let registered = async || tidelock.reactions().routes().await.unwrap().len() == 2;
     until("both are registered", registered).await;
     running.stop().await;
-    note(&tidelock, "diary", "while nobody ran").await;
+    note(&tidelock, "diary", "while stopped").await;
 
-    // It was decided when the reaction was new: another wish changes nothing.
+    // The start was decided at registration: a later option changes nothing.
     let running = Running::start(app(false));
     new.until(1).await;
     note(&tidelock, "diary", "after").await;
@@ -209,7 +209,7 @@ async fn a_new_reaction_begins_at_the_beginning_or_now_and_remembers(stage: Test
     old.until(5).await;
     until_quiet(&tidelock, "fresh").await;
     running.stop().await;
-    assert_eq!(new.lines(), ["while nobody ran", "after"]);
+    assert_eq!(new.lines(), ["while stopped", "after"]);
     assert_eq!(old.count(), 5);
 }
 
@@ -234,7 +234,7 @@ async fn an_event_committed_by_another_handle_is_handled(stage: TestStore) {
     running.stop().await;
 }
 
-/// Schedule 29. REACT-2: while one holds a target, nobody else gets a later event of it.
+/// Schedule 29. REACT-2: while a worker holds a target, no other gets a later event of it.
 async fn two_processes_share_the_targets_and_handle_each_event_once(stage: TestStore) {
     let (one, two, seen) = (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let app = |tidelock: &Tidelock, name: &str| {
@@ -304,7 +304,7 @@ async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage:
 }
 
 /// Schedule 33. REACT-8.
-async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: TestStore) {
+async fn a_shutdown_waits_for_running_work_and_does_not_release_it(stage: TestStore) {
     let (tidelock, seen, gate) =
         (stage.tidelock().await, Observed::default(), Arc::new(Semaphore::new(0)));
     let lease = stage.lease();
@@ -326,7 +326,7 @@ async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: TestStore
     running.tell();
     note(&tidelock, "other", "not begun any more").await;
 
-    // It is renewed past its first deadline, so the worker is still there for it.
+    // It is renewed past its first deadline, so the worker is still alive.
     let renewed = async || {
         let holder = target(&tidelock, "slow", "diary").await.unwrap().holder;
         holder.is_some_and(|holder| {
@@ -342,7 +342,7 @@ async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: TestStore
 }
 
 /// REACT-10.
-async fn a_lane_is_served_by_those_who_serve_it(stage: TestStore) {
+async fn a_lane_is_served_by_its_workers_only(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |name: &'static str, lane: &str| {
         let seen = seen.clone();

@@ -1,7 +1,6 @@
-//! An idle application costs next to nothing, however many targets there are.
+//! An idle application makes few calls, however many targets there are.
 //!
-//! In memory, where a minute passes at once: it is calls that are counted, and every store gets the
-//! same ones.
+//! In memory, with simulated time: calls are counted, and every store gets the same ones.
 
 use std::time::Duration;
 

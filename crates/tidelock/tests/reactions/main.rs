@@ -1,10 +1,10 @@
 //! Reactions, on every store.
 //!
 //! Each case is a function of a [`TestStore`](tidelock_test_stage::TestStore) and becomes three
-//! tests: in memory (where time is simulated, so that waiting costs nothing), on an SQLite file and
-//! on PostgreSQL (each handle with connections of its own, as other processes have them).
+//! tests: in memory (with simulated time), on an SQLite file and on PostgreSQL (each handle with
+//! its own connections, like other processes).
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod dropped;

@@ -1,4 +1,4 @@
-//! More events than a store looks at for one page.
+//! More events than fit in a page.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tidelock_test_stage::{
 };
 
 on_every_store!(
-    a_reaction_that_nobody_routes_is_found_behind_many_other_events,
-    a_reaction_that_nobody_routes_is_found_behind_many_events_of_our_own,
+    an_unrouted_reaction_is_found_behind_many_other_events,
+    an_unrouted_reaction_is_found_behind_many_reserved_events,
 );
 
-/// A reaction to these streams that was run once, and is not any more.
+/// A reaction to these streams that was run once, and is no longer.
 async fn left(tidelock: &Tidelock, streams: &str) {
     let seen = Observed::default();
     let noting = seen.clone();
@@ -30,7 +30,7 @@ async fn left(tidelock: &Tidelock, streams: &str) {
     running.stop().await;
 }
 
-/// Whether the doctor says that nobody routes it.
+/// Whether the doctor reports it as unrouted.
 async fn is_told(tidelock: &Tidelock) -> bool {
     let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
     let found =
@@ -41,7 +41,7 @@ async fn is_told(tidelock: &Tidelock) -> bool {
 }
 
 /// CMD-5.
-async fn a_reaction_that_nobody_routes_is_found_behind_many_other_events(stage: TestStore) {
+async fn an_unrouted_reaction_is_found_behind_many_other_events(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     left(&tidelock, "order-").await;
     many_events(&**tidelock.store(), "elsewhere", MANY).await;
@@ -50,7 +50,7 @@ async fn a_reaction_that_nobody_routes_is_found_behind_many_other_events(stage: 
 }
 
 /// CMD-5.
-async fn a_reaction_that_nobody_routes_is_found_behind_many_events_of_our_own(stage: TestStore) {
+async fn an_unrouted_reaction_is_found_behind_many_reserved_events(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     left(&tidelock, "").await;
     many_events(&**tidelock.store(), "~ours", 1_100).await;

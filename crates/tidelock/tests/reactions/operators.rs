@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! Operators' views and actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ on_every_store!(
     filters_choose_by_reaction_target_source_and_blocked,
     a_deferred_target_waits_and_a_prioritised_one_goes_first,
     a_blocked_family_is_unblocked_by_a_pattern,
-    a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that,
+    a_reaction_has_lag_only_while_it_is_routed,
 );
 
-/// REACT-20. Events that come when nobody runs the reaction any more make no lag: it would grow for
-/// ever.
-async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(stage: TestStore) {
+/// REACT-20. Events that are appended after the reaction's last run make no lag, which would grow
+/// without bound.
+async fn a_reaction_has_lag_only_while_it_is_routed(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let lag = async || {
         let store = tidelock.store();
@@ -36,7 +36,7 @@ async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(st
     let app = tidelock.app().worker(brisk("one"));
     let running =
         Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
-    until("somebody routes, and has caught up", async || lag().await == Some(0)).await;
+    until("the router has caught up", async || lag().await == Some(0)).await;
     running.stop().await;
     note(&tidelock, "order-1", "y").await;
     assert_eq!(lag().await, None);
@@ -204,7 +204,7 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: TestStore) {
     assert_eq!(tidelock.reactions().list(&blocked).await.unwrap().len(), 5);
 }
 
-/// REACT-20. Every store pages alike, so memory will do.
+/// REACT-20. Every store pages alike, so memory is enough.
 #[test]
 fn more_reactions_than_a_page_has_records_are_all_seen() {
     in_memory(async |stage: TestStore| {

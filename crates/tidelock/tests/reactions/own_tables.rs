@@ -1,5 +1,5 @@
-//! Rows in tables of the user's own, in the store's SQLite file. (For PostgreSQL see `processes`,
-//! and the example of the read model.)
+//! Rows in the user's own tables, in the store's SQLite file. (For PostgreSQL see `processes`, and
+//! the read model example.)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use tidelock_test_stage::{Running, TestStore, brisk, for_real, note, text, until
 
 use crate::stage::until_quiet;
 
-/// REACT-11. Two handles, as two processes have them; the first try of every other event fails
-/// after its statements were made, and a primary key would refuse a row that came twice.
+/// REACT-11. Two handles, like two processes; the first attempt of every other event fails after
+/// its statements, and a primary key would refuse a duplicate row.
 #[test]
 fn rows_of_a_handler_are_there_exactly_once() {
     for_real(TestStore::sqlite(), async |stage| {

@@ -14,7 +14,7 @@ fn meeting_on(stage: &TestStore) -> Meeting {
     Meeting::on(stage, "processes::a_child")
 }
 
-/// The part of the other process; nothing by itself.
+/// The child process; does nothing by itself.
 #[tokio::test]
 async fn a_child() {
     let Some(role) = Role::ours() else { return };
@@ -28,7 +28,7 @@ async fn a_child() {
     role.note(&format!("ended {}", role.name));
 }
 
-/// Waits inside the handler until it is allowed to go on, then counts.
+/// Waits inside the handler until it is allowed to continue, then counts.
 async fn patient(role: Role) -> AppBuilder {
     let tidelock = Tidelock::open(&role.url).await.unwrap();
     tidelock.app().reaction(
@@ -47,7 +47,7 @@ async fn patient(role: Role) -> AppBuilder {
     )
 }
 
-/// Takes its process with it.
+/// Kills its process.
 async fn explosive(role: Role) -> AppBuilder {
     let tidelock = Tidelock::open(&role.url).await.unwrap();
     let source = on_any().lease(LEASE).max_crashes(2);
@@ -63,7 +63,7 @@ async fn explosive(role: Role) -> AppBuilder {
     })
 }
 
-/// Writes a row of its own, and waits before the ack.
+/// Writes its own row, and waits before the ack.
 async fn in_own_tables(role: Role) -> AppBuilder {
     let store = PostgresStore::open(&role.url).await.unwrap();
     let tidelock = Tidelock::over(std::sync::Arc::new(store.clone()));
@@ -84,7 +84,7 @@ async fn in_own_tables(role: Role) -> AppBuilder {
 }
 
 /// Schedule 20. REACT-6.
-async fn a_stopped_process_that_goes_on_writes_nothing(stage: TestStore) {
+async fn a_stopped_process_that_resumes_writes_nothing(stage: TestStore) {
     let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     note(&tidelock, "diary", "x").await;
     let mut first = meeting.start("first");
@@ -134,7 +134,7 @@ async fn an_event_that_kills_its_process_each_time_is_blocked(stage: TestStore) 
     assert_eq!(deaths, 2, "two processes died of it and the third did not: {:?}", meeting.notes());
 }
 
-/// Schedule 27. REACT-11, with a table of the user's own.
+/// Schedule 27. REACT-11, with the user's own table.
 async fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there(stage: TestStore) {
     let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     let store = PostgresStore::open(&stage.url().unwrap()).await.unwrap();
@@ -167,8 +167,8 @@ mod sqlite {
     use super::*;
 
     #[test]
-    fn a_stopped_process_that_goes_on_writes_nothing() {
-        for_real(TestStore::sqlite(), super::a_stopped_process_that_goes_on_writes_nothing);
+    fn a_stopped_process_that_resumes_writes_nothing() {
+        for_real(TestStore::sqlite(), super::a_stopped_process_that_resumes_writes_nothing);
     }
 
     #[test]
@@ -181,8 +181,8 @@ mod postgres {
     use super::*;
 
     #[test]
-    fn a_stopped_process_that_goes_on_writes_nothing() {
-        for_real(TestStore::postgres(), super::a_stopped_process_that_goes_on_writes_nothing);
+    fn a_stopped_process_that_resumes_writes_nothing() {
+        for_real(TestStore::postgres(), super::a_stopped_process_that_resumes_writes_nothing);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where events go: computed targets, routes that fail, and routers that follow each other.
+//! Routing: computed targets, failing routes, and changes of the router.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ on_every_store!(
     a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_of_the_feed,
     a_route_that_fails_holds_back_one_event_and_nothing_else,
     a_route_that_panics_is_a_route_that_fails,
-    an_event_without_a_target_is_nobodys,
-    whoever_takes_over_routing_goes_on_where_it_was,
+    an_event_without_a_target_is_not_delivered,
+    a_new_router_continues_where_the_old_one_was,
     many_targets_and_reactions_in_one_page_are_all_routed,
     an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_to_all,
     an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice,
-    a_reaction_can_be_routed_anew,
+    a_reaction_can_be_rerouted,
 );
 
 fn field(event: &StoredEvent, name: &str) -> Option<String> {
@@ -89,7 +89,7 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: TestSto
     let (noted, also, is_broken) = (seen.clone(), other.clone(), broken.clone());
     let route = move |event: &StoredEvent| match field(event, "order").as_deref() {
         Some("cursed") if is_broken.load(Ordering::SeqCst) => {
-            Err(HandlerError::again("nobody knows where this goes"))
+            Err(HandlerError::again("the destination is unknown"))
         }
         order => Ok(order.map(str::to_owned)),
     };
@@ -117,7 +117,7 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: TestSto
     until("the route is shown as blocked", shown).await;
     let blocked = tidelock.reactions().list(&filter).await.unwrap().pop().unwrap();
     assert!(blocked.unrouted && blocked.lag() == 1);
-    assert_eq!(blocked.error.as_deref(), Some("nobody knows where this goes"));
+    assert_eq!(blocked.error.as_deref(), Some("the destination is unknown"));
 
     broken.store(false, Ordering::SeqCst);
     tidelock.reactions().unblock(&ReactionFilter::named("track")).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_route_that_panics_is_a_route_that_fails(stage: TestStore) {
     assert!(error.contains("routing function panicked") && error.contains("a snake"), "{error}");
 }
 
-async fn an_event_without_a_target_is_nobodys(stage: TestStore) {
+async fn an_event_without_a_target_is_not_delivered(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for name in ["", "ada", "", "bob"] {
         note(&tidelock, "feed", name).await;
@@ -185,9 +185,8 @@ async fn an_event_without_a_target_is_nobodys(stage: TestStore) {
     assert_eq!(tidelock.reactions().list(&ReactionFilter::named("people")).await.unwrap().len(), 2);
 }
 
-/// REACT-19. The route changes hands in the middle, again and again, and nothing is linked twice or
-/// left out.
-async fn whoever_takes_over_routing_goes_on_where_it_was(stage: TestStore) {
+/// REACT-19. The router changes repeatedly, and nothing is linked twice or skipped.
+async fn a_new_router_continues_where_the_old_one_was(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |name: &str| {
         let seen = seen.clone();
@@ -227,10 +226,9 @@ async fn whoever_takes_over_routing_goes_on_where_it_was(stage: TestStore) {
     assert_eq!((lines.len(), seen.count()), (60, 60), "each once");
 }
 
-/// REACT-19. The process that routes dies at any call that it makes, whether that call still
-/// happens or not.
+/// REACT-19. The router dies at any call, whether that call takes effect or not.
 #[test]
-fn routing_goes_on_after_a_death_at_any_call() {
+fn routing_continues_after_a_crash_at_any_call() {
     for last_words in [false, true] {
         for calls in 0..40 {
             in_memory(async |stage| routed_after_a_death(&stage, calls, last_words).await);
@@ -329,7 +327,7 @@ async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: TestStore)
     assert_eq!((lines.len(), seen.count()), (2_100, 2_100));
 }
 
-/// Schedule 97. An imported log has events and no routes: where a reaction begins is what it says.
+/// Schedule 97. An imported log has events and no routes: a reaction starts where its options say.
 async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(stage: TestStore) {
     let (tidelock, all, fresh) = (stage.tidelock().await, Observed::default(), Observed::default());
     for nth in 0..20 {
@@ -383,9 +381,9 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
     assert_eq!(seen.lines().into_iter().collect::<BTreeSet<_>>().len(), REACTIONS);
 }
 
-/// Schedule 97. REACT-23. A route that is further than the log stops where operators see it, and
-/// goes on by their choice, which counts once.
-async fn a_reaction_can_be_routed_anew(stage: TestStore) {
+/// Schedule 97. REACT-23. A route that is ahead of the log stops visibly, and continues by an
+/// operator's choice, which counts once.
+async fn a_reaction_can_be_rerouted(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "feed", "before").await;
     let app = || {
@@ -406,7 +404,7 @@ async fn a_reaction_can_be_routed_anew(stage: TestStore) {
     let running = Running::start(app());
     seen.until(1).await;
     running.stop().await;
-    // As after a restore that brought back the records and lost the end of the log.
+    // As after a restore that kept the records and lost the end of the log.
     let record = RecordKey::new("~route/follow").unwrap();
     let ahead = RawJson::new(
         &json!({ "position": 1_000_000_000_u64, "start": 0, "computed": true, "streams": "feed" }),

@@ -1,4 +1,4 @@
-//! What the cases of reactions have in common besides their stage.
+//! Helpers of the reaction tests.
 
 use tidelock::prelude::*;
 use tidelock::reactions::TargetInfo;
@@ -21,7 +21,7 @@ pub(crate) async fn until_blocked(tidelock: &Tidelock, reaction: &str, name: &st
     target(tidelock, reaction, name).await.unwrap()
 }
 
-/// Waits until all targets of a reaction have nothing to do.
+/// Waits until all targets of a reaction are idle.
 pub(crate) async fn until_quiet(tidelock: &Tidelock, reaction: &str) {
     let filter = ReactionFilter::named(reaction);
     let quiet = async || {

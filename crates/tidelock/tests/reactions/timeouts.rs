@@ -17,7 +17,7 @@ use crate::stage::{target, until_blocked, until_quiet};
 on_every_store!(
     a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then_blocked,
     a_batch_that_never_ends_is_timed_out_and_the_next_try_lands,
-    handlers_that_never_end_hold_up_nobody_else,
+    handlers_that_never_end_do_not_block_others,
     the_doctor_names_a_handler_that_hangs_while_it_does,
 );
 
@@ -28,7 +28,7 @@ fn at_once() -> Backoff {
 }
 
 /// Schedules 25 and 107. REACT-24: attempts are counted when a lease is granted, failures when a
-/// call timed out.
+/// call times out.
 async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then_blocked(
     stage: TestStore,
 ) {
@@ -91,8 +91,8 @@ async fn a_batch_that_never_ends_is_timed_out_and_the_next_try_lands(stage: Test
     assert_eq!(target(&tidelock, "stuck", "diary").await.unwrap().at.get(), 3);
 }
 
-/// Schedule 107. REACT-24: a slot that is lost to one is free again.
-async fn handlers_that_never_end_hold_up_nobody_else(stage: TestStore) {
+/// Schedule 107. REACT-24: the slot is free again.
+async fn handlers_that_never_end_do_not_block_others(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 0..4 {
         note(&tidelock, &format!("bad-{nth}"), "bad").await;
@@ -153,8 +153,8 @@ async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: TestStore) {
     drop(running);
 }
 
-/// Schedule 107. REACT-24: one that never yields cannot be dropped; its lease is not renewed, and
-/// its expiries are counted.
+/// Schedule 107. REACT-24: a handler that never yields cannot be dropped; its lease is not renewed,
+/// and its expiries are counted.
 async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let (release, blocks) = mpsc::channel::<()>();
@@ -166,7 +166,7 @@ async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: 
     let running = Running::start(app.reaction("stuck", source, move |_: StoredEvent, _| {
         let (noted, blocks) = (noted.clone(), blocks.clone());
         async move {
-            // What this task has woken is not to be stuck behind it.
+            // Tasks that this one has woken must not be stuck behind it.
             tokio::task::yield_now().await;
             noted.note("begun");
             let _released = blocks.lock().unwrap().recv();
@@ -197,8 +197,8 @@ fn on_postgres_a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted()
     );
 }
 
-/// CMD-5: what a target's calls have done is acked after a minute, so that one which is held for
-/// long hangs.
+/// CMD-5: unstaged progress of a target is acked after a minute, so a longer lease without progress
+/// means a hang.
 #[test]
 fn calls_that_stage_nothing_are_acked_after_a_minute() {
     tidelock_test_stage::in_memory(|stage| async move {
@@ -211,7 +211,7 @@ fn calls_that_stage_nothing_are_acked_after_a_minute() {
         let running = Running::start(app.reaction("slow", on_any(), move |_: StoredEvent, _| {
             let noted = noted.clone();
             async move {
-                // Simulated, so that it costs nothing.
+                // Simulated time.
                 tokio::time::sleep(Duration::from_secs(40)).await;
                 noted.note("done");
                 Ok(())

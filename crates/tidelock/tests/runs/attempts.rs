@@ -1,29 +1,28 @@
-//! Attempts that end in an odd way: a panic before there is a future, and a timeout of what must
-//! not be done twice.
+//! Unusual attempts: a panic before the future exists, and a timeout of an at-most-once step.
 
 use tidelock::prelude::*;
 use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Verdict};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
-use crate::cast::{count, history, millis, process, result, start, with};
+use crate::helpers::{count, history, millis, process, result, start, with};
 
 on_every_store!(
     a_panic_before_the_future_exists_is_a_failed_attempt,
     a_panic_before_the_future_exists_leaves_nothing_to_ask_about,
-    an_at_most_once_step_that_times_out_is_what_its_policy_says,
+    an_at_most_once_step_that_times_out_follows_its_policy,
     an_operator_is_asked_about_a_step_that_timed_out_each_time,
     a_step_that_times_out_each_time_is_not_rerun_without_end,
 );
 
-/// Notes the line, and panics if it is the first of its kind.
+/// Notes the line, and panics the first time.
 fn panic_once(seen: &Observed, line: String) {
     let is_first = !seen.lines().contains(&line);
     seen.note(line);
     assert!(!is_first, "before there is a future");
 }
 
-/// Schedule 115. RUN-6. In a step, a transaction and what undoes them: the policy of the step
-/// decides, and the run goes on.
+/// Schedule 115. RUN-6. In a step, a transaction and their compensations: the step's policy
+/// decides, and the run continues.
 async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: TestStore) {
     let seen = Observed::default();
     let hasty = with("hasty", &seen, |ctx, (): (), seen| {
@@ -73,8 +72,7 @@ async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: TestStore) 
     running.stop().await;
 }
 
-/// Schedule 115. RUN-14. An effect of which there was no future has not begun: no operator is asked
-/// about it.
+/// Schedule 115. RUN-14. An effect without a future has not begun: no verdict is needed.
 async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: TestStore) {
     let seen = Observed::default();
     let careful = with("careful", &seen, |ctx, (): (), seen| {
@@ -105,8 +103,8 @@ async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Tes
     running.stop().await;
 }
 
-/// Schedule 116. RUN-14. The attempt is dropped, and what it did by then cannot be known.
-async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: TestStore) {
+/// Schedule 116. RUN-14. The attempt is dropped, and its outcome is unknown.
+async fn an_at_most_once_step_that_times_out_follows_its_policy(stage: TestStore) {
     let seen = Observed::default();
     let once = with("once", &seen, |ctx, policy: String, seen| {
         Box::pin(async move {
@@ -127,8 +125,7 @@ async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Test
             });
             let step = match policy {
                 OnUnknownOutcome::Rerun => step,
-                // However often it may be tried: what may have been done is not tried again for
-                // that.
+                // However many attempts are allowed: an unknown outcome is not retried.
                 _ => step.retry(Retry::attempts(3).backoff(Backoff::fixed(millis(5)))),
             };
             match step.timeout(millis(10)).at_most_once(policy).await {
@@ -149,8 +146,7 @@ async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Test
     running.stop().await;
 }
 
-/// Schedule 116. RUN-14, RUN-46. A rerun that an operator asked for is asked about again if it,
-/// too, takes too long.
+/// Schedule 116. RUN-14, RUN-46. A rerun by an operator that times out, too, needs another verdict.
 async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: TestStore) {
     let seen = Observed::default();
     let ask = with("ask", &seen, |ctx, (): (), seen| {
@@ -173,8 +169,7 @@ async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: TestS
     running.stop().await;
 }
 
-/// Schedule 116. RUN-6. What may be done again is tried as often as any other step, and then has
-/// timed out.
+/// Schedule 116. RUN-6. A repeatable step is retried as often as any other, and then has timed out.
 async fn a_step_that_times_out_each_time_is_not_rerun_without_end(stage: TestStore) {
     let seen = Observed::default();
     let rerun = with("rerun", &seen, |ctx, (): (), seen| {

@@ -1,4 +1,4 @@
-//! Runs that start runs.
+//! Child runs.
 
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
@@ -6,7 +6,7 @@ use tidelock_test_stage::{
     DyingStore, Observed, Running, TestStore, brisk, in_memory, on_every_store, until,
 };
 
-use crate::cast::{count, error, process, result, see, start, with};
+use crate::helpers::{count, error, process, result, see, start, with};
 
 on_every_store!(
     a_parent_waits_for_its_child_and_has_its_result,

@@ -1,4 +1,4 @@
-//! Starting runs, looking at them, and ending them from outside.
+//! The client's view: starting, reading and ending runs.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tidelock::runs::{RunError, RunHandle, RunState, RunStatus};
 use tidelock_test_stage::{TestStore, on_every_store};
 
 on_every_store!(
-    what_happened_is_read_page_by_page,
+    the_history_is_read_page_by_page,
     a_start_is_idempotent_by_the_id_of_the_run,
-    many_who_start_one_run_start_one,
+    concurrent_starts_of_one_id_start_one_run,
     a_run_is_stored_before_it_is_driven_and_waits_for_a_worker,
-    a_workflow_that_nobody_registered_is_not_started_by_guess,
+    an_unregistered_workflow_is_not_started,
     a_terminated_run_has_ended_for_good,
     names_and_inputs_that_cannot_be_stored_are_refused,
     a_run_that_does_not_exist_says_so_whatever_is_asked_of_it,
 );
 
-/// A run that nobody drives, because nobody has registered its workflow.
+/// A run that is never driven, because its workflow is not registered.
 pub(crate) async fn idle(tidelock: &Tidelock, run: &str) -> RunHandle {
     tidelock.runs().start("idle", run, &json!({ "of": run })).version(1).await.unwrap()
 }
@@ -47,7 +47,7 @@ async fn a_start_is_idempotent_by_the_id_of_the_run(stage: TestStore) {
 }
 
 /// RUN-31.
-async fn many_who_start_one_run_start_one(stage: TestStore) {
+async fn concurrent_starts_of_one_id_start_one_run(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let starts = (0..16).map(|nth| {
         let tidelock = if nth % 2 == 0 { here.clone() } else { there.clone() };
@@ -61,8 +61,7 @@ async fn many_who_start_one_run_start_one(stage: TestStore) {
     assert_eq!(events.len(), 1);
 }
 
-/// RUN-32. Schedule 89, the part of it that needs no death: the run is there before anybody drives
-/// it.
+/// RUN-32. Schedule 89, without a crash: the run is stored before it is driven.
 async fn a_run_is_stored_before_it_is_driven_and_waits_for_a_worker(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let run = idle(&here, "r").await;
@@ -74,7 +73,7 @@ async fn a_run_is_stored_before_it_is_driven_and_waits_for_a_worker(stage: TestS
 }
 
 /// RUN-31.
-async fn a_workflow_that_nobody_registered_is_not_started_by_guess(stage: TestStore) {
+async fn an_unregistered_workflow_is_not_started(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let refused = tidelock.runs().start("nowhere", "r", &()).await.unwrap_err();
     assert!(matches!(refused, RunError::UnknownWorkflow { .. }));
@@ -140,7 +139,7 @@ async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: TestSt
 }
 
 /// RUN-48.
-async fn what_happened_is_read_page_by_page(stage: TestStore) {
+async fn the_history_is_read_page_by_page(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let begun = tidelock.runs().start("sleepy", "r", &7).version(1).outcome().await.unwrap();
     let again =

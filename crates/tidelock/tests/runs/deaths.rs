@@ -13,21 +13,21 @@ use tidelock_test_stage::{
 };
 use tokio::sync::Semaphore;
 
-use crate::cast::{count, history, millis, process, result, see, start, with};
-use crate::cut::mortal;
+use crate::disconnect::mortal;
+use crate::helpers::{count, history, millis, process, result, see, start, with};
 
 on_every_store!(
     steps_that_were_recorded_before_a_crash_do_not_run_again,
-    the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded,
-    an_ambiguous_step_is_what_its_policy_says,
-    an_operator_says_what_became_of_an_ambiguous_step,
+    a_holder_that_lost_its_lease_writes_nothing_and_adopts_the_record,
+    a_step_with_an_unknown_outcome_follows_its_policy,
+    an_operator_resolves_a_step_with_an_unknown_outcome,
     a_run_that_kills_its_processes_is_blocked_until_it_is_resumed,
     a_wake_between_load_and_suspend_is_not_lost,
     a_shutdown_gives_the_run_back_between_two_steps,
     a_run_is_driven_once_at_a_time_in_one_process,
 );
 
-/// Short, so that others soon take over where time is real.
+/// Short leases, so that takeovers are fast in real time.
 fn brief(workflow: Workflow) -> Workflow {
     workflow.lease(millis(300))
 }
@@ -66,9 +66,9 @@ async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: TestSto
     second.stop().await;
 }
 
-/// Schedules 36 and 37. RUN-13. The first holder is cut off, succeeded, and comes back with a
-/// result of its own: refused.
-async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: TestStore) {
+/// Schedules 36 and 37. RUN-13. The first holder is cut off, replaced, and returns with its own
+/// result: refused.
+async fn a_holder_that_lost_its_lease_writes_nothing_and_adopts_the_record(stage: TestStore) {
     let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let slow = brief(with("slow", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
@@ -99,7 +99,7 @@ async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: 
     store.cut();
     let second = Running::start(process(&stage, "two").await.register(slow));
     assert_eq!(result::<usize>(&run).await, 1);
-    store.mend();
+    store.reconnect();
     state.1.add_permits(1);
     first.stop().await;
     assert_eq!(state.0.lines(), ["drew 0", "drew 1", "used 1"]);
@@ -108,8 +108,8 @@ async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: 
     second.stop().await;
 }
 
-/// RUN-14. The effect was begun once, and by nobody again unless the policy says so.
-async fn an_ambiguous_step_is_what_its_policy_says(stage: TestStore) {
+/// RUN-14. The effect was started once, and is repeated only if the policy allows it.
+async fn a_step_with_an_unknown_outcome_follows_its_policy(stage: TestStore) {
     let seen = Observed::default();
     let once = brief(with("once", &seen, |ctx, policy: String, seen| {
         Box::pin(async move {
@@ -160,8 +160,8 @@ async fn an_ambiguous_step_is_what_its_policy_says(stage: TestStore) {
     second.stop().await;
 }
 
-/// RUN-14. The run waits until somebody says.
-async fn an_operator_says_what_became_of_an_ambiguous_step(stage: TestStore) {
+/// RUN-14. The run waits for a verdict.
+async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
     let seen = Observed::default();
     let ask = brief(with("ask", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
@@ -187,7 +187,8 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: TestStore) {
     second.stop().await;
 }
 
-/// RUN-15. Each process hangs in the same step; the third is not tried, until somebody asks for it.
+/// RUN-15. Each process hangs in the same step; there is no third attempt until an operator resumes
+/// it.
 async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: TestStore) {
     let seen = Observed::default();
     let poison = brief(with("poison", &seen, |ctx, (): (), seen| {
@@ -230,8 +231,7 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: Te
     last.stop().await;
 }
 
-/// Schedule 39. RUN-8. The signal comes when the run has been read and before it is left to the
-/// store.
+/// Schedule 39. RUN-8. The signal comes after the run was loaded and before it is suspended.
 async fn a_wake_between_load_and_suspend_is_not_lost(stage: TestStore) {
     let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let waits = with("waits", &state, |ctx, (): (), (seen, go)| {
@@ -258,7 +258,7 @@ async fn a_wake_between_load_and_suspend_is_not_lost(stage: TestStore) {
     running.stop().await;
 }
 
-/// Holds up the call of this number until it is told to go on.
+/// Holds the nth call until it is released.
 #[derive(Debug)]
 struct Pause {
     before: AtomicI64,
@@ -280,8 +280,8 @@ impl Interceptor for Pause {
     }
 }
 
-/// Schedule 39. RUN-8. The signal comes before each call that a turn makes, from its lease to its
-/// end, among them the one that leaves the run to the store.
+/// Schedule 39. RUN-8. The signal comes before each call of an activation, from its lease to its
+/// suspension.
 #[test]
 fn a_signal_before_any_call_of_a_turn_wakes_the_run() {
     for calls in 0..30 {
@@ -301,7 +301,7 @@ async fn signalled_before(stage: &TestStore, calls: i64) {
     let pause =
         Pause { before: AtomicI64::new(calls), reached: Semaphore::new(0), go: Semaphore::new(0) };
     let store = Wrapped::new(stage.store().await, pause);
-    // Polls seldom: only a wake tells it in time.
+    // Polls rarely: only a wake tells it in time.
     let worker = WorkerOptions::new(WorkerName::new("one").unwrap());
     let running =
         Running::start(Tidelock::over(store.clone()).app().worker(worker).register(waits));
@@ -313,7 +313,7 @@ async fn signalled_before(stage: &TestStore, calls: i64) {
     running.stop().await;
 }
 
-/// How many activations of a run there are, and were at most.
+/// The current and maximum number of activations of a run.
 #[derive(Debug, Clone, Default)]
 struct Active(Arc<(AtomicU32, AtomicU32)>);
 
@@ -343,7 +343,7 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: TestStore) {
                     let (active, seen) = (active.clone(), seen.clone());
                     async move {
                         let active = active.begin();
-                        // Whatever else would drive the run has its chance.
+                        // Gives any other driver a chance.
                         for _ in 0..50 {
                             tokio::task::yield_now().await;
                         }
@@ -382,7 +382,7 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: TestStore) {
     }
 }
 
-/// RUN-16. The step that runs ends and is recorded; the next one is another worker's.
+/// RUN-16. The running step ends and is recorded; the next one is left to another worker.
 async fn a_shutdown_gives_the_run_back_between_two_steps(stage: TestStore) {
     let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let two = with("two", &state, |ctx, (): (), (seen, go)| {
@@ -413,7 +413,7 @@ async fn a_shutdown_gives_the_run_back_between_two_steps(stage: TestStore) {
     second.stop().await;
 }
 
-/// What a death leaves behind, wherever it comes.
+/// What a crash leaves behind.
 #[derive(Clone, Default)]
 struct Ledger {
     seen: Observed,
@@ -421,8 +421,8 @@ struct Ledger {
 }
 
 /// RUN-2, RUN-14, RUN-17. Dies at every call of the store, before it and after it: the run
-/// completes, what was staged is there once, what must not happen twice did not, and what may has
-/// one key.
+/// completes, staged writes land once, at-most-once steps are not repeated, and others keep their
+/// key.
 #[test]
 fn a_run_survives_a_death_at_every_call() {
     let mut survived = 0;
@@ -439,7 +439,7 @@ fn a_run_survives_a_death_at_every_call() {
     assert!(survived > 30, "it died only {survived} times");
 }
 
-/// How often each part of the transactional step is there: its record, two records in the store, an
+/// How often each part of the transactional step landed: its record, two records in the store, an
 /// event and a wake.
 async fn staged(stage: &TestStore) -> [i64; 5] {
     let store = stage.store().await;
@@ -488,7 +488,7 @@ async fn die_after(stage: &TestStore, calls: i64, last_words: bool) -> bool {
     let run = start(stage, "five", "f", &()).await;
     let store = DyingStore::over(stage.store().await, calls, last_words);
     let mortal = Tidelock::over(store.clone());
-    // Polls seldom: a process that only polls has nothing to die of.
+    // Polls rarely: a process that only polls has no call to die at.
     let unhurried = WorkerOptions::new(WorkerName::new("mortal").unwrap());
     let app = mortal.app().worker(unhurried).register(five.clone()).build().unwrap();
     let first = tokio::spawn(app.run());

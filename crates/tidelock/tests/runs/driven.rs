@@ -1,4 +1,4 @@
-//! Runs that somebody drives, as others see and change them.
+//! Driven runs, as clients see and change them.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::flow::{Switch, app, count, flow, history, result, seen, soon, until_i
 
 on_every_store!(
     where_a_run_stands_is_told_and_resume_does_not_drive_it,
-    a_parked_run_says_why_and_goes_on_when_it_is_resumed,
+    a_parked_run_has_a_reason_and_can_be_resumed,
     a_result_is_awaited_from_another_process,
     a_cancel_races_completion_to_one_end,
     a_failed_run_is_retried_from_the_step_that_failed,
-    a_run_whose_steps_were_undone_is_not_retried,
+    a_compensated_run_is_not_retried,
     a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it,
-    an_operator_says_what_became_of_an_ambiguous_step,
+    an_operator_resolves_a_step_with_an_unknown_outcome,
     signals_are_received_in_order_and_each_once,
-    what_a_run_publishes_is_there_for_everybody,
+    published_values_are_visible_to_every_client,
     a_transactional_step_starts_and_signals_other_runs,
     the_newest_version_of_the_process_is_started_and_else_the_newest_of_any,
 );
@@ -86,7 +86,7 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: TestStor
         matches!(&on[..], [PendingWait::Time { until: moment, .. }] if Some(*moment) == until),
         "{on:?}"
     );
-    assert_eq!(steps.count(), 1, "nobody drove it a second time");
+    assert_eq!(steps.count(), 1, "it was driven once");
     run.terminate("enough").await.unwrap();
     let ended = run.resume().await.unwrap();
     assert_eq!(ended, RunStatus::Ended(RunOutcome::Terminated("enough".into())));
@@ -94,7 +94,7 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: TestStor
 }
 
 /// RUN-35.
-async fn a_parked_run_says_why_and_goes_on_when_it_is_resumed(stage: TestStore) {
+async fn a_parked_run_has_a_reason_and_can_be_resumed(stage: TestStore) {
     let (tidelock, broken) = (stage.tidelock().await, Switch::default());
     broken.turn(true);
     let bug = broken.clone();
@@ -240,7 +240,7 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
 }
 
 /// RUN-39.
-async fn a_run_whose_steps_were_undone_is_not_retried(stage: TestStore) {
+async fn a_compensated_run_is_not_retried(stage: TestStore) {
     let (tidelock, undone) = (stage.tidelock().await, Observed::default());
     let noted = undone.clone();
     let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
@@ -313,7 +313,7 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: Te
     );
 }
 
-/// A process that a test kills: from then on nothing that it asks of the store happens.
+/// A process that a test kills: from then on its calls to the store have no effect.
 #[derive(Debug)]
 struct Cut(Switch);
 
@@ -336,7 +336,7 @@ impl Interceptor for Cut {
 }
 
 /// RUN-46. RUN-49.
-async fn an_operator_says_what_became_of_an_ambiguous_step(stage: TestStore) {
+async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
     let (tidelock, cut) = (stage.tidelock().await, Switch::default());
     let dead = cut.clone();
     let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
@@ -413,7 +413,7 @@ async fn signals_are_received_in_order_and_each_once(stage: TestStore) {
 }
 
 /// RUN-47.
-async fn what_a_run_publishes_is_there_for_everybody(stage: TestStore) {
+async fn published_values_are_visible_to_every_client(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let workflow = flow(|ctx: &mut RunCtx, (): ()| {
         async move {

@@ -1,4 +1,4 @@
-//! How runs end: cancelled, out of time, undone, retried, and begun again.
+//! How runs end: cancelled, timed out, compensated, retried, and continued as new.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,22 +7,21 @@ use tidelock::prelude::*;
 use tidelock::runs::{Retry, RunState, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
-use crate::cast::{count, error, history, millis, process, result, see, start, with};
+use crate::helpers::{count, error, history, millis, process, result, see, start, with};
 
 on_every_store!(
     a_cancelled_run_cleans_up_and_ends_cancelled,
     a_run_that_handles_its_cancellation_completes,
     a_timer_and_a_cancellation_come_to_one_outcome,
     a_cancellation_that_comes_too_late_leaves_one_terminal_state,
-    a_run_whose_time_is_up_fails,
+    a_run_past_its_deadline_fails,
     steps_that_were_done_are_undone_in_reverse,
     a_failed_run_is_retried_from_the_step_that_failed,
     a_terminated_run_stops_and_stays_terminated,
     a_run_continues_as_new_with_its_signals,
 );
 
-/// RUN-18. From the cancellation on nothing new is done, but what cleans up; the sleep that was cut
-/// short stays cut short.
+/// RUN-18. After the cancellation only clean-up runs; an interrupted sleep stays interrupted.
 async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: TestStore) {
     let seen = Observed::default();
     let long = with("long", &seen, |ctx, (): (), seen| {
@@ -49,7 +48,7 @@ async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-18. What the function makes of it counts.
+/// RUN-18. The function's result counts.
 async fn a_run_that_handles_its_cancellation_completes(stage: TestStore) {
     let calm = with("calm", &(), |ctx, (): (), ()| {
         Box::pin(async move {
@@ -65,8 +64,8 @@ async fn a_run_that_handles_its_cancellation_completes(stage: TestStore) {
     running.stop().await;
 }
 
-/// Schedule 43. The sleep is over and the run is cancelled before anybody drives it: one of the
-/// two, for good.
+/// Schedule 43. The sleep is over and the run is cancelled before it is driven: one of the two
+/// wins, permanently.
 async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: TestStore) {
     let seen = Observed::default();
     let short = with("short", &seen, |ctx, (): (), seen| {
@@ -105,8 +104,8 @@ async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: TestStore) {
     second.stop().await;
 }
 
-/// Schedule 47. The run has its last step in hand when it is cancelled: it completes, and is not
-/// cancelled after that.
+/// Schedule 47. The last step is running when the run is cancelled: it completes, and is not
+/// cancelled afterwards.
 async fn a_cancellation_that_comes_too_late_leaves_one_terminal_state(stage: TestStore) {
     let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let last = with("last", &state, |ctx, (): (), (seen, go)| {
@@ -139,7 +138,7 @@ async fn a_cancellation_that_comes_too_late_leaves_one_terminal_state(stage: Tes
 }
 
 /// RUN-19.
-async fn a_run_whose_time_is_up_fails(stage: TestStore) {
+async fn a_run_past_its_deadline_fails(stage: TestStore) {
     let seen = Observed::default();
     let slow = with("slow", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
@@ -159,7 +158,7 @@ async fn a_run_whose_time_is_up_fails(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-20. Each with its own result and a key of its own; a run that was undone is not retried.
+/// RUN-20. Each with its own result and key; a compensated run is not retried.
 async fn steps_that_were_done_are_undone_in_reverse(stage: TestStore) {
     let seen = Observed::default();
     let saga = with("saga", &seen, |ctx, (): (), seen| {
@@ -196,7 +195,7 @@ async fn steps_that_were_done_are_undone_in_reverse(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-21. What was done before stays done; the failed step has the same key.
+/// RUN-21. Completed steps are not repeated; the failed step has the same key.
 async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
     let state = (Observed::default(), Arc::new(AtomicBool::new(false)));
     let fragile = with("fragile", &state, |ctx, (): (), (seen, works)| {
@@ -215,7 +214,7 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
     let error = error(&run).await;
     assert!(error.contains("broken"), "{error}");
     state.1.store(true, Ordering::SeqCst);
-    run.retry("mended").await.unwrap();
+    run.retry("fixed").await.unwrap();
     assert_eq!(result::<u32>(&run).await, 7);
     assert_eq!(state.0.lines(), ["f:first", "f:second", "f:second"]);
     running.stop().await;
@@ -249,8 +248,7 @@ async fn a_terminated_run_stops_and_stays_terminated(stage: TestStore) {
     assert_eq!(state.0.lines(), ["b:long"]);
 }
 
-/// RUN-22. The history stays short, names begin anew, and a signal that nobody received is not
-/// lost.
+/// RUN-22. The history stays short, names start over, and an unreceived signal is not lost.
 async fn a_run_continues_as_new_with_its_signals(stage: TestStore) {
     let seen = Observed::default();
     let counter = with("counter", &seen, |ctx, round: u32, seen| {

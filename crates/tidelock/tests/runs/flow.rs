@@ -1,4 +1,4 @@
-//! Small workflows, and what is seen of them.
+//! Small workflows, and what is observed of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunCtx, RunError, RunHandle, RunStatus, StepError, Workflow};
 use tidelock_test_stage::{Observed, brisk, until};
 
-/// The function of a workflow that has something of the test's in it.
+/// A workflow's function with state of the test.
 pub(crate) fn flow<I, O, F>(function: F) -> F
 where
     F: for<'c> Fn(&'c mut RunCtx, I) -> BoxFuture<'c, Result<O, StepError>>,
@@ -20,12 +20,12 @@ where
     function
 }
 
-/// Leased for so short that another takes over soon, where time is real.
+/// A short lease, so that takeovers are fast in real time.
 pub(crate) fn soon(workflow: Workflow) -> Workflow {
     workflow.lease(Duration::from_millis(800))
 }
 
-/// Something that a test turns on and off.
+/// A switch that a test turns on and off.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switch(Arc<AtomicBool>);
 
@@ -39,7 +39,7 @@ impl Switch {
     }
 }
 
-/// A step that is seen whenever it is done.
+/// A step that is noted whenever it runs.
 pub(crate) async fn seen(ctx: &RunCtx, name: &str, seen: &Observed) -> Result<(), StepError> {
     let note = |key: tidelock::runs::StepKey| {
         seen.note(key.to_string());
@@ -53,7 +53,7 @@ pub(crate) fn app(tidelock: &Tidelock, name: &str, workflow: Workflow) -> AppBui
     tidelock.app().worker(brisk(name)).register(workflow)
 }
 
-/// Waits until the run stands like this.
+/// Waits until the run has this status.
 pub(crate) async fn until_it(
     run: &RunHandle,
     what: &str,
@@ -63,7 +63,7 @@ pub(crate) async fn until_it(
     run.standing().await.unwrap()
 }
 
-/// What is in the run's stream, by type.
+/// The events of the run's stream.
 pub(crate) async fn history(tidelock: &Tidelock, run: &str) -> Vec<StoredEvent> {
     let stream = StreamName::new(format!("~run/{run}")).unwrap();
     tidelock.store().read_whole_stream(&stream).await.unwrap()
@@ -75,7 +75,7 @@ pub(crate) async fn count(tidelock: &Tidelock, run: &str, event_type: &str) -> u
     events.iter().filter(|event| event.event_type.as_str() == event_type).count()
 }
 
-/// The result, which comes before anybody's patience ends.
+/// The result, with a timeout.
 pub(crate) async fn result<T: DeserializeOwned + 'static>(run: &RunHandle) -> Result<T, RunError> {
     run.result().within(tidelock_test_stage::PATIENCE).await
 }

@@ -1,4 +1,4 @@
-//! Finding runs by what they are.
+//! Lists of runs.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ on_every_store!(
 async fn start(tidelock: &Tidelock, workflow: &str, run: &str, shop: &str) {
     let start = tidelock.runs().start(workflow, run, &json!({})).version(1).attribute("shop", shop);
     start.attribute("kind", "a/b=c%").await.unwrap();
-    // The next one starts at another moment.
+    // The next one starts at another time.
     let now = tidelock.store().now().await.unwrap();
     until("time has passed", async || tidelock.store().now().await.unwrap() > now).await;
 }
@@ -97,7 +97,7 @@ async fn runs_are_found_by_the_time_of_their_start(stage: TestStore) {
     }
 }
 
-/// LIMIT-1. A page without room for a run would never lead to the next one.
+/// LIMIT-1. An empty page would never lead to the next one.
 async fn a_page_of_no_runs_is_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let refused = tidelock.runs().list(&RunFilter::all().limit(0)).await.unwrap_err();

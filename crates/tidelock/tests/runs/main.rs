@@ -1,14 +1,14 @@
 //! Durable runs, on every store.
 //!
-//! Each case is a function of a [`Stage`](tidelock_test_stage::TestStore) and becomes three tests:
-//! in memory (where time is simulated, so that waiting costs nothing), on an SQLite file and on
-//! PostgreSQL (each handle with connections of its own, as other processes have them).
+//! Each case is a function of a [`TestStore`](tidelock_test_stage::TestStore) and becomes three
+//! tests: in memory (with simulated time), on an SQLite file and on PostgreSQL (each handle with
+//! its own connections, like other processes).
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
-mod cast;
-mod cut;
+mod disconnect;
+mod helpers;
 
 mod attempts;
 mod children;

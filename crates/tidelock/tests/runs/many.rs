@@ -1,4 +1,4 @@
-//! More runs than a store looks at for one page.
+//! More runs than fit in a page.
 
 use serde_json::json;
 use tidelock::doctor::{Doctor, Thresholds};
@@ -11,7 +11,7 @@ on_every_store!(
     a_run_stands_where_it_does_however_many_others_there_are,
 );
 
-/// So many runs of a workflow that nobody drives.
+/// Starts so many runs of an unregistered workflow.
 async fn started(tidelock: &Tidelock, count: usize) {
     for nth in 0..count {
         tidelock

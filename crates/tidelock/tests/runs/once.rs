@@ -1,4 +1,4 @@
-//! What is asked of a run once, however often: by somebody who did not hear the answer.
+//! Retried requests to a run take effect once, after a lost reply.
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
@@ -34,7 +34,7 @@ async fn a_run_is_signalled_cancelled_and_terminated_once(stage: TestStore) {
     assert!(matches!(refused, RunError::Ended { state: RunState::Terminated, .. }), "{refused}");
 }
 
-/// RUN-49. Its failing is no answer to a question that was answered.
+/// RUN-49. A retry of an answered request does not retry the run again.
 async fn a_run_that_failed_again_is_not_retried_again(stage: TestStore) {
     let (tidelock, tries) = (stage.tidelock().await, Observed::default());
     let noted = tries.clone();

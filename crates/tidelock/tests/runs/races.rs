@@ -1,5 +1,4 @@
-//! Callers who look at a run, and act when it is no longer what they saw; and replies that are
-//! lost.
+//! Clients that act on a run that has changed since they read it; and lost replies.
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -26,10 +25,10 @@ on_every_store!(
     a_signal_that_meets_the_start_of_its_run_wakes_it,
     two_starts_that_meet_are_one_run_or_an_error,
     two_terminations_that_meet_are_one,
-    a_call_whose_reply_was_lost_is_done_once,
+    a_call_with_a_lost_reply_takes_effect_once,
 );
 
-/// Does something once, right before the first commit that is made through it.
+/// Does something once, right before the first commit.
 struct Before(Mutex<Option<BoxFuture<'static, ()>>>);
 
 impl std::fmt::Debug for Before {
@@ -54,7 +53,7 @@ impl Interceptor for Before {
     }
 }
 
-/// A handle on the stage through which the first commit comes after this.
+/// A handle whose first commit comes after this.
 async fn after(stage: &TestStore, first: impl Future<Output = ()> + Send + 'static) -> Tidelock {
     Tidelock::over(Wrapped::new(stage.store().await, Before(Mutex::new(Some(first.boxed())))))
 }
@@ -117,7 +116,7 @@ async fn two_terminations_that_meet_are_one(stage: TestStore) {
     assert_eq!(count(&tidelock, "r", "~terminated").await, 1);
 }
 
-/// The reply to the first commit is lost.
+/// Loses the reply of the first commit.
 #[derive(Debug)]
 struct LostReply(AtomicBool);
 
@@ -139,7 +138,7 @@ impl Interceptor for LostReply {
 }
 
 /// RUN-31, RUN-33, RUN-38.
-async fn a_call_whose_reply_was_lost_is_done_once(stage: TestStore) {
+async fn a_call_with_a_lost_reply_takes_effect_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let deaf = async || {
         Tidelock::over(Wrapped::new(stage.store().await, LostReply(AtomicBool::new(false))))
@@ -152,8 +151,8 @@ async fn a_call_whose_reply_was_lost_is_done_once(stage: TestStore) {
     }
 }
 
-/// RUN-42. Schedule 42: whoever dies while it starts an occurrence's run, and wherever, there is
-/// one run in the end.
+/// RUN-42. Schedule 42: a scheduler that dies anywhere while it starts an occurrence's run: there
+/// is one run in the end.
 #[test]
 fn a_scheduler_that_dies_at_any_call_leaves_one_run_for_its_occurrence() {
     const CALLS: i64 = 25;
@@ -166,14 +165,15 @@ async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) {
     let tidelock = stage.tidelock().await;
     let schedules = tidelock.runs().schedules();
     let tick = || Workflow::new("tick", flow(|_: &mut RunCtx, (): ()| async { Ok(()) }.boxed()));
-    // Once a day, at a moment that comes in a second.
+    // Once a day, at a time that comes in a second.
     let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
     let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
     let mortal = DyingStore::over(tidelock.store().clone(), calls, last_words);
     let dying = Running::start(app(&Tidelock::over(mortal), "mortal", tick()));
     tokio::time::sleep(Duration::from_secs(2)).await;
     let healthy = Running::start(app(&tidelock, "healthy", tick()));
-    // The dead one's lease has to run out first, if it had one; time passes when everybody waits.
+    // The dead scheduler's lease has to expire first, if it had one; simulated time passes when all
+    // tasks wait.
     while schedules.get("daily").await.unwrap().unwrap().next.unwrap() <= due {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -185,8 +185,8 @@ async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) {
     dying.tell();
 }
 
-/// Stops its caller at the first commit after it was armed, with all calls that follow, until it
-/// goes on.
+/// Stops its caller at the first commit after it was armed, with all later calls, until it is
+/// released.
 #[derive(Debug)]
 struct StopsAtCommit(watch::Sender<Stop>);
 
@@ -219,8 +219,8 @@ impl Interceptor for StopsAtCommit {
     }
 }
 
-/// RUN-42. Schedule 42: both have decided to start the run of one occurrence; the second to commit
-/// is refused.
+/// RUN-42. Schedule 42: both have decided to start the run of one occurrence; the second commit is
+/// refused.
 #[test]
 fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
     in_memory(async |stage: TestStore| {
@@ -233,7 +233,7 @@ fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
         let stopped = Running::start(app(&Tidelock::over(slow.clone()), "slow", tick()));
         let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
         let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
-        // A schedule that was put is looked at once before it is due.
+        // A new schedule is read once before it is due.
         let now = tidelock.store().now().await.unwrap();
         tokio::time::sleep(due.since(now) / 2).await;
         slow.0.send_replace(Stop::Armed);

@@ -53,8 +53,8 @@ async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Test
     let events = crate::flow::history(&tidelock, "order-1").await;
     assert_eq!(Metadata::of(&events[0]).causation, Some(placed.id), "the run knows what led to it");
 
-    // Handled again after a reset, the run that is there is the one that is meant, and the signal
-    // is there once.
+    // Handled again after a reset, the start finds the existing run, and the signal is received
+    // once.
     let filter = ReactionFilter::named("orders");
     tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap();
     let quiet =

@@ -1,18 +1,18 @@
-//! Code that changed under its runs: reported, parked, and gone on with.
+//! Non-determinism: changed code under existing runs is reported, and the runs are parked.
 
 use tidelock::runs::{RunHandle, RunStatus, StepError, Workflow};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
-use crate::cast::{history, millis, process, result, see, start, with};
+use crate::helpers::{history, millis, process, result, see, start, with};
 
 on_every_store!(
-    code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does,
+    non_determinism_is_reported_and_the_run_continues_once_fixed,
     a_name_of_another_kind_is_reported,
     a_function_that_ends_too_early_is_reported,
     a_panic_parks_the_run,
     an_old_run_finishes_on_the_old_side_of_a_patch,
     versions_keep_to_their_own_code,
-    runs_of_others_starve_nobody,
+    runs_of_other_workflows_do_not_starve_ours,
 );
 
 async fn parked(run: &RunHandle) -> String {
@@ -24,7 +24,7 @@ async fn parked(run: &RunHandle) -> String {
     }
 }
 
-/// The run has done `charge` and sleeps; then the first process goes away.
+/// The run has completed `charge` and sleeps; then the first process ends.
 async fn charged(stage: &TestStore, seen: &Observed, run: &str) -> RunHandle {
     let handle = start(stage, "checkout", run, &()).await;
     let running = Running::start(process(stage, "one").await.register(old(seen)));
@@ -44,8 +44,8 @@ fn old(seen: &Observed) -> Workflow {
     })
 }
 
-/// Schedule 46. RUN-4. No record is given to another step, and nothing is done.
-async fn code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does(stage: TestStore) {
+/// Schedule 46. RUN-4. No record is used for another step, and nothing is executed.
+async fn non_determinism_is_reported_and_the_run_continues_once_fixed(stage: TestStore) {
     let seen = Observed::default();
     let run = charged(&stage, &seen, "c").await;
     let changed = with("checkout", &seen, |ctx, (): (), seen| {
@@ -102,7 +102,7 @@ async fn broken() -> Result<(), StepError> {
     panic!("out of luck")
 }
 
-/// RUN-4. It is the code's fault, and not the run's.
+/// RUN-4. The code is at fault, not the run.
 async fn a_panic_parks_the_run(stage: TestStore) {
     let seen = Observed::default();
     let run = charged(&stage, &seen, "p").await;
@@ -117,8 +117,8 @@ async fn a_panic_parks_the_run(stage: TestStore) {
     right.stop().await;
 }
 
-/// RUN-11. A run that went past the change before it was made goes the old way; a new one, the new
-/// way; both for good.
+/// RUN-11. A run that passed the change before it was made takes the old path; a new one, the new
+/// path; both permanently.
 async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: TestStore) {
     let seen = Observed::default();
     let before = charged(&stage, &seen, "before").await;
@@ -145,7 +145,7 @@ async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-11. Two versions side by side; each run follows the one that it was started with.
+/// RUN-11. Two versions side by side; each run follows its own.
 async fn versions_keep_to_their_own_code(stage: TestStore) {
     let seen = Observed::default();
     let one = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(1) }));
@@ -159,8 +159,8 @@ async fn versions_keep_to_their_own_code(stage: TestStore) {
     running.stop().await;
 }
 
-/// Schedule 91. RUN-12. A hundred runs that nobody here can drive are due before it.
-async fn runs_of_others_starve_nobody(stage: TestStore) {
+/// Schedule 91. RUN-12. A hundred runs that this process cannot drive are due before it.
+async fn runs_of_other_workflows_do_not_starve_ours(stage: TestStore) {
     for nth in 0..100 {
         start(&stage, "unknown-here", &format!("u-{nth}"), &()).await;
     }

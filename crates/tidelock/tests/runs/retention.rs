@@ -1,4 +1,4 @@
-//! Runs that are kept for a while after their end.
+//! Retention of ended runs.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn records_about(tidelock: &Tidelock, run: &str) -> Vec<String> {
     }
 }
 
-/// RUN-41. A run that nothing was said of is there when another's retention is long over.
+/// RUN-41. A run without a retention is kept.
 async fn a_run_without_a_retention_is_kept(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = Running::start(app(&tidelock, "one", echo()));

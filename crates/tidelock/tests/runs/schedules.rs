@@ -1,4 +1,4 @@
-//! Runs that are started by the calendar.
+//! Scheduled runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::flow::{app, count, flow, seen};
 
 on_every_store!(
     two_schedulers_start_one_run_for_each_occurrence,
-    what_was_missed_is_made_up_for_as_the_schedule_says,
+    missed_occurrences_are_caught_up_by_policy,
     an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_says_so,
     a_schedule_said_again_is_the_same_and_a_paused_one_rests,
     a_schedule_that_cannot_be_is_refused,
 );
 
-/// Every second: what a test on real time can wait for.
+/// Every second: short enough for real time.
 const EVERY_SECOND: &str = "* * * * * *";
 
 async fn runs_of(tidelock: &Tidelock, schedule: &str) -> Vec<RunInfo> {
@@ -37,7 +37,7 @@ fn tick(steps: &Observed) -> Workflow {
     Workflow::new("tick", workflow)
 }
 
-/// Waits until the store's clock is this much further.
+/// Waits until the store's clock has advanced this much.
 async fn pass(tidelock: &Tidelock, time: Duration) {
     let then = tidelock.store().now().await.unwrap().plus(time);
     until("time has passed", async || tidelock.store().now().await.unwrap() >= then).await;
@@ -67,19 +67,18 @@ async fn two_schedulers_start_one_run_for_each_occurrence(stage: TestStore) {
     assert_eq!(done.iter().collect::<BTreeSet<_>>().len(), done.len(), "each once: {done:?}");
 }
 
-/// The moment that a run was started for.
+/// The occurrence that a run was started for.
 fn occurrence(run: &RunInfo) -> Timestamp {
     run.run.as_str().split_once('@').unwrap().1.parse().unwrap()
 }
 
 /// RUN-43. Schedule 45.
-async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: TestStore) {
+async fn missed_occurrences_are_caught_up_by_policy(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let schedules = tidelock.runs().schedules();
     let second = Duration::from_secs(1);
     let rules = [
-        // How long before the return of the schedulers the oldest occurrence can be that is made up
-        // for, and how many are.
+        // The maximum age of the oldest occurrence that is caught up, and how many are.
         ("skip", CatchUp::Skip { tolerance: second / 2 }, second / 2, 0),
         ("once", CatchUp::Once, second, 1),
         ("each", CatchUp::Each { at_most: 2 }, second * 2, 2),

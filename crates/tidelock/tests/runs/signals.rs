@@ -1,4 +1,4 @@
-//! Signals, before anybody receives them.
+//! Signals, before they are received.
 
 use tidelock::prelude::*;
 use tidelock::runs::RunError;
@@ -47,7 +47,7 @@ async fn a_signal_sent_twice_under_its_id_is_there_once(stage: TestStore) {
     let other = send(&there, 2).await.unwrap_err();
     assert!(matches!(&other, RunError::OtherSignal { id, .. } if id == "s-1"), "{other}");
     run.terminate("enough").await.unwrap();
-    send(&there, 1).await.expect("whoever sends again what had arrived has not been refused");
+    send(&there, 1).await.expect("a repeated signal is not refused");
     let other = send(&there, 2).await.unwrap_err();
     assert!(matches!(&other, RunError::OtherSignal { id, .. } if id == "s-1"), "{other}");
     let other = here.runs().run("r").signal("reject", &1).id("s-1").await.unwrap_err();
@@ -55,8 +55,7 @@ async fn a_signal_sent_twice_under_its_id_is_there_once(stage: TestStore) {
     assert_eq!(kept(&here, "r").await, ["1"]);
 }
 
-/// RUN-33. Spaces and the order of keys are no other content, before the end of the run and after
-/// it.
+/// RUN-33. White space and key order do not count, before the end of the run and after it.
 async fn a_signal_that_is_written_otherwise_is_the_same(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let run = idle(&tidelock, "r").await;

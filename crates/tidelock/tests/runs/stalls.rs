@@ -1,4 +1,4 @@
-//! Runs whose function, or a step of theirs, never gets on.
+//! Runs whose function, or one of its steps, never makes progress.
 
 use std::future::pending;
 use std::time::Duration;

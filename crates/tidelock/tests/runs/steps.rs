@@ -1,4 +1,4 @@
-//! Steps, sleeps and waits: the ordinary life of a run.
+//! Steps, sleeps and waits: the normal course of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,17 +8,17 @@ use tidelock::prelude::*;
 use tidelock::runs::{Retry, RunCtx, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
-use crate::cast::{count, error, history, millis, process, result, see, start, with};
+use crate::helpers::{count, error, history, millis, process, result, see, start, with};
 
 on_every_store!(
     a_run_does_its_steps_sleeps_waits_and_completes,
     a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle,
-    what_cannot_be_stored_is_a_recorded_failure,
+    an_unstorable_result_is_a_recorded_failure,
     a_timeout_tells_itself_from_an_empty_payload,
     a_name_that_is_used_twice_fails_the_run,
 );
 
-/// RUN-1, RUN-2. A run is stored before it is first driven, and every step when it is done.
+/// RUN-1, RUN-2. A run is stored before it is first driven, and every step when it completes.
 async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: TestStore) {
     let seen = Observed::default();
     let checkout = with("checkout", &seen, |ctx, order: String, seen| {
@@ -44,7 +44,7 @@ async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-6. Attempts and pauses are stored; a failure that says so is not tried again.
+/// RUN-6. Attempts and backoffs are stored; a fatal failure is not retried.
 async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle(
     stage: TestStore,
 ) {
@@ -86,8 +86,8 @@ async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_
     running.stop().await;
 }
 
-/// Schedule 49. RUN-7. The effect has happened, so it is not repeated; the function is told.
-async fn what_cannot_be_stored_is_a_recorded_failure(stage: TestStore) {
+/// Schedule 49. RUN-7. The effect has happened, so it is not repeated; the function gets an error.
+async fn an_unstorable_result_is_a_recorded_failure(stage: TestStore) {
     let seen = Observed::default();
     let big = with("big", &seen, |ctx, (): (), seen| {
         Box::pin(async move {

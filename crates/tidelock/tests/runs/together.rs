@@ -1,5 +1,4 @@
-//! Operations that are awaited together, and errors that are caught: a run still does everything
-//! once, and sleeps.
+//! Concurrent operations, and caught errors: a run still does everything once, and sleeps.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use tidelock::runs::{RaceWinner, StepError};
 use tidelock_test_stage::{Observed, Running, Tally, TestStore, brisk, on_every_store, until};
 use tokio::sync::Semaphore;
 
-use crate::cast::{count, history, millis, process, result, see, start, with};
+use crate::helpers::{count, history, millis, process, result, see, start, with};
 
 on_every_store!(
     steps_in_parallel_share_commits_and_each_is_done_once,
@@ -20,12 +19,11 @@ on_every_store!(
     a_sleep_cannot_be_swallowed,
     the_winner_of_a_race_is_recorded_and_a_replay_agrees,
     a_replay_hands_results_over_in_the_order_in_which_they_were_known,
-    a_replay_does_not_depend_on_who_is_asked_first,
+    a_replay_does_not_depend_on_the_polling_order,
     a_signal_and_a_timer_that_are_both_there_are_decided_once,
 );
 
-/// RUN-2. A hundred at once need far fewer commits than a hundred; a pause after them does not
-/// repeat one.
+/// RUN-2. A hundred concurrent steps need far fewer commits; a sleep after them repeats none.
 async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: TestStore) {
     let (seen, tally) = (Observed::default(), Tally::default());
     let many = with("many", &(seen.clone(), tally.clone()), |ctx, (): (), (seen, tally)| {
@@ -50,8 +48,7 @@ async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: TestStore)
     running.stop().await;
 }
 
-/// RUN-2. Whatever a function does with a result, the store has it: looked at from another process,
-/// at the moment it is handed over.
+/// RUN-2. A result is in the store before the function gets it: verified from another process.
 async fn a_result_is_in_the_store_before_the_function_sees_it(stage: TestStore) {
     let eager = with("eager", &stage.store().await, |ctx, (): (), store| {
         Box::pin(async move {
@@ -95,7 +92,7 @@ async fn a_step_and_a_sleep_awaited_together_are_one_step(stage: TestStore) {
     running.stop().await;
 }
 
-/// Schedule 90. RUN-9. Whatever the function does with errors, a sleep is none.
+/// Schedule 90. RUN-9. Whatever the function does with errors, a sleep is not one.
 async fn a_sleep_cannot_be_swallowed(stage: TestStore) {
     let seen = Observed::default();
     let stubborn = with("stubborn", &seen, |ctx, (): (), seen| {
@@ -118,7 +115,7 @@ async fn a_sleep_cannot_be_swallowed(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-10. The loser is dropped where it stands, and does not hold up a replay.
+/// RUN-10. The loser is dropped where it is, and does not hold up a replay.
 async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: TestStore) {
     let seen = Observed::default();
     let race = with("race", &seen, |ctx, (): (), seen| {
@@ -149,8 +146,8 @@ async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: TestStore) 
     running.stop().await;
 }
 
-/// RUN-5. `try_join!` gives up on the second step because of the first; the replay finds both
-/// recorded and does the same.
+/// RUN-5. `try_join!` drops the second step because of the first; the replay finds both recorded
+/// and does the same.
 async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage: TestStore) {
     let seen = Observed::default();
     let pair = with("pair", &seen, |ctx, (): (), seen| {
@@ -172,9 +169,9 @@ async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage
     running.stop().await;
 }
 
-/// RUN-5. The step that is asked for first ends last, and what is done next hangs on that; when
-/// both are recorded, it still does.
-async fn a_replay_does_not_depend_on_who_is_asked_first(stage: TestStore) {
+/// RUN-5. The step that is started first ends last, and the next one depends on that; on replay,
+/// with both recorded, it still does.
+async fn a_replay_does_not_depend_on_the_polling_order(stage: TestStore) {
     let state = (Observed::default(), Arc::new(Semaphore::new(0)));
     let unordered = with("unordered", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
@@ -204,8 +201,8 @@ async fn a_replay_does_not_depend_on_who_is_asked_first(stage: TestStore) {
     running.stop().await;
 }
 
-/// Schedule 44. The timer and the signal are both there when the run is next driven; what was
-/// chosen stays chosen.
+/// Schedule 44. The timer and the signal are both recorded when the run is next driven; the choice
+/// is permanent.
 async fn a_signal_and_a_timer_that_are_both_there_are_decided_once(stage: TestStore) {
     let seen = Observed::default();
     let both = with("both", &seen, |ctx, (): (), seen| {

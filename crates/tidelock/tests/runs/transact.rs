@@ -1,15 +1,15 @@
-//! Steps whose effect is in the store: exactly once, whoever is in the way.
+//! Transactional steps: exactly once, under contention.
 
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::Retry;
 use tidelock_test_stage::{Observed, Running, TestStore, for_real, on_every_store};
 
-use crate::cast::{count, error, history, millis, process, result, start, with};
+use crate::helpers::{count, error, history, millis, process, result, start, with};
 
 on_every_store!(
-    what_a_step_stages_lands_with_its_record,
-    a_decision_is_taken_again_when_somebody_else_was_quicker,
+    staged_writes_land_atomically_with_the_step,
+    a_decision_is_retried_after_a_conflict,
     a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing,
     a_decision_that_panics_when_it_is_taken_again_fails_the_attempt,
 );
@@ -41,9 +41,9 @@ fn sell(stock: &Stock) -> Result<StockEvent, &'static str> {
     if stock.left > 0 { Ok(StockEvent::Sold { units: 1 }) } else { Err("sold out") }
 }
 
-/// RUN-17. Events, records and the step's record are in the store together; events belong to the
-/// run's conversation.
-async fn what_a_step_stages_lands_with_its_record(stage: TestStore) {
+/// RUN-17. Events, records and the step's record land atomically; events have the run's
+/// correlation.
+async fn staged_writes_land_atomically_with_the_step(stage: TestStore) {
     let write = with("write", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             ctx.transact("write", |tx: Tx| async move {
@@ -70,8 +70,8 @@ async fn what_a_step_stages_lands_with_its_record(stage: TestStore) {
     running.stop().await;
 }
 
-/// RUN-17. Ten runs and a caller sell ten units: none is sold twice, and none is left.
-async fn a_decision_is_taken_again_when_somebody_else_was_quicker(stage: TestStore) {
+/// RUN-17. Ten runs and a caller sell ten units: none twice, and none is left.
+async fn a_decision_is_retried_after_a_conflict(stage: TestStore) {
     let sale = with("sale", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             let sold = ctx.transact("sell", |tx: Tx| async move {
@@ -132,8 +132,8 @@ async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: T
     running.stop().await;
 }
 
-/// Schedule 115. RUN-6, RUN-17. Others are quicker, and on what they leave the decision panics:
-/// that is a failure of the attempt, too.
+/// Schedule 115. RUN-6, RUN-17. After a conflict the decision panics on the new state: that fails
+/// the attempt, too.
 async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: TestStore) {
     let (tidelock, calls) = (stage.tidelock().await, Observed::default());
     let sale =
@@ -170,7 +170,7 @@ async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: 
     running.stop().await;
 }
 
-/// RUN-17. Rows in a table of one's own, in the same file, through the door of the SQLite store.
+/// RUN-17. Rows in the user's own table, in the same file.
 #[test]
 fn rows_land_with_the_step_on_sqlite() {
     for_real(TestStore::sqlite(), async |stage| {
@@ -202,8 +202,8 @@ fn rows_land_with_the_step_on_sqlite() {
     });
 }
 
-/// RUN-17. Rows in a table of one's own, in the same database. The first attempt writes its row and
-/// comes to a commit that does not hold; if that row stayed, the second could not write it.
+/// RUN-17. Rows in the user's own table, in the same database. The first attempt writes its row and
+/// has a refused commit; if that row stayed, the second could not write it.
 #[test]
 fn rows_land_with_the_step_on_postgres() {
     for_real(TestStore::postgres(), async |stage| {
@@ -243,7 +243,7 @@ fn rows_land_with_the_step_on_postgres() {
     });
 }
 
-/// Runs a statement outside any step, and gives the texts that it gives.
+/// Runs a statement outside any step, and returns its texts.
 async fn own(store: &tidelock::postgres::PostgresStore, sql: &str) -> Vec<String> {
     let own = store.begin().await.unwrap();
     let rows = own.query(sql, &[]).await.unwrap();

@@ -1,4 +1,4 @@
-//! Waits for a run's result: each has an end, or says what the run waits for.
+//! Waits for a run's result: each ends, or says what the run waits for.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::flow::{app, flow, until_it};
 on_every_store!(
     an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start,
     a_wait_for_a_run_that_is_parked_ends_with_the_reason,
-    a_wait_that_is_over_says_what_the_run_waits_for,
+    a_timed_out_wait_returns_what_the_run_waits_for,
 );
 
 /// A workflow that takes a number.
@@ -27,7 +27,7 @@ async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start
     for named in ["input of run \"r\"", "workflow \"doubles\", version 1"] {
         assert!(refused.contains(named), "{refused}");
     }
-    assert!(!refused.contains("seven"), "its content is nobody's business: {refused}");
+    assert!(!refused.contains("seven"), "the content is not shown: {refused}");
     assert!(
         matches!(tidelock.runs().run("r").get().await, Err(RunError::NoRun { .. })),
         "nothing was stored"
@@ -50,7 +50,7 @@ async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: TestStore) 
 }
 
 /// RUN-36.
-async fn a_wait_that_is_over_says_what_the_run_waits_for(stage: TestStore) {
+async fn a_timed_out_wait_returns_what_the_run_waits_for(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let waits = flow(|ctx: &mut RunCtx, (): ()| {
         async move { ctx.wait_for_signal::<u32>("approve").await }.boxed()

@@ -1,9 +1,9 @@
 //! A process dies at every await point of a run, one after the other, and another process finishes
-//! what it left.
+//! the run.
 //!
-//! The await points of a run are its calls on the store and its effects. A victim asks for a run of
-//! its own, drives it, and is killed before or after its nth call, for every n until it gets
-//! through alive; and before and after each effect.
+//! The await points of a run are its calls to the store and its effects. A victim starts its own
+//! run, drives it, and is killed before or after its nth call, for every n until it survives; and
+//! before and after each effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,63 +14,62 @@ use tidelock_test_stage::{
     LEASE, Meeting, Observed, PATIENCE, Process, Role, Running, TestStore, brisk, for_real,
 };
 
-use crate::doom::{Deadly, Doom, Side};
+use crate::crash_point::{CrashPoint, CrashingStore, Side};
 use crate::history::History;
 use crate::order::{
     AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, LOOK, Receipt, UNKNOWN, counter,
     place, workflows,
 };
 
-/// How many calls are tried at once, on both sides: as many processes as a small machine can bear,
-/// by two.
+/// How many calls are tested at once, on both sides: the number of processes is twice that.
 const WAVE: u64 = 3;
 /// A run of so many steps makes more calls than this.
 const AT_LEAST: u64 = 10;
 
-/// The part of the process that dies; nothing by itself.
+/// The victim process; does nothing by itself.
 #[tokio::test]
 async fn a_victim() {
     let Some(role) = Role::ours() else { return };
-    let (name, doom) = (role.name.clone(), role.name.parse::<Doom>().unwrap());
+    let (name, doom) = (role.name.clone(), role.name.parse::<CrashPoint>().unwrap());
     let store = tidelock::open(&role.url).await.unwrap();
-    let tidelock = Tidelock::over(Deadly::over(store.clone(), doom.clone()));
+    let tidelock = Tidelock::over(CrashingStore::over(store.clone(), doom.clone()));
     place(&tidelock, &name).await;
     let noting = role.clone();
     let hands = Hands::new(move |line| noting.note(line)).doomed(&doom);
     let app =
         workflows(&name, &hands, LEASE).into_iter().fold(tidelock.app(), AppBuilder::register);
     let running = Running::start(app.worker(brisk(&name)));
-    // Past the store that is counted on.
+    // Bypasses the counted store.
     let run = Tidelock::over(store).runs().run(&name);
     run.result::<Receipt>().await.unwrap();
     running.stop().await;
     role.note(&format!("survived {name}"));
 }
 
-/// What became of a run whose process died here.
+/// The case of one crash point.
 #[derive(Debug)]
 struct Case {
-    doom: Doom,
-    /// What was recorded when the process was dead.
+    doom: CrashPoint,
+    /// What was recorded at the time of the crash.
     at_death: History,
-    /// In the end.
+    /// What is recorded in the end.
     history: History,
     receipt: Receipt,
-    /// The lines of the dead, and of those who came after.
+    /// The effects of the victim, and of its successors.
     by_victim: Vec<Line>,
     by_heir: Vec<Line>,
 }
 
-/// The step that did something outside, and the key under which it did.
+/// A step with an effect, and its key.
 type Line = (String, String);
 
-/// Schedules 35, 48, 88 and 89. Also 40 and 41: the signal may come before the start, and comes
+/// Schedules 35, 48, 88 and 89. Also 40 and 41: the signal may precede the start, and is sent
 /// twice.
 async fn a_run_survives_a_death_at_every_await_point(stage: TestStore) {
     let meeting = Meeting::on(&stage, "everywhere::a_victim");
     let mut dooms = die_at_every_call(&meeting).await;
-    let effects =
-        EFFECTS.map(|step| [Side::Before, Side::After].map(|side| Doom::Effect(side, step.into())));
+    let effects = EFFECTS
+        .map(|step| [Side::Before, Side::After].map(|side| CrashPoint::Effect(side, step.into())));
     for wave in effects {
         die(&meeting, &wave).await;
         dooms.extend(wave);
@@ -84,13 +83,13 @@ async fn a_run_survives_a_death_at_every_await_point(stage: TestStore) {
     println!("{} deaths", cases.len());
 }
 
-/// Victims that die at their first call, their second, … until one does not.
-async fn die_at_every_call(meeting: &Meeting) -> Vec<Doom> {
+/// Victims that die at their first call, their second, … until one survives.
+async fn die_at_every_call(meeting: &Meeting) -> Vec<CrashPoint> {
     let mut dooms = Vec::new();
     for first in (1..).step_by(WAVE as usize) {
         let calls = (first..first + WAVE)
             .flat_map(|nth| [Side::Before, Side::After].map(|side| (side, nth)));
-        let wave: Vec<Doom> = calls.map(|(side, nth)| Doom::Call(side, nth)).collect();
+        let wave: Vec<CrashPoint> = calls.map(|(side, nth)| CrashPoint::Call(side, nth)).collect();
         die(meeting, &wave).await;
         dooms.extend(wave);
         if meeting.notes().iter().any(|line| line.starts_with("survived")) {
@@ -101,7 +100,7 @@ async fn die_at_every_call(meeting: &Meeting) -> Vec<Doom> {
     unreachable!("some victim survives")
 }
 
-async fn die(meeting: &Meeting, wave: &[Doom]) {
+async fn die(meeting: &Meeting, wave: &[CrashPoint]) {
     let victims: Vec<Process> = wave.iter().map(|doom| meeting.start(&doom.to_string())).collect();
     for mut victim in victims {
         victim.until_ended().await;
@@ -109,7 +108,7 @@ async fn die(meeting: &Meeting, wave: &[Doom]) {
 }
 
 /// One healthy process finishes every run.
-async fn finish(stage: &TestStore, meeting: &Meeting, dooms: &[Doom]) -> Vec<Case> {
+async fn finish(stage: &TestStore, meeting: &Meeting, dooms: &[CrashPoint]) -> Vec<Case> {
     let (tidelock, store, seen) =
         (stage.tidelock().await, stage.store().await, Observed::default());
     let mut deaths = Vec::new();
@@ -135,7 +134,7 @@ async fn finish(stage: &TestStore, meeting: &Meeting, dooms: &[Doom]) -> Vec<Cas
     cases
 }
 
-/// What was done for this run.
+/// The effects for this run.
 fn lines(notes: &[String], run: &str) -> Vec<Line> {
     let own = notes.iter().filter_map(|line| line.strip_prefix(run)?.strip_prefix(' '));
     own.filter_map(|line| line.split_once(' '))
@@ -192,7 +191,7 @@ async fn assert_in_store_once(stage: &TestStore, case: &Case) {
     assert_eq!(children.len(), 1, "one child: {case:?}");
 }
 
-/// That nothing went wrong proves something only if everything went on that can go wrong.
+/// The test is only meaningful if every kind of failure occurred.
 fn assert_everything_happened(cases: &[Case]) {
     let case = |doom: &str| cases.iter().find(|case| case.doom.to_string() == doom).unwrap();
     let repeated = case("after-effect-charge");

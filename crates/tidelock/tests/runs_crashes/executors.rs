@@ -20,8 +20,8 @@ fn meeting_on(stage: &TestStore) -> Meeting {
     Meeting::on(stage, "executors::an_executor")
 }
 
-/// The part of the other process; nothing by itself. Its role is a name, the name of its worker,
-/// and how long its leases last.
+/// The child process; does nothing by itself. Its role is a name, the name of its worker, and its
+/// lease.
 #[tokio::test]
 async fn an_executor() {
     let Some(role) = Role::ours() else { return };
@@ -41,7 +41,7 @@ async fn an_executor() {
     app.run_until(stop).await.unwrap();
 }
 
-/// Never gets an answer to a renewal, and so never hears that its lease is lost.
+/// Never gets a reply to a renewal, and so never learns that its lease is lost.
 #[derive(Debug)]
 struct Deaf;
 
@@ -58,7 +58,7 @@ impl Interceptor for Deaf {
     }
 }
 
-/// Charges when it is allowed to, counts, ships; its result says who did.
+/// Charges when it is allowed to, counts, ships; its result names the process.
 async fn job(ctx: &mut RunCtx, me: String, role: Role) -> Result<(String, String), StepError> {
     let charged = ctx.step("charge", |key| charge(&me, &role, key)).await?;
     let count = async |tx: tidelock::Tx| {
@@ -80,7 +80,7 @@ async fn charge(me: &str, role: &Role, key: StepKey) -> Result<String, HandlerEr
     Ok(me.to_owned())
 }
 
-/// Starts a process of this name, whose worker has this one.
+/// Starts a process with this name and this worker.
 fn executor(meeting: &Meeting, name: &str, worker: &str, lease: Duration) -> Process {
     meeting.start(&format!("{name} {worker} {}", lease.as_millis()))
 }
@@ -93,7 +93,7 @@ async fn result(run: &RunHandle) -> (String, String) {
     run.result().within(PATIENCE).await.unwrap()
 }
 
-/// Everything is recorded once, and done once in the store.
+/// Everything is recorded once, and takes effect once in the store.
 async fn assert_recorded_once(stage: &TestStore, run: &str) {
     let (store, history) = (stage.store().await, History::of(&*stage.store().await, run).await);
     assert_eq!(history.names("step"), ["charge", "reserve", "ship"], "{:?}", history.kinds());
@@ -103,7 +103,7 @@ async fn assert_recorded_once(stage: &TestStore, run: &str) {
     assert_eq!(count.value.as_str(), "1");
 }
 
-/// Who did this for a run, by the notes.
+/// The processes that did this for a run, according to the notes.
 fn who(meeting: &Meeting, what: &str, run: &str) -> Vec<String> {
     let (notes, what) = (meeting.notes(), format!("{what} "));
     let about = notes.iter().filter_map(|line| line.strip_prefix(&what)?.split_once(' '));
@@ -113,7 +113,7 @@ fn who(meeting: &Meeting, what: &str, run: &str) -> Vec<String> {
         .collect()
 }
 
-/// Schedules 36 and 37. The one that slept has another value in hand than the one that is recorded.
+/// Schedules 36 and 37. The stalled process has another value than the recorded one.
 async fn a_holder_that_slept_past_its_lease_records_nothing(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "slept").await;
@@ -141,7 +141,7 @@ async fn a_holder_that_slept_past_its_lease_records_nothing(stage: TestStore) {
     assert_eq!(who(&meeting, "shipping", "slept"), ["second"]);
 }
 
-/// Schedules 36 and 37. Nobody tells this one; what it goes on to write is refused all the same.
+/// Schedules 36 and 37. It never learns of its loss; its writes are refused all the same.
 async fn a_holder_that_never_hears_of_its_loss_records_nothing(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "unheard").await;
@@ -183,7 +183,8 @@ async fn two_processes_that_recover_a_run_finish_it_once(stage: TestStore) {
     assert_eq!(who(&meeting, "charging", "recovered")[0], "first");
 }
 
-/// Schedule 38. While the old one drains, one of the same name serves other runs, and not that one.
+/// Schedule 38. While the old process drains, one of the same name serves other runs, and not that
+/// one.
 async fn a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothing(
     stage: TestStore,
 ) {
@@ -210,7 +211,7 @@ async fn a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothin
     assert_eq!(who(&meeting, "shipping", "drained"), ["new"]);
 }
 
-/// Schedule 38. The old one dies while it drains.
+/// Schedule 38. The old process dies while it drains.
 async fn a_name_that_is_used_again_strands_nothing(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "left").await;

@@ -1,4 +1,4 @@
-//! What a run has recorded, as it is in the store.
+//! The recorded history of a run.
 
 use serde::Deserialize;
 use tidelock::StoredEvent;
@@ -8,14 +8,14 @@ use tidelock::prelude::*;
 #[derive(Debug, Clone)]
 pub(crate) struct History(Vec<StoredEvent>);
 
-/// What most entries say.
+/// The common fields of entries.
 #[derive(Debug, Deserialize)]
 struct Named {
     name: String,
 }
 
 impl History {
-    /// Nothing, if there is no such run.
+    /// Empty, if there is no such run.
     pub(crate) async fn of(store: &dyn Store, run: &str) -> Self {
         let stream = StreamName::new(format!("~run/{run}")).unwrap();
         Self(store.read_whole_stream(&stream).await.unwrap())

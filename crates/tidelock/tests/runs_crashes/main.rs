@@ -1,9 +1,9 @@
-//! Durable runs in real processes that die: at every await point of a run, and in each other's way.
+//! Durable runs in real processes that die: at every await point, and concurrently.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
-mod doom;
+mod crash_point;
 mod everywhere;
 mod executors;
 mod history;

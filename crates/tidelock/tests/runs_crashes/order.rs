@@ -1,8 +1,7 @@
-//! A run with a step of every kind: at least once, in the store, at most once, a sleep, a child, a
+//! A run with a step of every kind: at-least-once, transactional, at-most-once, a sleep, a child, a
 //! wait.
 //!
-//! What its steps do is noted outside the store, with the key that they were given; what they do in
-//! the store is counted there.
+//! Effects are noted outside the store, with their key; effects in the store are counted there.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::runs::{OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, Workflow};
 
-use crate::doom::{Doom, Side};
+use crate::crash_point::{CrashPoint, Side};
 
-/// A lease that no machine is too busy to renew, for processes that nothing happens to.
+/// A lease that is renewed even on a busy machine, for healthy processes.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(30);
-/// What a step says that was done.
+/// The result of a completed step.
 pub(crate) const DONE: &str = "done";
-/// What a step says of which nobody knows whether it was done.
+/// The result of a step with an unknown outcome.
 pub(crate) const UNKNOWN: &str = "unknown";
-/// What is done at least once.
+/// At-least-once steps.
 pub(crate) const AT_LEAST_ONCE: [&str; 2] = ["charge", "thank"];
-/// What is done at most once.
+/// The at-most-once step.
 pub(crate) const AT_MOST_ONCE: &str = "ship";
-/// Everything with an effect that a process can die at.
+/// Every effect that a process can die at.
 pub(crate) const EFFECTS: [&str; 6] = ["charge", LOOK, "reserve", "ship", "pack", "thank"];
-/// What the function itself does, once it has the result of the first step.
+/// The effect of the function itself, after the first step.
 pub(crate) const LOOK: &str = "look";
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Receipt {
     pub(crate) charged: String,
@@ -39,11 +38,11 @@ pub(crate) struct Receipt {
     pub(crate) thanked: String,
 }
 
-/// Whoever does the steps.
+/// Performs the effects.
 #[derive(Clone)]
 pub(crate) struct Hands {
     note: Arc<dyn Fn(&str) + Send + Sync>,
-    doom: Option<Doom>,
+    doom: Option<CrashPoint>,
 }
 
 impl fmt::Debug for Hands {
@@ -53,13 +52,13 @@ impl fmt::Debug for Hands {
 }
 
 impl Hands {
-    /// These note what they do here, and do all of it.
+    /// Notes every effect, and never dies.
     pub(crate) fn new(note: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { note: Arc::new(note), doom: None }
     }
 
-    /// The same, of somebody who dies.
-    pub(crate) fn doomed(mut self, doom: &Doom) -> Self {
+    /// Adds a crash point.
+    pub(crate) fn doomed(mut self, doom: &CrashPoint) -> Self {
         self.doom = Some(doom.clone());
         self
     }
@@ -68,13 +67,13 @@ impl Hands {
         self.doom.iter().for_each(|doom| doom.at_effect(side, what));
     }
 
-    /// Does something with what it was given, outside of any step.
+    /// An effect outside of any step.
     fn look(&self, run: &RunId) {
         (self.note)(&format!("{run} {LOOK} {run}"));
         self.pass(Side::After, LOOK);
     }
 
-    /// Does something outside.
+    /// An external effect.
     async fn act(&self, key: StepKey) -> Result<String, HandlerError> {
         self.pass(Side::Before, key.step().as_str());
         (self.note)(&format!("{} {} {key}", key.run(), key.step()));
@@ -82,7 +81,7 @@ impl Hands {
         Ok(DONE.into())
     }
 
-    /// Does something in the store.
+    /// An effect in the store.
     async fn count(&self, tx: Tx) -> Result<(), HandlerError> {
         let (_, step) = tx.effect_key().rsplit_once(':').expect("it is RUN:STEP");
         self.pass(Side::Before, step);
@@ -92,13 +91,12 @@ impl Hands {
     }
 }
 
-/// How often a step was done in the store.
+/// The counter of a step in the store.
 pub(crate) fn counter(key: &str) -> RecordKey {
     RecordKey::new(format!("count/{key}")).unwrap()
 }
 
-/// The workflows of an order and of its child, under names of their own: whoever has registered
-/// them serves nobody else.
+/// The workflows of an order and of its child, under unique names: a process serves only its own.
 pub(crate) fn workflows(name: &str, hands: &Hands, lease: Duration) -> [Workflow; 2] {
     let (own, childs, parcel) = (hands.clone(), hands.clone(), format!("parcel-{name}"));
     let child = parcel.clone();
@@ -127,7 +125,7 @@ async fn pack(ctx: &mut RunCtx, hands: Hands) -> Result<String, StepError> {
     Ok(DONE.into())
 }
 
-/// Asks for the run, and approves it: once, however often this is done.
+/// Starts the run, and approves it: once, however often it is called.
 pub(crate) async fn place(tidelock: &Tidelock, name: &str) -> RunHandle {
     let start = tidelock.runs().start(&format!("order-{name}"), name, &()).version(1);
     let run = start.await.unwrap();

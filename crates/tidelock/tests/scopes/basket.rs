@@ -1,4 +1,4 @@
-//! The state that most cases play with, and the calls that most of them make.
+//! The state of most cases, and common calls.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ pub(crate) struct Basket {
     pub(crate) flags: BTreeMap<String, bool>,
 }
 
-/// A kind whose scopes stay.
+/// A kind without a TTL.
 pub(crate) fn baskets() -> ScopeKind {
     ScopeKind::custom("basket")
 }
 
-/// The basket that everybody wants.
+/// The basket that all callers share.
 pub(crate) fn shared(tidelock: &Tidelock) -> Scope<Basket> {
     tidelock.scope(baskets(), "shared")
 }
@@ -29,12 +29,12 @@ pub(crate) fn in_memory() -> Scope<Basket> {
     Scope::in_memory(baskets(), "here", Basket::default())
 }
 
-/// Adds to the end of the items.
+/// Appends an item.
 pub(crate) async fn put(scope: &Scope<Basket>, item: &str) {
     scope.push("items", item).await.unwrap();
 }
 
-/// What its revision is.
+/// The scope's revision.
 pub(crate) async fn revision<S: ScopeState>(scope: &Scope<S>) -> Option<u64> {
     scope.load().await.unwrap().revision.map(tidelock::Revision::get)
 }

@@ -1,4 +1,4 @@
-//! Durable scopes that several processes change at once.
+//! Durable scopes with concurrent writers in several processes.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,15 +12,15 @@ use crate::basket::{Basket, put, revision, shared};
 
 on_every_store!(
     writers_of_twelve_processes_all_land,
-    what_moved_is_done_again_on_what_is_there,
-    one_who_is_always_too_late_is_told_so_when_its_time_is_over,
+    a_mutation_is_retried_on_the_new_state,
+    a_starving_caller_gets_an_error_at_its_deadline,
     a_scope_that_was_deleted_and_made_again_is_not_taken_for_the_old_one,
     a_revision_that_the_caller_named_is_not_retried,
     other_parts_land_with_the_mutation_or_not_at_all,
 );
 
-/// SCOPE-5. Schedules 54 and 93: each has connections of its own, and they all begin at once, on a
-/// scope that does not exist.
+/// SCOPE-5. Schedules 54 and 93: each has its own connections, and all start at once, on a scope
+/// that does not exist.
 async fn writers_of_twelve_processes_all_land(stage: TestStore) {
     const WRITERS: usize = 12;
     const MUTATIONS: i64 = 4;
@@ -46,7 +46,7 @@ async fn writers_of_twelve_processes_all_land(stage: TestStore) {
     assert_eq!(items.len(), sums.len(), "none is lost and none is there twice");
 }
 
-/// A mutator that somebody else's mutation comes before, the first so many times that it is called.
+/// A mutator that is overtaken by another mutation on its first so many calls.
 async fn overtaken<R>(
     scope: &Scope<Basket>,
     times: u32,
@@ -70,7 +70,7 @@ async fn overtaken<R>(
 }
 
 /// SCOPE-5.
-async fn what_moved_is_done_again_on_what_is_there(stage: TestStore) {
+async fn a_mutation_is_retried_on_the_new_state(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let rival = &there;
     let meanwhile = async |nth: u32| put(rival, &nth.to_string()).await;
@@ -83,8 +83,8 @@ async fn what_moved_is_done_again_on_what_is_there(stage: TestStore) {
     assert_eq!(there.get().await.unwrap().items, ["0", "1", "2", "mine"]);
 }
 
-/// SCOPE-5. Schedule 54: within its budget everybody makes progress, or is told.
-async fn one_who_is_always_too_late_is_told_so_when_its_time_is_over(stage: TestStore) {
+/// SCOPE-5. Schedule 54: within its deadline every caller makes progress, or gets an error.
+async fn a_starving_caller_gets_an_error_at_its_deadline(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let here = here.within(Duration::from_secs(1));
     let rival = &there;
@@ -92,14 +92,14 @@ async fn one_who_is_always_too_late_is_told_so_when_its_time_is_over(stage: Test
     let error = overtaken(&here, u32::MAX, meanwhile, |basket| basket.total = 1).await.unwrap_err();
     match error {
         ScopeError::Contended { attempts, .. } => assert!(attempts > 1, "{attempts}"),
-        // Its time can end in the middle of a mutator as well.
+        // Its deadline can also pass in the middle of a mutator.
         ScopeError::TimedOut { .. } => {}
         other => panic!("{other}"),
     }
     assert_eq!(there.get().await.unwrap().total, 0, "and it changes nothing");
 }
 
-/// SCOPE-5. Schedule 55: revisions go on counting, so that the old one is not there again.
+/// SCOPE-5. Schedule 55: revisions keep increasing, so that an old one never recurs.
 async fn a_scope_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     put(&here, "old").await;

@@ -1,4 +1,4 @@
-//! Scopes in memory: many who wait, each until a time of its own, on one runtime or several.
+//! In-memory scopes: many waiters, each with its own deadline, on one runtime or several.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -22,7 +22,7 @@ fn stuck(scope: &Scope<Basket>) -> JoinHandle<()> {
     })
 }
 
-/// How long one waited until it was told that its time is over.
+/// How long a caller waited until it timed out.
 async fn waited(scope: Scope<Basket>, seconds: u64) -> u64 {
     let begun = Instant::now();
     let error = scope.within(Duration::from_secs(seconds)).increment("total", 1).await.unwrap_err();
@@ -30,14 +30,14 @@ async fn waited(scope: Scope<Basket>, seconds: u64) -> u64 {
     begun.elapsed().as_secs()
 }
 
-/// A runtime whose clock goes only while somebody drives it.
+/// A runtime whose clock advances only while it is driven.
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
-/// SCOPE-2: the one bell that they share rings for each of them.
+/// SCOPE-2: the shared timer wakes each of them.
 #[tokio::test(start_paused = true)]
-async fn each_who_waits_is_told_when_its_own_time_is_over() {
+async fn each_waiter_times_out_at_its_own_deadline() {
     let scope = in_memory();
     let stuck = stuck(&scope);
     tokio::task::yield_now().await;
@@ -52,7 +52,7 @@ async fn each_who_waits_is_told_when_its_own_time_is_over() {
 
 /// SCOPE-2.
 #[tokio::test(start_paused = true)]
-async fn one_who_goes_away_takes_nobodys_deadline_along() {
+async fn a_cancelled_waiter_does_not_affect_other_deadlines() {
     let scope = in_memory();
     let stuck = stuck(&scope);
     tokio::task::yield_now().await;
@@ -65,9 +65,9 @@ async fn one_who_goes_away_takes_nobodys_deadline_along() {
     stuck.abort();
 }
 
-/// SCOPE-2: a clock that stands still rings no bell.
+/// SCOPE-2: a paused clock fires no timer.
 #[test]
-fn a_runtime_that_nobody_drives_any_more_holds_up_no_deadline_on_another() {
+fn an_idle_runtime_delays_no_deadline_on_another() {
     let scope = in_memory();
     let (left, right) = (runtime(), runtime());
     let mut waiting = None;
@@ -84,7 +84,7 @@ fn a_runtime_that_nobody_drives_any_more_holds_up_no_deadline_on_another() {
 
 /// SCOPE-2.
 #[test]
-fn a_runtime_that_is_shut_down_holds_up_no_deadline_on_another() {
+fn a_shut_down_runtime_delays_no_deadline_on_another() {
     let scope = in_memory();
     let (left, right) = (runtime(), runtime());
     right.block_on(async {

@@ -1,4 +1,4 @@
-//! What may be in a scope.
+//! Valid documents of a scope.
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
@@ -9,8 +9,8 @@ use crate::basket::{Basket, baskets, in_memory, put, revision, shared};
 on_every_store!(
     nothing_is_written_that_the_type_could_not_read,
     nothing_is_written_that_the_check_does_not_allow,
-    what_the_type_does_not_know_is_kept_by_operations_with_a_name,
-    what_cannot_be_read_is_said_without_its_content,
+    unknown_fields_are_kept_by_named_operations,
+    an_unreadable_document_is_reported_without_its_content,
     a_scope_without_a_proper_name_is_refused,
 );
 
@@ -64,7 +64,7 @@ async fn nothing_is_written_that_the_check_does_not_allow(stage: TestStore) {
 }
 
 /// SCOPE-10.
-async fn what_the_type_does_not_know_is_kept_by_operations_with_a_name(stage: TestStore) {
+async fn unknown_fields_are_kept_by_named_operations(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let dynamic = tidelock.scope::<Value>(baskets(), "shared");
     dynamic.patch(json!({ "total": 1, "newer": { "a": 1 } })).await.unwrap();
@@ -78,7 +78,7 @@ async fn what_the_type_does_not_know_is_kept_by_operations_with_a_name(stage: Te
 }
 
 /// SCOPE-10.
-async fn what_cannot_be_read_is_said_without_its_content(stage: TestStore) {
+async fn an_unreadable_document_is_reported_without_its_content(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     tidelock
         .scope::<Value>(baskets(), "shared")

@@ -1,4 +1,4 @@
-//! Scopes that are not there any more.
+//! Deleted and expired scopes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::basket::{Basket, in_memory, put, revision, shared};
 on_every_store!(
     a_scope_deleted_under_a_mutator_is_not_brought_back,
     one_that_moved_and_then_went_is_not_brought_back_by_the_second_try,
-    what_was_deleted_stays_gone_until_it_is_created,
-    a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it,
+    a_deleted_scope_stays_deleted_until_it_is_created,
+    a_delete_at_a_stale_revision_is_refused,
     of_two_creators_one_wins,
     a_mutation_of_what_must_exist_creates_nothing,
-    a_session_is_gone_a_while_after_its_last_change,
+    a_session_expires_after_its_last_change,
     whatever_changes_a_session_prolongs_it,
 );
 
@@ -57,7 +57,7 @@ async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: TestStore) {
 }
 
 /// SCOPE-6: from another process, and in memory.
-async fn a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it(stage: TestStore) {
+async fn a_delete_at_a_stale_revision_is_refused(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let local = in_memory();
     for (scope, rival) in [(&here, &there), (&local, &local)] {
@@ -97,7 +97,7 @@ async fn one_that_moved_and_then_went_is_not_brought_back_by_the_second_try(stag
 }
 
 /// SCOPE-6.
-async fn what_was_deleted_stays_gone_until_it_is_created(stage: TestStore) {
+async fn a_deleted_scope_stays_deleted_until_it_is_created(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     assert_eq!(
         here.delete().await.unwrap().outcome,
@@ -165,7 +165,7 @@ async fn is_gone<S: ScopeState>(scope: &Scope<S>) -> bool {
 }
 
 /// SCOPE-12.
-async fn a_session_is_gone_a_while_after_its_last_change(stage: TestStore) {
+async fn a_session_expires_after_its_last_change(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let kinds = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::custom("draft")];
     for kind in kinds {
@@ -176,7 +176,7 @@ async fn a_session_is_gone_a_while_after_its_last_change(stage: TestStore) {
         };
         let scope = tidelock.scope::<Basket>(kind.ttl(long), "s-1");
         put(&scope, "tea").await;
-        // On a slow machine its time may be over already.
+        // On a slow machine it may have expired already.
         let loaded = scope.load().await.unwrap();
         assert!(loaded.expires_at.is_some() || loaded.is_gone());
         if stage.is_simulated() {
@@ -230,10 +230,10 @@ async fn whatever_changes_a_session_prolongs_it(stage: TestStore) {
     assert_eq!(is_gone(&scope).await, stage.is_simulated());
 }
 
-/// SCOPE-6. Once the store has forgotten that a scope was there, the first mutation begins with the
-/// default, also in the process that remembers it.
+/// SCOPE-6. Once the store has dropped the tombstone, the first mutation starts with the default,
+/// also in a process with a cached state.
 #[tokio::test]
-async fn a_scope_that_was_forgotten_begins_with_the_default_for_those_who_knew_it() {
+async fn a_scope_without_a_tombstone_starts_with_the_default() {
     let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
     let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
     let (tidelock, other) = (Tidelock::over(store.clone()), Tidelock::over(store));
@@ -254,9 +254,9 @@ async fn a_scope_that_was_forgotten_begins_with_the_default_for_those_who_knew_i
     assert_eq!(deleted.increment("total", 1).await.unwrap().value, 1);
 }
 
-/// SCOPE-8. For how long is said before or after the operation's id.
+/// SCOPE-8. The retention can be set before or after the operation's id.
 #[tokio::test]
-async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order() {
+async fn the_retention_of_an_operation_can_be_set_in_any_order() {
     let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
     let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
     let minute = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! A store whose commits can be held, lost, or answered in vain; and that counts what it is asked.
+//! A store whose commits can be held or lost, with or without effect; and that counts its calls.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,10 +11,10 @@ use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 use tokio::sync::Semaphore;
 
-/// What happens to a commit.
+/// A fault of a commit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// It is done, and the reply is lost.
+    /// It takes effect, and the reply is lost.
     LostReply,
     /// It is lost, and so is the reply.
     LostRequest,
@@ -40,12 +40,12 @@ impl Lossy {
         )
     }
 
-    /// These happen to the next commits.
+    /// Sets the faults of the next commits.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.faults.lock().unwrap().extend(faults);
     }
 
-    /// No commit goes through until they are let.
+    /// Holds all commits.
     pub(crate) fn hold(&self) {
         self.permits.forget_permits(2 * MANY);
     }
@@ -58,7 +58,7 @@ impl Lossy {
         self.reads.load(Ordering::SeqCst)
     }
 
-    /// How many commits were asked for, whatever became of them.
+    /// How many commits were attempted.
     pub(crate) fn commits(&self) -> usize {
         self.commits.load(Ordering::SeqCst)
     }

@@ -1,6 +1,6 @@
 //! Scopes: in memory with a paused clock, and in every store.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod basket;

@@ -1,4 +1,4 @@
-//! Mutations that are made once, however often they are asked for.
+//! Mutations with an operation id take effect once, however often they are retried.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -68,7 +68,7 @@ async fn however_many_ask_at_once_it_is_done_once(stage: TestStore) {
     assert_eq!(shared(&stage.tidelock().await).get().await.unwrap().total, 1);
 }
 
-/// SCOPE-8. Schedule 56: the newer revision that is there is the caller's own.
+/// SCOPE-8. Schedule 56: the newer revision is the caller's own.
 async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let tidelock = Tidelock::over(store.clone());
@@ -93,10 +93,7 @@ async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: TestStore) {
     store.fail([Fault::LostReply]);
     scope.delete().await.unwrap();
     store.fail([Fault::LostReply]);
-    scope
-        .create(Basket::default())
-        .await
-        .expect("it is not told that its own creation was somebody else's");
+    scope.create(Basket::default()).await.expect("its own creation is not a conflict");
     assert_eq!(hits.get().await.unwrap(), 2);
 }
 
@@ -137,7 +134,7 @@ async fn an_operation_is_forgotten_after_its_time(stage: TestStore) {
     assert_eq!(scope.get().await.unwrap().total, 2);
 }
 
-/// SCOPE-8. In the store and in memory: what came after it is left alone.
+/// SCOPE-8. In the store and in memory: later changes are kept.
 async fn a_scope_is_created_and_deleted_once(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let alone = in_memory();

@@ -1,4 +1,4 @@
-//! What can be done to a scope by name, wherever it lives.
+//! Named operations on a scope, in memory and in the store.
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
@@ -12,8 +12,8 @@ on_every_store!(
     every_operation_does_the_same_in_memory_and_in_the_store,
     a_document_may_have_any_shape,
     a_mutator_that_says_no_changes_nothing,
-    what_changes_nothing_writes_nothing,
-    nothing_is_unchanged_that_somebody_else_has_changed,
+    a_no_op_writes_nothing,
+    a_no_op_is_validated_against_the_store,
     a_scope_that_is_an_integer_is_counted_by_the_store,
 );
 
@@ -74,7 +74,7 @@ async fn a_mutator_that_says_no_changes_nothing(stage: TestStore) {
 }
 
 /// SCOPE-9.
-async fn what_changes_nothing_writes_nothing(stage: TestStore) {
+async fn a_no_op_writes_nothing(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));
     let nothing = scope.remove_entry("flags", "gift").await.unwrap();
@@ -96,9 +96,9 @@ async fn what_changes_nothing_writes_nothing(stage: TestStore) {
     assert_eq!(revision(&scope).await, first.map(tidelock::Revision::get));
 }
 
-/// SCOPE-9. Schedule 57: what this process remembers says that there is nothing to do; the store
-/// says otherwise.
-async fn nothing_is_unchanged_that_somebody_else_has_changed(stage: TestStore) {
+/// SCOPE-9. Schedule 57: the cached state says that there is nothing to do; the store says
+/// otherwise.
+async fn a_no_op_is_validated_against_the_store(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     here.increment("total", 3).await.unwrap();
     there.increment("total", 1).await.unwrap();
@@ -110,7 +110,7 @@ async fn nothing_is_unchanged_that_somebody_else_has_changed(stage: TestStore) {
     assert_eq!(seen.value, 4, "a mutator that only looks sees what is there");
 }
 
-/// SCOPE-11: no look, no conflict, one commit each, from any number of processes.
+/// SCOPE-11: no read, no conflict, one commit each, from any number of processes.
 async fn a_scope_that_is_an_integer_is_counted_by_the_store(stage: TestStore) {
     let tally = Lossy::over(stage.store().await);
     let hits = Tidelock::over(tally.clone()).scope::<i64>(ScopeKind::custom("hits"), "home");

@@ -1,4 +1,4 @@
-//! Scopes in memory: a queue, a budget, and nobody to conflict with.
+//! In-memory scopes: a queue, deadlines, and no conflicts.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::basket::{Basket, in_memory, put, shared};
 
 on_every_store!(a_call_into_the_scope_from_inside_its_mutator_is_an_error_at_once);
 
-/// A mutation in the background that puts this into the basket once it is let.
+/// A mutation in the background that adds this to the basket once it is allowed.
 fn held(scope: &Scope<Basket>, item: &'static str) -> (JoinHandle<()>, Arc<Semaphore>) {
     let (scope, gate) = (scope.clone(), Arc::new(Semaphore::new(0)));
     let opened = gate.clone();
@@ -34,16 +34,16 @@ fn held(scope: &Scope<Basket>, item: &'static str) -> (JoinHandle<()>, Arc<Semap
     (task, gate)
 }
 
-/// A mutation that stands in the queue when this returns.
+/// A mutation that is in the queue when this returns.
 async fn queued(scope: &Scope<Basket>, item: &'static str) -> JoinHandle<()> {
     let scope = scope.clone();
     let task = tokio::spawn(async move { put(&scope, item).await });
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     task
 }
 
-/// With the clock paused, time passes only when nobody can go on.
-async fn everybody_has_come_to_a_halt() {
+/// With the clock paused, time passes only when no task can run.
+async fn all_tasks_are_idle() {
     tokio::time::sleep(Duration::from_nanos(1)).await;
 }
 
@@ -53,15 +53,15 @@ async fn items(scope: &Scope<Basket>) -> Vec<String> {
 
 /// SCOPE-1.
 #[tokio::test(start_paused = true)]
-async fn mutations_are_made_in_the_order_in_which_they_came() {
+async fn mutations_are_executed_in_fifo_order() {
     let scope = in_memory();
     let (first, gate) = held(&scope, "0");
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let mut rest = Vec::new();
     for item in ["1", "2", "3", "4", "5"] {
         rest.push(queued(&scope, item).await);
     }
-    assert_eq!(items(&scope).await, [""; 0], "nobody pushes in");
+    assert_eq!(items(&scope).await, [""; 0], "no barging");
     gate.add_permits(1);
     first.await.unwrap();
     for task in rest {
@@ -70,9 +70,9 @@ async fn mutations_are_made_in_the_order_in_which_they_came() {
     assert_eq!(items(&scope).await, ["0", "1", "2", "3", "4", "5"]);
 }
 
-/// SCOPE-1: a thousand at once, over two threads.
+/// SCOPE-1: a thousand concurrently, on two threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_mutator_sees_what_the_one_before_it_left_and_nothing_conflicts() {
+async fn each_mutator_sees_the_previous_state_without_conflicts() {
     let scope = in_memory();
     let mut callers = tokio::task::JoinSet::new();
     for _ in 0..50 {
@@ -93,10 +93,10 @@ async fn each_mutator_sees_what_the_one_before_it_left_and_nothing_conflicts() {
     assert_eq!(scope.load().await.unwrap().revision.unwrap().get(), 1_001);
 }
 
-/// SCOPE-2. Schedule 50: it would have landed after its caller was told, and been there twice after
-/// the caller's second try.
+/// SCOPE-2. Schedule 50: otherwise it would land after its caller got an error, and twice after a
+/// retry.
 #[tokio::test(start_paused = true)]
-async fn a_mutation_that_timed_out_never_lands_and_the_queue_goes_on() {
+async fn a_timed_out_mutation_never_lands_and_the_queue_continues() {
     let scope = in_memory();
     let begun = Instant::now();
     let slow = |mut basket: Basket| async move {
@@ -122,7 +122,7 @@ async fn a_mutation_that_timed_out_never_lands_and_the_queue_goes_on() {
 async fn the_wait_counts_and_a_mutator_that_waited_too_long_is_never_called() {
     let scope = in_memory();
     let (first, gate) = held(&scope, "0");
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let called = AtomicBool::new(false);
     let hasty = scope.clone().within(Duration::from_secs(1));
     let error = hasty.mutate(|_| called.store(true, Ordering::SeqCst)).await.unwrap_err();
@@ -139,7 +139,7 @@ async fn the_wait_counts_and_a_mutator_that_waited_too_long_is_never_called() {
 async fn a_mutator_that_never_waits_and_takes_too_long_changes_nothing() {
     let scope = in_memory();
     let busy = |mut basket: Basket| async move {
-        // As a computation of that length: nobody is asked in between.
+        // Like a computation of that length, without a yield.
         tokio::time::advance(Duration::from_secs(31)).await;
         basket.total = 1;
         Ok::<_, Infallible>((basket, ()))
@@ -164,10 +164,10 @@ async fn without_a_budget_a_mutation_takes_as_long_as_it_takes() {
 
 /// SCOPE-2. Schedule 51.
 #[tokio::test(start_paused = true)]
-async fn one_who_goes_away_while_waiting_leaves_the_order_as_it_was() {
+async fn a_cancelled_waiter_leaves_the_order_unchanged() {
     let scope = in_memory();
     let (first, gate) = held(&scope, "0");
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let (second, third) = (queued(&scope, "1").await, queued(&scope, "2").await);
     let fourth = queued(&scope, "3").await;
     second.abort();
@@ -181,10 +181,10 @@ async fn one_who_goes_away_while_waiting_leaves_the_order_as_it_was() {
 
 /// SCOPE-2.
 #[tokio::test(start_paused = true)]
-async fn one_who_goes_away_in_the_middle_of_its_mutator_changes_nothing() {
+async fn a_caller_cancelled_in_its_mutator_changes_nothing() {
     let scope = in_memory();
     let (first, gate) = held(&scope, "0");
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let second = queued(&scope, "1").await;
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
@@ -195,10 +195,10 @@ async fn one_who_goes_away_in_the_middle_of_its_mutator_changes_nothing() {
 
 /// SCOPE-3. Schedule 52.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_mutator_leaves_the_state_and_the_next_one_goes_on() {
+async fn a_panic_in_a_mutator_leaves_the_state_and_the_queue_continues() {
     let scope = in_memory();
     let (first, gate) = held(&scope, "0");
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let panicking = {
         let scope = scope.clone();
         tokio::spawn(async move {
@@ -210,7 +210,7 @@ async fn a_panic_in_a_mutator_leaves_the_state_and_the_next_one_goes_on() {
                 .await
         })
     };
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let third = queued(&scope, "2").await;
     gate.add_permits(1);
     first.await.unwrap();
@@ -221,7 +221,7 @@ async fn a_panic_in_a_mutator_leaves_the_state_and_the_next_one_goes_on() {
     assert_eq!(items(&scope).await, ["0", "2", "3"], "nor is it mistaken for a call from inside");
 }
 
-/// SCOPE-4. Schedule 53: in memory and in the store, directly and around a corner.
+/// SCOPE-4. Schedule 53: in memory and in the store, directly and indirectly.
 async fn a_call_into_the_scope_from_inside_its_mutator_is_an_error_at_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for scope in [in_memory(), shared(&tidelock)] {
@@ -258,7 +258,7 @@ async fn a_call_into_the_scope_from_inside_its_mutator_is_an_error_at_once(stage
 async fn a_scope_does_not_wait_for_another() {
     let (one, other) = (in_memory(), in_memory());
     let (first, gate) = held(&one, "0");
-    everybody_has_come_to_a_halt().await;
+    all_tasks_are_idle().await;
     let begun = Instant::now();
     put(&other, "1").await;
     assert_eq!((items(&other).await, begun.elapsed()), (vec!["1".to_owned()], Duration::ZERO));
@@ -266,8 +266,7 @@ async fn a_scope_does_not_wait_for_another() {
     first.await.unwrap();
 }
 
-/// SCOPE-1: a caller who is always served at once lets the other tasks of its thread go first, now
-/// and then.
+/// SCOPE-1: a caller that is always served at once yields cooperatively.
 #[tokio::test]
 async fn a_task_that_mutates_on_and_on_does_not_keep_its_thread() {
     let scope = Scope::in_memory(ScopeKind::REQUEST, "busy", 0_i64);
@@ -282,9 +281,9 @@ async fn a_task_that_mutates_on_and_on_does_not_keep_its_thread() {
     }
 }
 
-/// SCOPE-6, SCOPE-8: what is true of scopes in the store is true of those in memory.
+/// SCOPE-6, SCOPE-8: in memory as in the store.
 #[tokio::test(start_paused = true)]
-async fn in_memory_too_what_is_gone_stays_gone_and_an_operation_is_done_once() {
+async fn in_memory_deletes_are_permanent_and_operations_happen_once() {
     let scope = in_memory();
     let first = scope.operation_id("pay").mutate(|basket| basket.items.len()).await.unwrap();
     assert_eq!((first.value, first.replayed), (0, false));

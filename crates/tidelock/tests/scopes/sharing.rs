@@ -1,4 +1,4 @@
-//! Callers of one process who change one durable scope.
+//! Callers of one process that change one durable scope.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::basket::{Basket, shared};
 use crate::lossy::{Fault, Lossy};
 
 on_every_store!(
-    those_who_wait_share_a_commit_and_each_has_its_own_answer,
-    what_one_cannot_store_is_that_ones_alone,
-    one_who_goes_away_before_its_commit_is_sent_changes_nothing,
-    one_who_goes_away_later_leaves_the_others_theirs,
-    what_was_built_on_a_commit_that_was_refused_is_done_again,
+    waiting_callers_share_a_commit_and_get_their_own_results,
+    an_unstorable_mutation_does_not_affect_others,
+    a_caller_cancelled_before_its_commit_changes_nothing,
+    a_caller_cancelled_during_its_commit_does_not_affect_others,
+    mutations_on_a_refused_commit_are_retried,
     a_panic_in_a_mutator_is_its_callers_alone,
     a_remembered_scope_costs_one_call,
 );
 
-/// A handle on a store whose commits do not go through, and a caller whose commit is under way.
+/// A handle to a store whose commits are held, and a caller whose commit is in flight.
 async fn held(stage: &TestStore) -> (Arc<Wrapped<Lossy>>, Scope<Basket>, JoinHandle<i64>) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));
@@ -36,8 +36,8 @@ fn counting(scope: &Scope<Basket>) -> JoinHandle<i64> {
     tokio::spawn(async move { scope.increment("total", 1).await.unwrap().value })
 }
 
-/// Waits until everybody who was spawned stands in line. A caller's turn is over as soon as its
-/// change is in a batch, so a mutator that is called comes after them all.
+/// Waits until all spawned callers are in the queue. A caller leaves it as soon as its change is in
+/// a batch, so a mutator that is called comes after them all.
 async fn all_in_line(scope: &Scope<Basket>, total: i64) {
     let ahead = async || {
         let looked = Arc::new(std::sync::Mutex::new(0));
@@ -48,11 +48,11 @@ async fn all_in_line(scope: &Scope<Basket>, total: i64) {
         let seen = *looked.lock().unwrap();
         seen == total
     };
-    until("everybody is in line", ahead).await;
+    until("all are in the queue", ahead).await;
 }
 
 /// SCOPE-7.
-async fn those_who_wait_share_a_commit_and_each_has_its_own_answer(stage: TestStore) {
+async fn waiting_callers_share_a_commit_and_get_their_own_results(stage: TestStore) {
     const WAITING: i64 = 20;
     let (store, scope, first) = held(&stage).await;
     let mut waiting = JoinSet::new();
@@ -70,7 +70,7 @@ async fn those_who_wait_share_a_commit_and_each_has_its_own_answer(stage: TestSt
 }
 
 /// SCOPE-7, SCOPE-10.
-async fn what_one_cannot_store_is_that_ones_alone(stage: TestStore) {
+async fn an_unstorable_mutation_does_not_affect_others(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let scope = Tidelock::over(store.clone()).scope::<Value>(ScopeKind::USER, "ada");
     store.hold();
@@ -98,7 +98,7 @@ async fn what_one_cannot_store_is_that_ones_alone(stage: TestStore) {
 }
 
 /// SCOPE-7.
-async fn one_who_goes_away_before_its_commit_is_sent_changes_nothing(stage: TestStore) {
+async fn a_caller_cancelled_before_its_commit_changes_nothing(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let leaving = counting(&scope);
     all_in_line(&scope, 2).await;
@@ -113,8 +113,8 @@ async fn one_who_goes_away_before_its_commit_is_sent_changes_nothing(stage: Test
     );
 }
 
-/// SCOPE-7: the commit that is under way belongs to whoever drives it, and then to the next one.
-async fn one_who_goes_away_later_leaves_the_others_theirs(stage: TestStore) {
+/// SCOPE-7: the commit in flight belongs to the task that drives it, and then to the next one.
+async fn a_caller_cancelled_during_its_commit_does_not_affect_others(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let second = counting(&scope);
     all_in_line(&scope, 2).await;
@@ -126,7 +126,7 @@ async fn one_who_goes_away_later_leaves_the_others_theirs(stage: TestStore) {
 }
 
 /// SCOPE-7, SCOPE-5.
-async fn what_was_built_on_a_commit_that_was_refused_is_done_again(stage: TestStore) {
+async fn mutations_on_a_refused_commit_are_retried(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let second = counting(&scope);
     all_in_line(&scope, 2).await;
@@ -150,8 +150,7 @@ async fn a_panic_in_a_mutator_is_its_callers_alone(stage: TestStore) {
     assert_eq!((first.await.unwrap(), third.await.unwrap()), (1, 2));
 }
 
-/// SCOPE-7: nobody reads what is remembered, and what is remembered is never written without its
-/// revision.
+/// SCOPE-7: the cache saves the read, and nothing is written without its revision.
 async fn a_remembered_scope_costs_one_call(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));

@@ -8,13 +8,13 @@ use tidelock_test_stage::{PATIENCE, TestStore, on_every_store};
 use crate::basket::{Basket, in_memory, shared};
 
 on_every_store!(
-    whoever_watches_sees_the_first_the_newest_and_the_end,
+    a_watcher_sees_the_first_the_newest_and_the_last_state,
     the_last_state_is_never_missed,
-    an_expiry_is_seen_though_nobody_tells_it,
+    an_expiry_is_seen_without_a_notification,
 );
 
-/// SCOPE-13: from another process, as far as there is one.
-async fn whoever_watches_sees_the_first_the_newest_and_the_end(stage: TestStore) {
+/// SCOPE-13: from another process, where possible.
+async fn a_watcher_sees_the_first_the_newest_and_the_last_state(stage: TestStore) {
     let there = shared(&stage.tidelock().await);
     let pairs = {
         let local = in_memory();
@@ -68,12 +68,12 @@ async fn the_last_state_is_never_missed(stage: TestStore) {
 }
 
 /// SCOPE-13, SCOPE-12.
-async fn an_expiry_is_seen_though_nobody_tells_it(stage: TestStore) {
+async fn an_expiry_is_seen_without_a_notification(stage: TestStore) {
     let kind = ScopeKind::SESSION.ttl(Duration::from_millis(200));
     let scope = stage.tidelock().await.scope::<Basket>(kind, "s-1");
     scope.increment("total", 1).await.unwrap();
     let mut watch = scope.watch().unwrap().every(2 * PATIENCE);
-    // On a slow machine it may be over before the first look.
+    // On a slow machine it may have expired before the first read.
     if watch.next().await.unwrap().state.is_some() {
         let gone = tokio::time::timeout(PATIENCE, watch.next()).await.expect("it is told").unwrap();
         assert!(gone.is_gone());

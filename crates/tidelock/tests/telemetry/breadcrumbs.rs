@@ -1,4 +1,4 @@
-//! Leased, acked, retried, blocked, expired, lost, unrouted: each is said, in its place, and
+//! Leased, acked, retried, blocked, expired, lost, unrouted: each is logged in its span, and
 //! counted.
 
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use tidelock_test_stage::{
 use crate::stage::{target, until_blocked, until_quiet};
 
 on_every_store!(
-    what_goes_well_is_said_in_the_span_of_its_lease_and_counted,
-    failures_are_said_with_their_error_until_the_block,
-    a_lease_that_ran_out_is_said_by_whoever_takes_over,
-    a_lost_lease_is_said_by_the_one_who_lost_it,
-    an_event_without_a_route_is_said_with_its_position,
-    a_payload_that_cannot_be_read_is_said_without_its_content,
+    successes_are_logged_in_the_span_of_their_lease_and_counted,
+    failures_are_logged_with_their_error_until_the_block,
+    an_expired_lease_is_logged_by_the_new_holder,
+    a_lost_lease_is_logged_by_its_former_holder,
+    an_unrouted_event_is_logged_with_its_position,
+    an_unreadable_payload_is_logged_without_its_content,
 );
 
-/// Everything is captured from here on. Gives a name for the case's reaction that no other case
-/// has, nor the same case on another store: all of them play in one process.
+/// Captures everything from here on. Returns a name for the case's reaction that is unique in this
+/// process.
 pub(crate) fn begin(stage: &TestStore, case: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     capture::listen();
@@ -39,7 +39,7 @@ pub(crate) fn begin(stage: &TestStore, case: &str) -> String {
     format!("{case}-on-{store}-{}", COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
-/// Nothing of what was said or counted so far had a payload in it.
+/// No payload was logged or counted so far.
 pub(crate) fn assert_discreet() {
     capture::assert_discreet();
     meter::assert_discreet();
@@ -58,7 +58,7 @@ async fn until_said(reaction: &str, words: &[&str]) {
 }
 
 /// REACT-22.
-async fn what_goes_well_is_said_in_the_span_of_its_lease_and_counted(stage: TestStore) {
+async fn successes_are_logged_in_the_span_of_their_lease_and_counted(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "well"), stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
     let app =
@@ -89,7 +89,7 @@ async fn what_goes_well_is_said_in_the_span_of_its_lease_and_counted(stage: Test
 }
 
 /// REACT-22.
-async fn failures_are_said_with_their_error_until_the_block(stage: TestStore) {
+async fn failures_are_logged_with_their_error_until_the_block(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "badly"), stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
     let source = on_any().retries(1).backoff(Backoff::fixed(Duration::from_millis(1)));
@@ -116,7 +116,7 @@ async fn failures_are_said_with_their_error_until_the_block(stage: TestStore) {
 }
 
 /// REACT-22.
-async fn a_lease_that_ran_out_is_said_by_whoever_takes_over(stage: TestStore) {
+async fn an_expired_lease_is_logged_by_the_new_holder(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "expired"), stage.tidelock().await);
     let app = || {
         tidelock
@@ -142,7 +142,7 @@ async fn a_lease_that_ran_out_is_said_by_whoever_takes_over(stage: TestStore) {
 }
 
 /// REACT-22.
-async fn a_lost_lease_is_said_by_the_one_who_lost_it(stage: TestStore) {
+async fn a_lost_lease_is_logged_by_its_former_holder(stage: TestStore) {
     let (name, tidelock, begun) =
         (begin(&stage, "lost"), stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", CANARY).await;
@@ -174,7 +174,7 @@ async fn a_lost_lease_is_said_by_the_one_who_lost_it(stage: TestStore) {
 }
 
 /// REACT-22.
-async fn an_event_without_a_route_is_said_with_its_position(stage: TestStore) {
+async fn an_unrouted_event_is_logged_with_its_position(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "astray"), stage.tidelock().await);
     let event = note(&tidelock, "diary", CANARY).await;
     let tries = Arc::new(AtomicU32::new(0));
@@ -209,7 +209,7 @@ struct Counted {
 }
 
 /// REACT-22.
-async fn a_payload_that_cannot_be_read_is_said_without_its_content(stage: TestStore) {
+async fn an_unreadable_payload_is_logged_without_its_content(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "garbled"), stage.tidelock().await);
     append(&tidelock, "shelf", "counted", &json!({ "_units": CANARY })).await;
     let app = tidelock.app().worker(brisk("one"));

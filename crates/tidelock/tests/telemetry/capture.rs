@@ -1,4 +1,4 @@
-//! A subscriber that keeps everything that Tidelock says.
+//! A subscriber that keeps everything that Tidelock logs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ thread_local! {
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Something that was said, or a span in which things are said.
+/// A log event, or a span.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
-    /// What was said, or the span's name.
+    /// The message, or the span's name.
     pub(crate) message: String,
     pub(crate) fields: BTreeMap<&'static str, String>,
-    /// The span that it was said in.
+    /// The enclosing span.
     pub(crate) span: Option<Box<Said>>,
 }
 
@@ -48,7 +48,7 @@ struct Heard {
 
 static HEARD: OnceLock<Mutex<Heard>> = OnceLock::new();
 
-/// From now on everything is captured.
+/// Captures everything from now on.
 pub(crate) fn listen() {
     HEARD.get_or_init(|| {
         tracing::subscriber::set_global_default(Capture).unwrap();
@@ -56,7 +56,7 @@ pub(crate) fn listen() {
     });
 }
 
-/// Everything that was said where this field has this value, in order.
+/// Everything logged with this field value, in order.
 pub(crate) fn said(field: &str, value: &str) -> Vec<Said> {
     let heard = HEARD.get().unwrap().lock().unwrap();
     heard
@@ -72,12 +72,12 @@ pub(crate) fn breadcrumbs(reaction: &str) -> Vec<Said> {
     said("queue", &format!("~reaction/{reaction}"))
 }
 
-/// What they say.
+/// Their messages.
 pub(crate) fn trail(reaction: &str) -> Vec<String> {
     breadcrumbs(reaction).into_iter().map(|said| said.message).collect()
 }
 
-/// No payload was ever said, in any field of anything.
+/// No payload was ever logged, in any field.
 pub(crate) fn assert_discreet() {
     let heard = HEARD.get().unwrap().lock().unwrap();
     for said in heard.said.iter().chain(&heard.spans) {

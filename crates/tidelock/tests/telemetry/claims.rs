@@ -1,5 +1,5 @@
-//! Claims that somebody else had are said and counted: with key, waiter, holder and attempts, and
-//! never with a result.
+//! Contended claims are logged and counted: with key, waiter, holder and attempts, and never with a
+//! result.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::breadcrumbs::{assert_discreet, begin};
 use crate::capture::{CANARY, said};
 use crate::meter::metric;
 
-on_every_store!(whoever_was_in_the_way_of_a_claim_is_said_and_counted);
+on_every_store!(a_contended_claim_is_logged_with_its_holder_and_counted);
 
 /// CLAIM-16.
-async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: TestStore) {
+async fn a_contended_claim_is_logged_with_its_holder_and_counted(stage: TestStore) {
     let name = begin(&stage, "claims");
     let claims = stage.tidelock().await.claims();
     let (holder, waiter) = (claims.clone().by("holder").unwrap(), claims.by("waiter").unwrap());
@@ -45,7 +45,7 @@ async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: TestStore)
 
     let secret = holder.idempotency(&name).fingerprint(CANARY);
     let IdempotencyClaim::Won(claim) = secret.claim::<String>().await.unwrap() else {
-        panic!("nobody has it")
+        panic!("it is free")
     };
     assert!(matches!(
         waiter.idempotency(&name).claim::<String>().await.unwrap(),

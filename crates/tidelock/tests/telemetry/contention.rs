@@ -1,4 +1,4 @@
-//! Decisions that come too late are said and counted, whoever takes them.
+//! Conflicts of decisions are logged and counted.
 
 use serde_json::json;
 use tidelock::StoredEvent;
@@ -13,8 +13,8 @@ use tidelock_test_stage::{Running, TestStore, append, brisk, note, on_every_stor
 use crate::stage::until_quiet;
 
 on_every_store!(
-    a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts,
-    a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts,
+    a_conflict_is_logged_with_its_stream_and_attempts,
+    a_reactions_conflict_is_logged_with_its_target_and_attempts,
 );
 
 #[derive(Debug, Default, Clone)]
@@ -47,15 +47,15 @@ fn contended(field: &str, value: &str) -> Vec<Said> {
 }
 
 /// EVT-2, REACT-22.
-async fn a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts(stage: TestStore) {
+async fn a_conflict_is_logged_with_its_stream_and_attempts(stage: TestStore) {
     let id = begin(&stage, "late");
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let (visits, others) = (tidelock.aggregate::<Visits>(&id), other.aggregate::<Visits>(&id));
     let stream = format!("visits-{id}");
     visits.execute(Visits::visit).await.unwrap();
-    assert!(contended("key", &stream).is_empty(), "nobody was in the way");
+    assert!(contended("key", &stream).is_empty(), "there was no contention");
 
-    // What the first handle remembers is no longer true, and it learns that by its conflict.
+    // The first handle's cache is stale, and it learns that by its conflict.
     others.execute(Visits::visit).await.unwrap();
     let before = metric(CONTENDED, &[("by", "execute")]);
     let executed = visits.execute(Visits::visit).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts(stag
 }
 
 /// REACT-22.
-async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(stage: TestStore) {
+async fn a_reactions_conflict_is_logged_with_its_target_and_attempts(stage: TestStore) {
     let name = begin(&stage, "overtaken");
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;

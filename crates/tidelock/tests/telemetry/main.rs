@@ -1,10 +1,9 @@
-//! What Tidelock tells of what it does: breadcrumbs in their spans, and metrics; on every store,
-//! and never a payload.
+//! Telemetry: breadcrumbs in their spans, and metrics; on every store, and never a payload.
 //!
-//! Everything that the process says is captured, whoever says it. Each case has a reaction of its
-//! own, named after the case and the store, with a number.
+//! Everything that the process logs is captured. Each case has its own reaction, named after the
+//! case and the store, with a number.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod breadcrumbs;

@@ -10,12 +10,12 @@ use metrics::{
 
 use crate::capture::CANARY;
 
-/// The values, by the name with its labels.
+/// The values, by name and labels.
 type Values = Mutex<BTreeMap<String, f64>>;
 
 static VALUES: OnceLock<Arc<Values>> = OnceLock::new();
 
-/// From now on everything is counted.
+/// Counts everything from now on.
 pub(crate) fn count() {
     VALUES.get_or_init(|| {
         let values = Arc::default();
@@ -24,7 +24,7 @@ pub(crate) fn count() {
     });
 }
 
-/// What a metric with this label comes to: its count, its level, or how many values it was given.
+/// The value of a metric with these labels: its count, its level, or its number of samples.
 pub(crate) fn metric(name: &str, labels: &[(&str, &str)]) -> f64 {
     let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = format!("{name} {}", labels.join(" "));
@@ -67,7 +67,7 @@ impl CounterFn for Hand {
     }
 
     fn absolute(&self, _: u64) {
-        unreachable!("nobody sets a counter");
+        unreachable!("counters are never set");
     }
 }
 
@@ -81,7 +81,7 @@ impl GaugeFn for Hand {
     }
 
     fn set(&self, _: f64) {
-        unreachable!("nobody sets a gauge");
+        unreachable!("gauges are never set");
     }
 }
 

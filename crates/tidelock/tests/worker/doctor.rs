@@ -1,4 +1,4 @@
-//! What the doctor says of the queues that Tidelock keeps for itself.
+//! The doctor's findings about reserved queues.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use tidelock_test_stage::{TestStore, on_every_store, until};
 
 on_every_store!(
     a_closing_whose_process_died_is_found_once,
-    a_silent_holder_is_replaced_by_what_serves_its_queue,
+    a_dead_holder_is_replaced_by_the_application_of_its_queue,
 );
 
-/// What the doctor finds when it is not patient.
+/// The doctor's findings with zero patience.
 async fn findings(store: &std::sync::Arc<dyn Store>) -> Vec<Finding> {
     let doctor = Doctor::over(store.clone());
     let bounds = Thresholds { patience: Duration::ZERO, ..doctor.bounds() };
     doctor.within(bounds).examine().await.unwrap().findings
 }
 
-/// Takes an item of a queue, and dies.
+/// Leases an item, and dies.
 async fn die_over(store: &dyn Store, queue: &str) {
     let (queue, worker) = (QueueName::new(queue).unwrap(), WorkerName::new("silent").unwrap());
     let request = LeaseRequest::new(&queue, &worker, Duration::from_micros(1), 1);
@@ -35,8 +35,7 @@ async fn die_over(store: &dyn Store, queue: &str) {
     .await;
 }
 
-/// CMD-5. The right to work on the books is no second finding: no worker of a user's serves its
-/// queue.
+/// CMD-5. The closing's lease is not a second finding: no worker of a user serves its queue.
 async fn a_closing_whose_process_died_is_found_once(stage: TestStore) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let stream = StreamName::new("dead-1").unwrap();
@@ -71,9 +70,8 @@ async fn a_closing_whose_process_died_is_found_once(stage: TestStore) {
     }
 }
 
-/// CMD-5. A queue that Tidelock keeps for itself is served by an application, and by no worker of a
-/// user's.
-async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: TestStore) {
+/// CMD-5. A reserved queue is served by an application, not by a worker of a user.
+async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestStore) {
     let store = stage.store().await;
     let served = [
         ("mail", "a worker that serves it"),

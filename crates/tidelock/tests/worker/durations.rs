@@ -1,5 +1,4 @@
-//! Durations of any length, wherever one can be given: taken, or refused with a reason, and never a
-//! panic.
+//! Durations of any length, in every call: accepted, or refused with a reason, and never a panic.
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
@@ -20,17 +19,17 @@ on_every_store!(
     an_application_with_a_lease_that_no_store_grants_is_not_built,
 );
 
-/// From nothing to the longest there is, and what lies on either side of a limit.
+/// From zero to the maximum, and on either side of a limit.
 fn lengths() -> [Duration; 7] {
     let moment = Duration::from_nanos(1);
     let (lease, horizon) = (limits::LEASE_DURATION, limits::HORIZON);
     [Duration::ZERO, moment, lease, lease + moment, horizon, horizon + moment, Duration::MAX]
 }
 
-/// Something that takes a duration; what comes of it is for other tests.
+/// A call that takes a duration; its result does not matter here.
 type Call = fn(Tidelock, Duration) -> BoxFuture<'static, ()>;
 
-/// LIMIT-1. One call for each place in the API that takes a duration and does not wait for it.
+/// LIMIT-1. One call for each duration in the API that is not waited for.
 async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
     let calls: [(&str, Call); 14] = [
         ("a scope's operation", |tidelock, long| {
@@ -171,19 +170,19 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
     }
 }
 
-/// What became of something that keeps a duration.
+/// The result of a call that keeps a duration.
 type Kept = Result<(), String>;
 
-/// Something that is begun with a duration, and brought to its end: the error is that of its
-/// beginning. An end that fails panics.
+/// A call that starts with a duration and is brought to its end: the error is that of its start. A
+/// failure at its end panics.
 type Whole = fn(Tidelock, Duration) -> BoxFuture<'static, Kept>;
 
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// LIMIT-1. One call for each duration that is written down: for how long something is remembered,
-/// kept or alive. One that is too long is not found out when the work is done.
+/// LIMIT-1. One call for each duration that is stored: retentions and TTLs. One that is too long is
+/// refused before the work, not after it.
 async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_to_the_end(
     stage: TestStore,
 ) {
@@ -397,7 +396,7 @@ async fn written(tidelock: &Tidelock) -> BTreeSet<RecordKey> {
     keys
 }
 
-/// How often something was counted.
+/// A counter.
 #[derive(Debug, Default, Clone)]
 struct Tally;
 
@@ -469,7 +468,8 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
     }
 }
 
-/// LIMIT-1. What would never lease anything says so when it is built, with the limit.
+/// LIMIT-1. A lease that can never be granted is refused when the application is built, with the
+/// limit.
 async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let handler = |_: tidelock::StoredEvent, _: ReactionCtx| async { Ok(()) };

@@ -1,6 +1,5 @@
 //! What is left in a store when everything in it is done and past its retention: nothing. In
-//! memory, where an hour and a month cost nothing; the soak has the same on the stores that keep
-//! rows.
+//! memory, with simulated time; the soak test covers the other stores.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tidelock_test_stage::{Running, TestStore, brisk, in_memory, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The names of all rows that are there, whatever they are.
+/// The names of all existing rows.
 async fn rows(store: &dyn Store) -> Vec<String> {
     let heads = store.heads(HeadQuery::prefix("")).await.unwrap().heads;
     let records = store.scan(RecordQuery::prefix("")).await.unwrap().records;
@@ -23,7 +22,7 @@ async fn rows(store: &dyn Store) -> Vec<String> {
     names
 }
 
-/// Lets time pass. A store in memory removes a little with every commit, so a few are made.
+/// Lets time pass. A memory store removes a little with every commit, so a few are made.
 async fn pass(store: &dyn Store, time: Duration) {
     tokio::time::advance(time).await;
     for _ in 0..100 {

@@ -1,7 +1,7 @@
-//! The worker, with work that is no reaction, in memory, where time is simulated; and queues that
-//! workers of any kind serve, on every store.
+//! The worker, with work that is not a reaction, in memory with simulated time; and queues for
+//! workers of any kind, on every store.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod doctor;
@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Time as the runtime has it.
+/// A clock that follows the runtime's time.
 #[derive(Debug)]
 struct RuntimeClock(Instant);
 
@@ -52,7 +52,7 @@ async fn items(store: &Arc<dyn Store>) -> Vec<tidelock::Item> {
     store.rows(ItemQuery::new(ItemFilter::queue("work"))).all().await.unwrap()
 }
 
-/// Counts who is at it, waits for the gate, and acks; but panics on what is named so.
+/// Counts concurrent work, waits for the gate, and acks; but panics on items that are named so.
 struct Gated {
     gate: Arc<Semaphore>,
     now: Arc<AtomicUsize>,
@@ -92,7 +92,7 @@ fn options(slots: usize) -> WorkerOptions {
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < Duration::from_secs(600), "waited in vain until {what}");
+        assert!(begun.elapsed() < Duration::from_secs(600), "timed out waiting until {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -124,7 +124,7 @@ async fn no_more_items_are_worked_on_at_once_than_the_pool_and_the_queue_allow()
 
 /// REACT-8.
 #[tokio::test(start_paused = true)]
-async fn what_outlasts_the_patience_of_a_shutdown_is_neither_acked_nor_released() {
+async fn work_that_outlasts_a_shutdown_is_neither_acked_nor_released() {
     let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
     let now = work.now.clone();
     wake(&store, 1).await;
@@ -138,7 +138,7 @@ async fn what_outlasts_the_patience_of_a_shutdown_is_neither_acked_nor_released(
     assert!(item.holder.is_some() && item.at == Mark::ZERO && item.settled.is_none(), "{item:?}");
 }
 
-/// Panics before there is anything to drive: on one item, or on all that were leased together.
+/// Panics before there is a future: on one item, or on all that were leased together.
 struct Hasty {
     panics: Arc<AtomicUsize>,
     by_itself: bool,
@@ -163,10 +163,10 @@ impl QueueHandler for Hasty {
     }
 }
 
-/// Schedule 115. REACT-9. Only what was begun together counts as failed, and the queue is still
+/// Schedule 115. REACT-9. Only what was started together counts as failed, and the queue is still
 /// served.
 #[tokio::test(start_paused = true)]
-async fn work_that_panics_before_it_has_begun_is_retried_and_the_worker_goes_on() {
+async fn work_that_panics_before_it_starts_is_retried_and_the_worker_continues() {
     for (by_itself, failed) in [(true, 1), (false, 3)] {
         let (store, stop) = (store(), CancellationToken::new());
         let work = Hasty { panics: Arc::new(AtomicUsize::new(1)), by_itself };
@@ -184,7 +184,7 @@ async fn work_that_panics_before_it_has_begun_is_retried_and_the_worker_goes_on(
     }
 }
 
-/// LIMIT-1. It says so instead of leasing nothing for as long as it runs.
+/// LIMIT-1. It refuses to run instead of leasing nothing.
 #[tokio::test(start_paused = true)]
 async fn a_worker_with_a_lease_that_no_store_grants_does_not_run() {
     for lease in
@@ -200,7 +200,7 @@ async fn a_worker_with_a_lease_that_no_store_grants_does_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_panics_is_retried_and_the_worker_goes_on() {
+async fn work_that_panics_is_retried_and_the_worker_continues() {
     let (store, work, stop) = (store(), Gated::new(100), CancellationToken::new());
     work.panic_once.store(1, Ordering::SeqCst);
     wake(&store, 3).await;
@@ -216,8 +216,7 @@ async fn work_that_panics_is_retried_and_the_worker_goes_on() {
     running.await.unwrap().unwrap();
 }
 
-/// Schedule 107. The default: work that never ends counts as failed, and its slot goes to what
-/// waits.
+/// Schedule 107. By default, work that never ends counts as failed, and its slot is reused.
 #[tokio::test(start_paused = true)]
 async fn work_that_never_ends_is_dropped_counted_and_retried_and_its_slot_is_free() {
     let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
@@ -236,8 +235,8 @@ async fn work_that_never_ends_is_dropped_counted_and_retried_and_its_slot_is_fre
     assert_eq!(running.await.unwrap().unwrap().still_running, 0);
 }
 
-/// Schedule 109. What a worker has begun ends with the worker's future: nothing is settled, and
-/// leases run out.
+/// Schedule 109. A worker's work ends with the worker's future: nothing is settled, and leases
+/// expire.
 #[tokio::test(start_paused = true)]
 async fn a_worker_whose_future_is_dropped_stops() {
     let (store, work) = (store(), Gated::new(0));

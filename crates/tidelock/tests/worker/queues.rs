@@ -1,4 +1,4 @@
-//! Queues that workers of any kind serve: all that they know is a key and a fence.
+//! Queues for workers of any kind, which know only a key and a fence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_st
 use tokio::sync::Semaphore;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Runs out in no time.
+/// Expires immediately.
 const INSTANT: Duration = Duration::from_millis(5);
 
 async fn mail(stage: &TestStore) -> Queue {
@@ -37,7 +37,7 @@ async fn state(store: &dyn Store, key: &str) -> ItemState {
 }
 
 /// QUEUE-1.
-async fn an_item_is_put_in_once_and_taken_with_its_data(stage: TestStore) {
+async fn an_item_is_enqueued_once_and_leased_with_its_data(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     here.put("ada").data(&json!({ "text": "old" })).await.unwrap();
     here.put("ada").data(&json!({ "text": "new" })).await.unwrap();
@@ -52,22 +52,22 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: TestStore) {
     assert_eq!(
         (again.len(), data(&again[0])),
         (1, data(one)),
-        "it was put in while somebody was at it"
+        "it was enqueued while it was leased"
     );
     there.settle(vec![ack(again[0].lease.token())]).await.unwrap();
     assert!(take(&here).await.is_empty());
 }
 
-/// QUEUE-5. An empty id tells no operation from another.
-async fn an_operation_whose_id_is_empty_puts_nothing_in(stage: TestStore) {
+/// QUEUE-5. An empty id identifies no operation.
+async fn an_operation_with_an_empty_id_enqueues_nothing(stage: TestStore) {
     let mail = mail(&stage).await;
     let refused = mail.put("ada").operation_id("").await.unwrap_err();
     assert!(refused.to_string().contains("the id of the operation is empty"), "{refused}");
     assert!(take(&mail).await.is_empty());
 }
 
-/// QUEUE-5. It was done meanwhile, and nobody is woken.
-async fn an_item_is_put_in_once_under_an_operation(stage: TestStore) {
+/// QUEUE-5. It was settled in the meantime, and nothing is woken.
+async fn an_item_is_enqueued_once_per_operation(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     let put = |queue: &Queue, id: &str, text: &str| {
         queue.put("ada").data(&json!({ "text": text })).operation_id(id)
@@ -129,7 +129,7 @@ async fn each_lease_is_settled_for_itself(stage: TestStore) {
 }
 
 /// QUEUE-3.
-async fn whoever_waits_is_given_what_is_put_in_later(stage: TestStore) {
+async fn a_waiting_worker_gets_an_item_enqueued_later(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     assert!(here.take("w").within(INSTANT).await.unwrap().is_empty());
     let waiting = tokio::spawn(async move { here.take("w").within(PATIENCE).await });
@@ -138,7 +138,7 @@ async fn whoever_waits_is_given_what_is_put_in_later(stage: TestStore) {
     assert_eq!(data(&taken[0]), Some(json!(7)));
 }
 
-/// Lets leases be granted, and their answers through when it is allowed.
+/// Lets leases be granted, and delays their replies until it is allowed.
 #[derive(Debug)]
 struct SlowAnswers {
     granted: Arc<Semaphore>,
@@ -161,7 +161,7 @@ impl Interceptor for SlowAnswers {
 }
 
 /// QUEUE-3: neither while it waits, nor after the store has granted it.
-async fn whoever_stops_waiting_leaves_no_lease_behind(stage: TestStore) {
+async fn a_cancelled_wait_leaves_no_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     tidelock.queue("mail").put("ada").await.unwrap();
     let (granted, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -179,7 +179,7 @@ async fn whoever_stops_waiting_leaves_no_lease_behind(stage: TestStore) {
 }
 
 /// QUEUE-4.
-async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: TestStore) {
+async fn reserved_and_other_queues_are_left_unchanged(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for name in ["~reaction/mail", "~", "", "a\nb"] {
         let queue = tidelock.queue(name);
@@ -196,11 +196,11 @@ async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: TestStor
 }
 
 on_every_store!(
-    an_item_is_put_in_once_and_taken_with_its_data,
-    an_operation_whose_id_is_empty_puts_nothing_in,
-    an_item_is_put_in_once_under_an_operation,
+    an_item_is_enqueued_once_and_leased_with_its_data,
+    an_operation_with_an_empty_id_enqueues_nothing,
+    an_item_is_enqueued_once_per_operation,
     each_lease_is_settled_for_itself,
-    whoever_waits_is_given_what_is_put_in_later,
-    whoever_stops_waiting_leaves_no_lease_behind,
-    queues_of_tidelocks_own_and_other_queues_are_left_alone,
+    a_waiting_worker_gets_an_item_enqueued_later,
+    a_cancelled_wait_leaves_no_lease,
+    reserved_and_other_queues_are_left_unchanged,
 );

@@ -1,4 +1,4 @@
-//! A client that does not give up: it sends a payment under the same key until it has a receipt.
+//! A persistent client: it sends a payment under the same key until it has a receipt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::ledger::Ledger;
 use super::server::Payment;
 use super::team::Team;
 
-/// Between two tries.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a patient client waits for an answer.
+/// How long a patient client waits for a response.
 const PATIENT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
@@ -31,7 +31,7 @@ impl Client {
         Self { nth, team: team.clone(), ledger: ledger.clone() }
     }
 
-    /// Makes one payment after the other, each under a key of its own, until the ledger is closed.
+    /// Makes one payment after the other, each under its own key, until the ledger is closed.
     pub(crate) async fn pay_until_told(self) -> Result<()> {
         let mut payments = 0;
         while !self.ledger.is_closed() {
@@ -46,7 +46,7 @@ impl Client {
 
     async fn pay(&self, key: &str, amount: u64) -> Result<String> {
         loop {
-            // Some hang up before they can have an answer, and ask again.
+            // Some disconnect before they can have a response, and try again.
             let patience = match fastrand::u8(..4) {
                 0 => Duration::from_millis(fastrand::u64(1..15)),
                 _ => PATIENT,
@@ -68,7 +68,7 @@ impl Client {
     }
 }
 
-/// Sends a payment, over a connection of its own.
+/// Sends a payment over a new connection.
 async fn ask(server: SocketAddr, key: &str, amount: u64) -> Result<(StatusCode, String)> {
     let stream = TcpStream::connect(server).await?;
     let (mut sender, connection) =
@@ -83,7 +83,7 @@ async fn ask(server: SocketAddr, key: &str, amount: u64) -> Result<(StatusCode, 
         let (status, body) = (response.status(), response.into_body().collect().await?.to_bytes());
         Ok((status, String::from_utf8_lossy(&body).into_owned()))
     };
-    // The connection ends with the one who asks.
+    // The connection ends with the request.
     let (answer, _) = tokio::join!(answer, connection);
     answer
 }

@@ -1,4 +1,4 @@
-//! What the clients know, and what is in the store.
+//! The clients' receipts, and their comparison with the store.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::Result;
 use super::server::{Paid, stream};
 
-/// What the clients have seen.
+/// What the clients have received.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Amount and receipt, by key.
@@ -40,7 +40,7 @@ impl Ledger {
         self.hung_up.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many requests had their connection broken off.
+    /// How many requests had their connection broken.
     pub(crate) fn broken_off(&self) -> usize {
         self.broken_off.load(Ordering::Relaxed)
     }
@@ -65,8 +65,7 @@ impl Ledger {
         self.paid.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Holds what the clients know against what is in the store: for each key one payment, and it
-    /// is the one of the receipt.
+    /// Compares the receipts with the store: one payment per key, the one of the receipt.
     pub(crate) async fn audit(&self, tidelock: &Tidelock, kills: usize) -> Result<String> {
         let events = tidelock.store().read_whole_stream(&stream()?).await?;
         let mut known = self.paid.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -76,7 +75,7 @@ impl Ledger {
             let key = paid.key.rsplit(':').next().unwrap_or_default();
             let receipt = known
                 .remove(key)
-                .ok_or_else(|| format!("{} was paid twice, or by nobody", paid.key))?;
+                .ok_or_else(|| format!("{} was paid twice, or has no receipt", paid.key))?;
             if receipt != (paid.amount, event.id.to_string()) {
                 return Err(format!("{} has another receipt: {receipt:?}", paid.key).into());
             }
@@ -88,8 +87,8 @@ impl Ledger {
         let (retries, broken_off, hung_up) =
             (count(&self.retries), count(&self.broken_off), count(&self.hung_up));
         Ok(format!(
-            "{payments} keys, {} payments; {kills} servers killed, {broken_off} requests broken off, \
-             {hung_up} clients hung up, {retries} told to come back",
+            "{payments} keys, {} payments; {kills} servers killed, {broken_off} connections broken, \
+             {hung_up} clients disconnected, {retries} told to retry",
             events.len()
         ))
     }

@@ -1,10 +1,10 @@
-//! Payments that are made once, though clients send them again and again and servers are killed in
-//! the middle of them.
+//! Payments that are made once, although clients retry them and servers are killed in the middle of
+//! them.
 //!
-//! Run it with `cargo run -p tidelock-tower --example payments`, or give it the URL of a store. It
-//! starts three servers on one store, has eight clients pay through them, hang up and retry, kills
-//! a server with SIGKILL every few payments, and in the end counts the payments of every key: there
-//! is one.
+//! Run it with `cargo run -p tidelock-tower --example payments`, optionally with the URL of a
+//! store. It starts three servers on one store, has eight clients pay through them, disconnect and
+//! retry, kills a server with SIGKILL every few payments, and finally counts the payments per key:
+//! there is one.
 
 mod client;
 mod ledger;
@@ -26,7 +26,7 @@ pub(crate) type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Resul
 const SERVERS: usize = 3;
 const CLIENTS: usize = 8;
 
-#[allow(dead_code)] // the tests begin elsewhere
+#[allow(dead_code)] // the tests have their own entry point
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let folder = tempfile::tempdir()?;
@@ -47,8 +47,8 @@ fn start_again(url: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Pays until so many servers were killed and so many requests broken off by that, and says what
-/// came of it.
+/// Pays until so many servers were killed and so many connections broken by that, and returns a
+/// summary.
 pub(crate) fn hammer(
     url: &str,
     start: fn(&str) -> Result<Command>,
@@ -63,7 +63,7 @@ pub(crate) fn hammer(
             (0..CLIENTS).map(|nth| tokio::spawn(Client::new(nth, &team, &ledger).pay_until_told()));
         let clients: Vec<_> = clients.collect();
         let mut killed = 0;
-        // A kill counts when it broke something off.
+        // A kill counts if it broke a connection.
         while killed < kills || ledger.broken_off() < kills {
             ledger.until_paid_more(2 * CLIENTS).await;
             tokio::task::block_in_place(|| team.kill_one())?;
@@ -77,8 +77,8 @@ pub(crate) fn hammer(
     })
 }
 
-/// A server process.
-#[allow(dead_code)] // only the tests come in here
+/// Runs a server process.
+#[allow(dead_code)] // only the tests use it
 pub(crate) fn serve(url: &str) -> Result<()> {
     server::run(url)
 }

@@ -13,27 +13,26 @@ use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
 use super::Result;
 
-/// What a server says once it can be asked, with its address behind it.
+/// Printed by a server once it listens, followed by its address.
 pub(crate) const LISTENING: &str = "listening on ";
 
-/// How long a server that was killed keeps its keys. Short, so that nobody has to wait for long to
-/// see it.
+/// How long a killed server holds its keys. Short, so that the example is fast.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// What a client asks for.
+/// A request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Payment {
     pub(crate) amount: u64,
 }
 
-/// What is in the store for each payment that was made.
+/// The event of a payment.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Paid {
     pub(crate) key: String,
     pub(crate) amount: u64,
 }
 
-/// Serves until whoever has started this is gone.
+/// Serves until the parent process ends.
 pub(crate) fn run(url: &str) -> Result<()> {
     std::thread::spawn(|| {
         let _closed = std::io::stdin().read_to_end(&mut Vec::new());
@@ -49,8 +48,7 @@ pub(crate) fn run(url: &str) -> Result<()> {
     })
 }
 
-/// Pays, and keeps the response in the same commit: wherever this process dies, both are there or
-/// neither is.
+/// Pays, and records the response in the same commit: a crash leaves both or neither.
 async fn pay(
     Extension(claimed): Extension<IdempotencyKey>,
     Json(payment): Json<Payment>,
@@ -63,17 +61,17 @@ async fn pay(
     Ok(claimed.complete_with(receipt, commit).await?.into_response())
 }
 
-/// Takes its time, so that there is a middle to be killed in.
+/// Takes a while, so that a kill can hit the middle of it.
 async fn ask_the_bank() {
     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..20))).await;
 }
 
-/// Where all payments are.
+/// The stream of all payments.
 pub(crate) fn stream() -> Result<StreamName, tidelock::StoreError> {
     StreamName::new("payments")
 }
 
-/// Whatever went wrong, nothing was paid: the key is free, and the client may ask again.
+/// Nothing was paid: the key is free, and the client can retry.
 struct Refusal(String);
 
 impl<E: std::error::Error> From<E> for Refusal {

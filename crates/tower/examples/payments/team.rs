@@ -1,4 +1,4 @@
-//! The servers: processes that are killed, and replaced.
+//! The server processes, which are killed and replaced.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ struct Server {
 }
 
 impl Team {
-    /// So many servers on this store.
+    /// Starts so many servers on this store.
     pub(crate) fn start(
         url: &str,
         start: fn(&str) -> Result<Command>,
@@ -31,13 +31,13 @@ impl Team {
         Ok(Self { url: url.to_owned(), start, servers: Mutex::new(servers) })
     }
 
-    /// The address of one of them.
+    /// The address of a random server.
     pub(crate) fn any(&self) -> SocketAddr {
         let servers = self.servers();
         servers[fastrand::usize(..servers.len())].address
     }
 
-    /// Kills one in the middle of whatever it does, and puts another in its place.
+    /// Kills a server in the middle of its work, and starts another in its place.
     pub(crate) fn kill_one(&self) -> Result<()> {
         let nth = fastrand::usize(..self.servers().len());
         self.servers()[nth].kill();
@@ -54,7 +54,7 @@ impl Team {
 impl Server {
     fn start(mut command: Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let said = child.stdout.take().ok_or("a server says nothing")?;
+        let said = child.stdout.take().ok_or("a server has no output")?;
         for line in BufReader::new(said).lines() {
             if let Some((_, address)) = line?.split_once(LISTENING) {
                 return Ok(Self { child, address: address.trim().parse()? });
@@ -63,7 +63,7 @@ impl Server {
         Err("a server ended before it listened".into())
     }
 
-    /// With SIGKILL: it has no chance to do anything about it.
+    /// With SIGKILL, which cannot be handled.
     fn kill(&mut self) {
         let _gone_already = self.child.kill();
         let _gone = self.child.wait();

@@ -1,4 +1,4 @@
-//! Who asks again gets the first one's response, for as long as it is kept.
+//! Retries get the first response, as long as it is kept.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::client::{answered, ask, ask_until_answered, begin, pay, request, with
 use crate::till::{INSTANT, Till, keys};
 
 /// CLAIM-41.
-async fn a_retry_gets_the_response_again_from_any_process(stage: TestStore) {
+async fn a_retry_gets_the_response_from_any_process(stage: TestStore) {
     let till = Till::open();
     let (here, there) =
         (till.app(keys(&stage.tidelock().await)), till.app(keys(&stage.tidelock().await)));
@@ -31,8 +31,8 @@ async fn a_retry_gets_the_response_again_from_any_process(stage: TestStore) {
     );
 }
 
-/// CLAIM-42. While somebody is at it, everybody else is told when to come back.
-async fn whoever_asks_while_somebody_is_at_it_is_told_to_come_back(stage: TestStore) {
+/// CLAIM-42. While a request is in progress, others are told when to retry.
+async fn a_request_in_progress_is_answered_with_retry_after(stage: TestStore) {
     let till = Till::shut();
     let layer = keys(&stage.tidelock().await).retry_after(Duration::from_secs(3));
     let (here, there) = (till.app(layer), till.app(keys(&stage.tidelock().await)));
@@ -50,8 +50,8 @@ async fn whoever_asks_while_somebody_is_at_it_is_told_to_come_back(stage: TestSt
     assert_eq!(till.effects.count(), 1);
 }
 
-/// Schedule 94. CLAIM-42. Those who are to wait get the response instead.
-async fn ten_clients_who_wait_get_ten_equal_answers_to_one_effect(stage: TestStore) {
+/// Schedule 94. CLAIM-42. On a route that waits they get the response instead.
+async fn ten_waiting_clients_get_equal_responses_to_one_effect(stage: TestStore) {
     let till = Till::shut();
     let mut clients = Vec::new();
     for _ in 0..10 {
@@ -90,8 +90,8 @@ async fn another_request_under_the_same_key_is_refused(stage: TestStore) {
     assert_eq!(till.effects.count(), 1);
 }
 
-/// CLAIM-43. A route can have its own way to tell requests apart.
-async fn a_route_can_tell_requests_apart_in_its_own_way(stage: TestStore) {
+/// CLAIM-43. A route can have its own fingerprint.
+async fn a_route_can_have_its_own_fingerprint(stage: TestStore) {
     let till = Till::open();
     let app = till.app(
         keys(&stage.tidelock().await)
@@ -102,7 +102,7 @@ async fn a_route_can_tell_requests_apart_in_its_own_way(stage: TestStore) {
     assert_eq!(ask(&app, pay("k", "8")).await.status, 422);
 }
 
-/// CLAIM-44. Each route has its own time to live, and its own opinion on whether a key is needed.
+/// CLAIM-44. Each route has its own TTL, and its own choice whether a key is required.
 async fn every_route_has_its_own_options(stage: TestStore) {
     let (brief, long) = (Till::open(), Till::open());
     let layer = keys(&stage.tidelock().await);
@@ -113,7 +113,7 @@ async fn every_route_has_its_own_options(stage: TestStore) {
     };
     let app = Router::new().route("/brief", app(&brief, short)).route("/pay", app(&long, strict));
     ask(&app, request(Method::POST, "/brief", "b", "7")).await;
-    until("the response is forgotten", async || {
+    until("the response has expired", async || {
         ask(&app, request(Method::POST, "/brief", "b", "7")).await;
         brief.effects.count() > 1
     })
@@ -127,9 +127,8 @@ async fn every_route_has_its_own_options(stage: TestStore) {
     assert_eq!(long.effects.count(), 1);
 }
 
-/// CLAIM-45. Methods that change nothing, and requests without a key, are none of the layer's
-/// business.
-async fn what_has_no_key_goes_through_untouched(stage: TestStore) {
+/// CLAIM-45. Safe methods, and requests without a key, are passed through.
+async fn requests_without_a_key_pass_through_unchanged(stage: TestStore) {
     let till = Till::open();
     let app = till.app(keys(&stage.tidelock().await));
     for request in [
@@ -148,15 +147,15 @@ async fn what_has_no_key_goes_through_untouched(stage: TestStore) {
     assert!(ask(&app, request(Method::PATCH, "/pay", "k", "7")).await.is_replay());
 }
 
-/// CLAIM-46. No cookie is given to somebody else, unless the route says so.
-async fn cookies_are_replayed_only_if_that_is_asked_for(stage: TestStore) {
+/// CLAIM-46. Cookies are not replayed, unless the route says so.
+async fn cookies_are_replayed_only_on_request(stage: TestStore) {
     let till = Till::open();
     let layer = keys(&stage.tidelock().await);
     let (careful, generous) = (till.app(layer.clone()), till.app(layer.without_headers([])));
     for (app, key, kept) in [(&careful, "a", false), (&generous, "b", true)] {
         assert!(
             ask(app, pay(key, "7")).await.headers.contains_key(SET_COOKIE),
-            "the first one gets it"
+            "the first client gets it"
         );
         let again = ask(app, pay(key, "7")).await;
         assert_eq!((again.is_replay(), again.headers.contains_key(SET_COOKIE)), (true, kept));
@@ -182,8 +181,8 @@ async fn keys_of_different_scopes_are_different_keys(stage: TestStore) {
     assert_eq!(till.effects.count(), 2);
 }
 
-/// CLAIM-41. One layer around another is one layer.
-async fn a_layer_within_a_layer_is_one(stage: TestStore) {
+/// CLAIM-41. Nested layers act as one.
+async fn nested_layers_act_as_one(stage: TestStore) {
     let till = Till::open();
     let layer = keys(&stage.tidelock().await);
     let app = till.app(layer.clone()).layer(layer);
@@ -191,17 +190,15 @@ async fn a_layer_within_a_layer_is_one(stage: TestStore) {
     assert!(ask(&app, pay("k", "7")).await.is_replay());
 }
 
-/// Schedule 61. CLAIM-44: the life of a response begins with the response.
-async fn a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effect(
-    stage: TestStore,
-) {
+/// Schedule 61. CLAIM-44: the TTL of a response begins with the response.
+async fn a_ttl_shorter_than_the_work_makes_no_second_effect(stage: TestStore) {
     let till = Till::shut();
     let tidelock = stage.tidelock().await;
     let app = till.app(keys(&tidelock).ttl(INSTANT));
     let first = begin(&app, pay("k", "7"));
     till.effects.until(1).await;
     let end = tidelock.store().now().await.unwrap().plus(INSTANT * 4);
-    until("a response's life would be over", async || {
+    until("the TTL of a response would be over", async || {
         assert!(ask(&app, pay("k", "7")).await.is_in_progress());
         tidelock.store().now().await.unwrap() > end
     })
@@ -210,8 +207,8 @@ async fn a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effec
     assert_eq!((answered(first).await.status, till.effects.count()), (201, 1));
 }
 
-/// CLAIM-41. A response comes back byte by byte, whatever is in it.
-async fn a_response_of_any_bytes_comes_back(stage: TestStore) {
+/// CLAIM-41. A response is replayed byte by byte.
+async fn a_response_of_any_bytes_is_replayed(stage: TestStore) {
     let (runs, odd) = (Observed::default(), b"\0\xff\x01 \xc3\xa4".to_vec());
     let layer = keys(&stage.tidelock().await);
     let handler = move |_: usize| {
@@ -225,16 +222,16 @@ async fn a_response_of_any_bytes_comes_back(stage: TestStore) {
 }
 
 on_every_store!(
-    a_retry_gets_the_response_again_from_any_process,
-    whoever_asks_while_somebody_is_at_it_is_told_to_come_back,
-    ten_clients_who_wait_get_ten_equal_answers_to_one_effect,
+    a_retry_gets_the_response_from_any_process,
+    a_request_in_progress_is_answered_with_retry_after,
+    ten_waiting_clients_get_equal_responses_to_one_effect,
     another_request_under_the_same_key_is_refused,
-    a_route_can_tell_requests_apart_in_its_own_way,
+    a_route_can_have_its_own_fingerprint,
     every_route_has_its_own_options,
-    what_has_no_key_goes_through_untouched,
-    cookies_are_replayed_only_if_that_is_asked_for,
+    requests_without_a_key_pass_through_unchanged,
+    cookies_are_replayed_only_on_request,
     keys_of_different_scopes_are_different_keys,
-    a_layer_within_a_layer_is_one,
-    a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effect,
-    a_response_of_any_bytes_comes_back,
+    nested_layers_act_as_one,
+    a_ttl_shorter_than_the_work_makes_no_second_effect,
+    a_response_of_any_bytes_is_replayed,
 );

@@ -1,4 +1,4 @@
-//! A client: requests with keys, and what is answered.
+//! A client: requests with keys, and their responses.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ impl Reply {
         }
     }
 
-    /// Status and body, which is what most cases are about.
+    /// Status and body.
     pub(crate) fn told(&self) -> (u16, &str) {
         (self.status, &self.body)
     }
@@ -45,7 +45,7 @@ impl Reply {
         self.headers.get("idempotent-replayed").is_some_and(|value| value == "true")
     }
 
-    /// Status and code of a problem.
+    /// The status and code of a problem.
     pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
         let details: Value = serde_json::from_str(&self.body).unwrap();
@@ -73,23 +73,23 @@ pub(crate) fn without_key(method: Method, body: &str) -> Request<Body> {
     Request::builder().method(method).uri("/pay").body(Body::from(body.to_owned())).unwrap()
 }
 
-/// Asks an application, without a network in between.
+/// Calls an application, without a network in between.
 pub(crate) async fn ask(app: &Router, request: Request<Body>) -> Reply {
     Reply::read(app.clone().oneshot(request).await.unwrap()).await
 }
 
-/// Asks in the background.
+/// Calls in the background.
 pub(crate) fn begin(app: &Router, request: Request<Body>) -> JoinHandle<Reply> {
     let app = app.clone();
     tokio::spawn(async move { ask(&app, request).await })
 }
 
-/// What somebody in the background was answered.
+/// The response of a background call.
 pub(crate) async fn answered<T>(asked: JoinHandle<T>) -> T {
     tokio::time::timeout(PATIENCE, asked).await.expect("there is an answer").unwrap()
 }
 
-/// Asks again for as long as somebody is at it, as a client is told to.
+/// Retries while the request is in progress.
 pub(crate) async fn ask_until_answered(app: &Router, key: &str, body: &str) -> Reply {
     let answer = std::sync::Mutex::new(None);
     until("there is an answer", async || {
@@ -102,7 +102,7 @@ pub(crate) async fn ask_until_answered(app: &Router, key: &str, body: &str) -> R
     answer.into_inner().unwrap().unwrap()
 }
 
-/// Asks a server, over a connection of its own; nothing if that breaks off.
+/// Calls a server over a new connection; `None` if that breaks.
 pub(crate) async fn ask_over(server: SocketAddr, request: Request<Body>) -> Option<Reply> {
     let stream = TcpStream::connect(server).await.ok()?;
     let (mut sender, connection) =
@@ -114,7 +114,7 @@ pub(crate) async fn ask_over(server: SocketAddr, request: Request<Body>) -> Opti
     Some(reply)
 }
 
-/// Asks servers in turn until one has an answer, as a client behind a balancer does.
+/// Calls servers in turn until one answers, as a client behind a load balancer does.
 pub(crate) async fn ask_over_until_answered(
     servers: &[SocketAddr],
     key: &str,

@@ -10,14 +10,14 @@ use tower::{Layer, ServiceExt};
 use crate::client::{Reply, ask, pay};
 use crate::till::{app_of, keys};
 
-/// The first run ends with this, later ones are fine.
+/// The first run ends with this status, later ones succeed.
 fn first(status: u16) -> impl Fn(usize) -> (StatusCode, String) + Clone + Send + Sync + 'static {
     let status = StatusCode::from_u16(status).unwrap();
     move |nth| (if nth == 1 { status } else { StatusCode::OK }, format!("run {nth}"))
 }
 
-/// CLAIM-50. What says that nothing was done, or that it failed, is not kept: a retry has the work
-/// done.
+/// CLAIM-50. A status that means that nothing was done, or a failure, is not recorded: a retry runs
+/// the handler.
 async fn a_failure_frees_the_key_at_once(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     for status in [500, 502, 503, 401, 407, 408, 425, 429] {
@@ -29,8 +29,8 @@ async fn a_failure_frees_the_key_at_once(stage: TestStore) {
     }
 }
 
-/// CLAIM-50. An answer is an answer, even if it is no.
-async fn a_refusal_by_the_handler_is_kept(stage: TestStore) {
+/// CLAIM-50. A refusal is a response like any other.
+async fn a_refusal_by_the_handler_is_recorded(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     for status in [400, 403, 404, 409, 422, 302] {
         let (runs, key) = (Observed::default(), format!("k-{status}"));
@@ -41,8 +41,9 @@ async fn a_refusal_by_the_handler_is_kept(stage: TestStore) {
     }
 }
 
-/// CLAIM-50. By choice, a failure is remembered; and which statuses free the key is a choice too.
-async fn a_failure_is_remembered_if_that_is_asked_for(stage: TestStore) {
+/// CLAIM-50. Optionally a failure is recorded; and the statuses that free the key are an option
+/// too.
+async fn a_failure_is_recorded_on_request(stage: TestStore) {
     let runs = Observed::default();
     let layer = keys(&stage.tidelock().await)
         .on_failure(OnFailure::Remember)
@@ -59,8 +60,8 @@ async fn a_failure_is_remembered_if_that_is_asked_for(stage: TestStore) {
     assert_eq!(ask(&app, pay("c", "")).await.told(), (429, "run 1"));
 }
 
-/// CLAIM-50. The panic goes where it would have gone without the layer.
-async fn a_panic_frees_the_key_or_is_remembered(stage: TestStore) {
+/// CLAIM-50. The panic propagates as it would without the layer.
+async fn a_panic_frees_the_key_or_is_recorded(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let clumsy = |nth: usize| match nth {
         1 => panic!("the handler stumbles, as it should"),
@@ -80,7 +81,7 @@ async fn asked(app: &axum::Router, key: &'static str) -> Result<Reply, tokio::ta
     tokio::spawn(async move { ask(&app, pay(key, "")).await }).await
 }
 
-/// CLAIM-50. The same goes for a service that fails without an answer: any tower service will do.
+/// CLAIM-50. So does a service that fails without a response: any tower service will do.
 async fn an_error_of_the_service_frees_the_key(stage: TestStore) {
     let runs = Observed::default();
     let seen = runs.clone();
@@ -103,8 +104,8 @@ async fn an_error_of_the_service_frees_the_key(stage: TestStore) {
 
 on_every_store!(
     a_failure_frees_the_key_at_once,
-    a_refusal_by_the_handler_is_kept,
-    a_failure_is_remembered_if_that_is_asked_for,
-    a_panic_frees_the_key_or_is_remembered,
+    a_refusal_by_the_handler_is_recorded,
+    a_failure_is_recorded_on_request,
+    a_panic_frees_the_key_or_is_recorded,
     an_error_of_the_service_frees_the_key,
 );

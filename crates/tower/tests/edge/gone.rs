@@ -1,4 +1,4 @@
-//! Clients that go away, and processes that get no time.
+//! Clients that disconnect, and processes that stall.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tidelock_test_stage::{Pause, TestStore, on_every_store, until};
 use crate::client::{answered, ask, ask_until_answered, begin, pay};
 use crate::till::{INSTANT, Till, keys};
 
-/// CLAIM-52. The work goes on, and a retry gets its response.
-async fn work_whose_client_has_gone_comes_to_its_end(stage: TestStore) {
+/// CLAIM-52. The work continues, and a retry gets its response.
+async fn work_continues_after_its_client_disconnects(stage: TestStore) {
     let till = Till::shut();
     let app = till.app(keys(&stage.tidelock().await));
     let client = begin(&app, pay("k", "7"));
@@ -24,7 +24,7 @@ async fn work_whose_client_has_gone_comes_to_its_end(stage: TestStore) {
 }
 
 /// CLAIM-53. The lease is renewed for as long as the handler takes.
-async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: TestStore) {
+async fn a_handler_that_outlasts_its_lease_keeps_its_key(stage: TestStore) {
     let till = Till::shut();
     let tidelock = stage.tidelock().await;
     let lease = Duration::from_secs(6);
@@ -43,9 +43,9 @@ async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: TestSto
     assert_eq!((answered(first).await.status, till.effects.count()), (201, 1));
 }
 
-/// Schedule 59. CLAIM-53. Its response never replaces the one of whoever took over, and its client
-/// is sent to that one.
-async fn a_handler_that_was_replaced_answers_nobody(stage: TestStore) {
+/// Schedule 59. CLAIM-53. Its response never replaces the new holder's, and its client is told to
+/// retry.
+async fn the_response_of_a_replaced_handler_is_discarded(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (slow, quick) = (Till::shut(), Till::open());
     let process = Pause::over(&tidelock);
@@ -75,12 +75,12 @@ async fn a_handler_whose_key_is_lost_is_stopped(stage: TestStore) {
     process.stop();
     ask_until_answered(&there, "k", "7").await;
     process.go_on();
-    assert_eq!(answered(first).await.problem().0, 409, "though the till was never opened");
+    assert_eq!(answered(first).await.problem().0, 409, "although the handler never finished");
 }
 
 on_every_store!(
-    work_whose_client_has_gone_comes_to_its_end,
-    a_handler_that_takes_longer_than_the_lease_keeps_its_key,
-    a_handler_that_was_replaced_answers_nobody,
+    work_continues_after_its_client_disconnects,
+    a_handler_that_outlasts_its_lease_keeps_its_key,
+    the_response_of_a_replaced_handler_is_discarded,
     a_handler_whose_key_is_lost_is_stopped,
 );

@@ -1,6 +1,6 @@
-//! What the HTTP edge promises, on every store: the numbers are those of `docs/guarantees.md`.
+//! The promises of the layer, on every store: the numbers are those of `docs/guarantees.md`.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod client;

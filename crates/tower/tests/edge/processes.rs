@@ -14,10 +14,10 @@ use crate::client::{answered, ask_over, ask_over_until_answered, pay};
 use crate::servers::serve;
 use crate::till::keys;
 
-/// Short enough to be waited for, and long enough that nobody loses it because the machine is slow.
+/// Short enough to wait for, and long enough not to expire on a slow machine.
 const BRIEF: Duration = Duration::from_secs(2);
 
-/// A server, if it is started as one; it ends when it is killed.
+/// The server process, if started as one; it runs until it is killed.
 #[test]
 fn child() {
     let Some(role) = Role::ours() else { return };
@@ -48,24 +48,24 @@ async fn start(meeting: &Meeting, name: &str) -> (Process, SocketAddr) {
     (process, (Ipv4Addr::LOCALHOST, port).into())
 }
 
-/// Schedule 58. CLAIM-53. The key is claimable after the lease; the retry is answered by whoever is
-/// left.
-async fn a_server_that_is_killed_in_its_handler_leaves_the_key_to_others(stage: TestStore) {
+/// Schedule 58. CLAIM-53. The key can be claimed after the lease; the retry is answered by the
+/// other server.
+async fn the_key_of_a_killed_server_is_taken_over(stage: TestStore) {
     let meeting = Meeting::on(&stage, "processes::child");
     let ((first, here), (_second, there)) =
         (start(&meeting, "first").await, start(&meeting, "second").await);
     let client = tokio::spawn(ask_over(here, pay("k", "7")));
     meeting.until_noted("first begins").await;
     first.kill().await;
-    assert!(answered(client).await.is_none(), "nobody answered");
+    assert!(answered(client).await.is_none(), "there is no response");
     meeting.allow("second may end");
     let answer = ask_over_until_answered(&[here, there], "k", "7").await;
     assert_eq!((answer.told(), answer.is_replay()), ((201, "paid by second"), false));
     assert!(ask_over(there, pay("k", "7")).await.unwrap().is_replay());
 }
 
-/// Schedule 59. CLAIM-53. One that was only stopped learns that its answer does not count.
-async fn a_server_that_is_stopped_past_its_lease_answers_nobody(stage: TestStore) {
+/// Schedule 59. CLAIM-53. A process that was only stopped learns that its response does not count.
+async fn the_response_of_a_server_stopped_past_its_lease_is_discarded(stage: TestStore) {
     let meeting = Meeting::on(&stage, "processes::child");
     let ((first, here), (_second, there)) =
         (start(&meeting, "first").await, start(&meeting, "second").await);
@@ -90,6 +90,6 @@ macro_rules! between_processes {
 }
 
 between_processes!(
-    a_server_that_is_killed_in_its_handler_leaves_the_key_to_others,
-    a_server_that_is_stopped_past_its_lease_answers_nobody,
+    the_key_of_a_killed_server_is_taken_over,
+    the_response_of_a_server_stopped_past_its_lease_is_discarded,
 );

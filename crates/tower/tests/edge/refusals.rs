@@ -33,7 +33,7 @@ async fn a_key_that_is_missing_or_malformed_is_refused(stage: TestStore) {
     assert_eq!(ask(&app, pay(&"k".repeat(255), "7")).await.status, 201);
 }
 
-/// CLAIM-48. The key is as good as new afterwards.
+/// CLAIM-48. The key is unused afterwards.
 async fn a_body_that_is_too_large_is_refused_before_anything_is_claimed(stage: TestStore) {
     let till = Till::open();
     let tidelock = stage.tidelock().await;
@@ -63,8 +63,8 @@ async fn nothing_is_done_while_the_store_does_not_answer(stage: TestStore) {
     assert_eq!(ask(&till.app(keys(&tidelock)), pay("k", "7")).await.status, 201);
 }
 
-/// CLAIM-49. The client hears what was done, rather than being sent away to have it done again.
-async fn a_response_that_could_not_be_kept_is_given_all_the_same(stage: TestStore) {
+/// CLAIM-49. The client gets the response, instead of being told to retry.
+async fn a_response_that_could_not_be_recorded_is_returned_all_the_same(stage: TestStore) {
     let till = Till::open();
     let tidelock = stage.tidelock().await;
     let dying = Tidelock::over(DyingStore::over(tidelock.store().clone(), 1, false));
@@ -72,7 +72,7 @@ async fn a_response_that_could_not_be_kept_is_given_all_the_same(stage: TestStor
     assert_eq!(
         ask(&till.app(keys(&tidelock)), pay("k", "7")).await.status,
         409,
-        "until the lease has run out"
+        "until the lease has expired"
     );
 }
 
@@ -91,5 +91,5 @@ on_every_store!(
     a_key_that_is_missing_or_malformed_is_refused,
     a_body_that_is_too_large_is_refused_before_anything_is_claimed,
     nothing_is_done_while_the_store_does_not_answer,
-    a_response_that_could_not_be_kept_is_given_all_the_same,
+    a_response_that_could_not_be_recorded_is_returned_all_the_same,
 );

@@ -1,4 +1,4 @@
-//! Real servers on loopback, and clients that hang up.
+//! Real servers on loopback, and clients that disconnect.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-/// Notes that it was dropped before its time.
+/// Notes that it was dropped early.
 struct Unanswered(Option<Observed>);
 
 impl Unanswered {
@@ -55,7 +55,7 @@ async fn two_servers_and_ten_clients_with_one_key_make_one_effect(stage: TestSto
 }
 
 /// CLAIM-52.
-async fn a_client_that_hangs_up_and_asks_another_server_gets_the_response(stage: TestStore) {
+async fn a_client_that_retries_on_another_server_gets_the_response(stage: TestStore) {
     let (till, left) = (Till::shut(), Observed::default());
     let watch = left.clone();
     let watched = from_fn(move |request: Request, next: Next| {
@@ -82,7 +82,7 @@ async fn a_client_that_hangs_up_and_asks_another_server_gets_the_response(stage:
     assert_eq!(till.effects.count(), 1);
 }
 
-/// On every store, in real time: a network knows no other.
+/// On every store, in real time, because a network has no other.
 macro_rules! on_real_servers {
     ($($case:ident),* $(,)?) => {
         mod memory { $(#[test] fn $case() { super::for_real(super::TestStore::memory(), super::$case); })* }
@@ -94,5 +94,5 @@ macro_rules! on_real_servers {
 
 on_real_servers!(
     two_servers_and_ten_clients_with_one_key_make_one_effect,
-    a_client_that_hangs_up_and_asks_another_server_gets_the_response,
+    a_client_that_retries_on_another_server_gets_the_response,
 );

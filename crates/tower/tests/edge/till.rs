@@ -1,5 +1,4 @@
-//! A till: a handler whose effects can be counted, and that can be held up in the middle of its
-//! work.
+//! A till: a handler whose effects are counted, and that can be paused in the middle of its work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,10 @@ use tidelock_test_stage::Observed;
 use tidelock_tower::IdempotencyLayer;
 use tokio::sync::watch;
 
-/// Runs out in no time.
+/// Expires immediately.
 pub(crate) const INSTANT: Duration = Duration::from_millis(5);
 
-/// What a handler does, and what of it was seen. Clones are handles on the same.
+/// The handler, and what was observed of it. Clones are handles to the same till.
 #[derive(Debug, Clone)]
 pub(crate) struct Till {
     pub(crate) effects: Observed,
@@ -28,7 +27,7 @@ impl Till {
         Self { effects: Observed::default(), open: Arc::new(watch::channel(true).0) }
     }
 
-    /// Whoever begins waits until it is opened.
+    /// Handlers wait until it is opened.
     pub(crate) fn shut() -> Self {
         Self { effects: Observed::default(), open: Arc::new(watch::channel(false).0) }
     }
@@ -37,7 +36,7 @@ impl Till {
         self.open.send_replace(true);
     }
 
-    /// Takes the money, and says which payment it was.
+    /// Takes the money, and returns the number of the payment.
     pub(crate) async fn take(&self, amount: &str) -> Response {
         self.effects.note(amount);
         let nth = self.effects.count();
@@ -54,7 +53,7 @@ impl Till {
     }
 }
 
-/// An application with this handler at `/pay`, which is told how often it has run.
+/// An application with this handler at `/pay`, which is given its run count.
 pub(crate) fn app_of<R: IntoResponse + 'static>(
     runs: &Observed,
     layer: IdempotencyLayer,

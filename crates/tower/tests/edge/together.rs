@@ -1,4 +1,4 @@
-//! A response that lands in one commit with what it stands for.
+//! Responses that are recorded in one commit with their effects.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -36,7 +36,7 @@ async fn in_one_commit(Extension(claimed): Extension<IdempotencyKey>, amount: St
     }
 }
 
-/// The same, in a commit that the handler makes by itself.
+/// The payment and its response, in a commit that the handler makes itself.
 async fn in_a_commit_of_its_own(
     State(tidelock): State<Tidelock>,
     Extension(claimed): Extension<IdempotencyKey>,
@@ -83,8 +83,9 @@ async fn wherever_a_process_dies_there_is_one_effect(stage: TestStore) {
     }
 }
 
-/// CLAIM-54. What does not hold leaves neither, and the claim stands: the handler decides again.
-async fn a_commit_that_does_not_hold_keeps_nothing(stage: TestStore) {
+/// CLAIM-54. A refused commit records neither, and the claim is still held: the handler decides
+/// again.
+async fn a_refused_commit_records_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let handler = async |Extension(claimed): Extension<IdempotencyKey>| {
         let wrong = claimed
@@ -104,8 +105,8 @@ async fn a_commit_that_does_not_hold_keeps_nothing(stage: TestStore) {
     assert_eq!(payments(&tidelock).await, 1);
 }
 
-/// CLAIM-54. What a handler has kept is what counts, whatever becomes of the handler.
-async fn what_a_handler_has_kept_stays_kept(stage: TestStore) {
+/// CLAIM-54. A recorded response counts, whatever happens to the handler.
+async fn a_response_recorded_by_the_handler_counts(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let handler = async |Extension(claimed): Extension<IdempotencyKey>| {
         claimed
@@ -121,7 +122,7 @@ async fn what_a_handler_has_kept_stays_kept(stage: TestStore) {
 }
 
 /// CLAIM-54. A claim ends with its handler.
-async fn a_claim_that_is_taken_out_of_its_handler_is_over(stage: TestStore) {
+async fn a_claim_ends_with_its_handler(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (taken_out, mut taken) = tokio::sync::mpsc::unbounded_channel();
     let handler = async move |Extension(claimed): Extension<IdempotencyKey>| {
@@ -141,7 +142,7 @@ async fn a_claim_that_is_taken_out_of_its_handler_is_over(stage: TestStore) {
 
 on_every_store!(
     wherever_a_process_dies_there_is_one_effect,
-    a_commit_that_does_not_hold_keeps_nothing,
-    what_a_handler_has_kept_stays_kept,
-    a_claim_that_is_taken_out_of_its_handler_is_over,
+    a_refused_commit_records_nothing,
+    a_response_recorded_by_the_handler_counts,
+    a_claim_ends_with_its_handler,
 );

@@ -1,4 +1,4 @@
-//! Responses that cannot be kept: streams, and what is too large.
+//! Responses that cannot be recorded: streams, and oversized ones.
 
 use axum::Router;
 use axum::body::Body;
@@ -18,7 +18,7 @@ fn flowing(_: usize) -> Body {
     Body::from_stream(stream::iter(pieces))
 }
 
-/// Asks twice; says what came back, and how often the handler ran.
+/// Sends twice; returns both responses, and how often the handler ran.
 async fn twice(
     layer: IdempotencyLayer,
     key: &str,
@@ -31,7 +31,7 @@ async fn twice(
 }
 
 /// CLAIM-51.
-async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage: TestStore) {
+async fn a_stream_goes_to_the_first_client_only(stage: TestStore) {
     let (first, again, runs) = twice(keys(&stage.tidelock().await), "k", flowing).await;
     assert_eq!(
         (first.told(), again.problem()),
@@ -41,24 +41,22 @@ async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage:
 }
 
 /// CLAIM-51.
-async fn a_stream_goes_to_everybody_and_the_work_is_done_again_if_that_is_asked_for(
-    stage: TestStore,
-) {
+async fn a_stream_is_repeated_for_every_client_on_request(stage: TestStore) {
     let layer = keys(&stage.tidelock().await).unrecorded(Unrecorded::PassAlways);
     let (first, again, runs) = twice(layer, "k", flowing).await;
     assert_eq!((first.told(), again.told(), runs), ((200, "1, 2, 3"), (200, "1, 2, 3"), 2));
 }
 
 /// CLAIM-51.
-async fn a_stream_is_refused_if_that_is_asked_for(stage: TestStore) {
+async fn a_stream_is_refused_on_request(stage: TestStore) {
     let layer = keys(&stage.tidelock().await).unrecorded(Unrecorded::Refuse);
     let (first, again, runs) = twice(layer, "k", flowing).await;
     let refused = (500, "response-refused".to_owned());
     assert_eq!((first.problem(), again.problem(), runs), (refused.clone(), refused, 1));
 }
 
-/// CLAIM-51. Too large by the route's own measure, or by the store's.
-async fn what_is_too_large_is_treated_like_a_stream(stage: TestStore) {
+/// CLAIM-51. Too large by the route's limit, or by the store's.
+async fn an_oversized_response_is_treated_like_a_stream(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let small = layer.clone().max_response_bytes(3);
     let (first, again, runs) = twice(small, "a", |_| Body::from("1234")).await;
@@ -75,8 +73,8 @@ async fn what_is_too_large_is_treated_like_a_stream(stage: TestStore) {
     );
 }
 
-/// CLAIM-50. A response that breaks off is a failure of the handler.
-async fn a_response_that_breaks_off_frees_the_key(stage: TestStore) {
+/// CLAIM-50. A response whose body fails is a failure of the handler.
+async fn a_failing_response_body_frees_the_key(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let runs = Observed::default();
     let app = app_of(&runs, layer, |nth| match nth {
@@ -87,7 +85,7 @@ async fn a_response_that_breaks_off_frees_the_key(stage: TestStore) {
     assert_eq!(ask(&app, pay("k", "")).await.told(), (200, "whole"));
 }
 
-/// Some of a stream, and then nothing more of it.
+/// Part of a stream, and then an error.
 fn breaking_off(nth: usize) -> Body {
     match nth {
         1 => Body::from_stream(stream::iter([
@@ -98,9 +96,8 @@ fn breaking_off(nth: usize) -> Body {
     }
 }
 
-/// CLAIM-50. A stream that breaks off is a failure of the handler, too, and not an answer that its
-/// client had.
-async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: TestStore) {
+/// CLAIM-50. A stream that fails is a failure of the handler, too, and not a complete response.
+async fn a_failing_stream_frees_the_key_or_is_recorded(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let asked = async |app: &Router, key: &str| {
         let response = app.clone().oneshot(pay(key, "")).await.unwrap();
@@ -116,8 +113,8 @@ async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: TestStor
     assert_eq!((again.problem(), again.is_replay()), ((500, "handler-failed".into()), true));
 }
 
-/// CLAIM-51. CLAIM-53. While a stream is under way its key is held; a client that goes away in the
-/// middle of it had its chance.
+/// CLAIM-51. CLAIM-53. During a stream its key is held; a client that disconnects in the middle has
+/// had its response.
 async fn the_key_of_a_stream_is_held_until_its_end(stage: TestStore) {
     let runs = Observed::default();
     let app = app_of(&runs, keys(&stage.tidelock().await), flowing);
@@ -129,7 +126,7 @@ async fn the_key_of_a_stream_is_held_until_its_end(stage: TestStore) {
     assert_eq!((again.problem(), runs.count()), ((410, "response-not-kept".into()), 1));
 }
 
-/// A body that says how long it is, and is not.
+/// A body with a known length that fails.
 struct BreaksOff;
 
 impl http_body::Body for BreaksOff {
@@ -149,11 +146,11 @@ impl http_body::Body for BreaksOff {
 }
 
 on_every_store!(
-    a_stream_goes_to_the_first_client_and_the_work_is_not_done_again,
-    a_stream_goes_to_everybody_and_the_work_is_done_again_if_that_is_asked_for,
-    a_stream_is_refused_if_that_is_asked_for,
-    what_is_too_large_is_treated_like_a_stream,
-    a_response_that_breaks_off_frees_the_key,
-    a_stream_that_breaks_off_frees_the_key_or_is_remembered,
+    a_stream_goes_to_the_first_client_only,
+    a_stream_is_repeated_for_every_client_on_request,
+    a_stream_is_refused_on_request,
+    an_oversized_response_is_treated_like_a_stream,
+    a_failing_response_body_frees_the_key,
+    a_failing_stream_frees_the_key_or_is_recorded,
     the_key_of_a_stream_is_held_until_its_end,
 );

@@ -1,7 +1,7 @@
-//! A file that a stream's events go to, one on a line.
+//! The archive file of a stream, one event per line.
 //!
-//! The same events can come a second time, after a crash: those that are in the file already are
-//! not written again, and a line that was cut short is written anew.
+//! After a crash the same events can be archived again: events that are in the file already are
+//! skipped, and a truncated last line is rewritten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use tidelock::{StoredEvent, StreamName, Version};
 use crate::output::json_line;
 use crate::progress::Progress;
 
-/// How every line begins.
+/// The prefix of every line.
 const BEGINNING: &[u8] = b"{\"id\":\"";
 
 /// The file, open at its end.
@@ -25,7 +25,7 @@ pub(super) struct ArchiveFile {
 #[derive(Debug)]
 struct Kept {
     file: File,
-    /// The last event of the stream that is in it.
+    /// The last event of the stream in the file.
     last: Option<Version>,
 }
 
@@ -39,7 +39,7 @@ impl ArchiveFile {
         Ok(Self { file: Arc::new(Mutex::new(Kept { file, last })) })
     }
 
-    /// The archive that puts events here, and answers when they are safe.
+    /// The archive function, which returns once the events are durable.
     pub(super) fn archive(
         self,
         progress: Progress,
@@ -69,7 +69,7 @@ impl Kept {
     }
 }
 
-/// The last event of this stream in the file, and how many bytes of it are whole lines of events.
+/// The last event of this stream in the file, and the length of its complete lines in bytes.
 fn look(file: &File, stream: &StreamName) -> io::Result<(Option<Version>, u64)> {
     let (mut lines, mut line, mut last, mut whole) = (BufReader::new(file), Vec::new(), None, 0);
     loop {
@@ -80,7 +80,7 @@ fn look(file: &File, stream: &StreamName) -> io::Result<(Option<Version>, u64)> 
         }
         let event: StoredEvent = serde_json::from_slice(&line).map_err(|e| {
             let what =
-                format!("it is there, and has a line that is no event ({e}); name another file");
+                format!("it exists, and has a line that is not an event ({e}); use another file");
             io::Error::new(io::ErrorKind::InvalidData, what)
         })?;
         if event.stream == *stream {
@@ -90,8 +90,7 @@ fn look(file: &File, stream: &StreamName) -> io::Result<(Option<Version>, u64)> 
     }
 }
 
-/// Whether this is the beginning of an event's line, and no more: it was being written when the
-/// process died.
+/// Whether this is a truncated line of an event: the process died while writing it.
 fn is_cut_short(line: &[u8]) -> bool {
     let beginning = BEGINNING.len().min(line.len());
     !line.ends_with(b"\n") && line[..beginning] == BEGINNING[..beginning]

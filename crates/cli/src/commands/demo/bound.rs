@@ -18,10 +18,10 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.scene("A counter under contention keeps its bound")?;
     let taken = stage.record("boat-3/taken")?;
     stage.say(&format!(
-        "a boat has {PLACES} places; {CALLERS} callers each ask for one, all at the same moment"
+        "a boat has {PLACES} places; {CALLERS} callers each ask for one, all at the same time"
     ))?;
     let (sums, refused) = sort(stage, ask_all(stage, &taken).await?)?;
-    stage.say(&format!("granted: {}, and each got a number of its own", sums.len()))?;
+    stage.say(&format!("granted: {}, and each got its own number", sums.len()))?;
     if let Some(first) = refused.first() {
         stage.say(&format!("refused: {}, {first}", refused.len()))?;
     }
@@ -61,8 +61,8 @@ async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutco
     Ok(outcomes)
 }
 
-/// The sums that were reached, and the refusals; two callers with one sum have passed the bound
-/// unseen.
+/// The sums that were reached, and the refusals; two callers with one sum would have exceeded the
+/// bound.
 fn sort(
     stage: &mut Stage<'_>,
     outcomes: Vec<CommitOutcome>,
@@ -73,10 +73,8 @@ fn sort(
             CommitOutcome::Committed(committed) => {
                 let sum = committed.writes.first().and_then(|written| written.sum);
                 if !sum.is_some_and(|sum| sums.insert(sum)) {
-                    return stage.broken(
-                        "every caller who is granted gets a number of its own",
-                        &format!("{sum:?}"),
-                    );
+                    return stage
+                        .broken("every granted caller gets its own number", &format!("{sum:?}"));
                 }
             }
             CommitOutcome::Conflict(conflict) if conflict.has(ViolationKind::Exceeded) => {

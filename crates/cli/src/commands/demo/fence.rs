@@ -12,7 +12,7 @@ use super::stage::{Stage, worker};
 use crate::failure::Failure;
 
 const LEASE: Duration = Duration::from_millis(150);
-/// Longer than any lease of this scene; a store that has not given the item up by then never will.
+/// Longer than any lease of this scene; a store that has not expired the lease by then never will.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
@@ -25,8 +25,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.committed(stage.other.commit(sent_by("quick", &quick, &result)?).await?)?;
     stage.say(&format!("quick commits its result under fence {}: committed", quick.fence))?;
     let found = stage.store.get_one(&result).await?.into_live();
-    // Revision 1 is the proof that slow's write never was there: quick's would have been the
-    // second.
+    // Revision 1 proves that slow's write never landed: quick's would have been the second.
     let holds = found
         .as_ref()
         .is_some_and(|r| r.value.as_str() == "\"quick\"" && r.revision == Revision::FIRST);
@@ -56,8 +55,8 @@ async fn lease_once(stage: &mut Stage<'_>, queue: &QueueName) -> Result<Lease, F
     Ok(lease)
 }
 
-/// Asks until the first lease has run out, as any idle worker does: when to ask again is in the
-/// answer.
+/// Polls until the first lease has expired, as any idle worker does: the response says when to poll
+/// again.
 async fn take_over(
     stage: &mut Stage<'_>,
     queue: &QueueName,
@@ -69,7 +68,7 @@ async fn take_over(
         let (lease, wait) = lease(&*stage.other, queue, "quick", PATIENCE).await?;
         if let Some(lease) = lease {
             stage.say(&format!(
-                "the lease runs out; quick leases the item and gets fence {}, with {} expiry on record",
+                "the lease expires; quick leases the item and gets fence {}, with {} expiry on record",
                 lease.fence, lease.expiries
             ))?;
             let holds = lease.fence > lost.fence && lease.expiries == 1;
@@ -88,8 +87,7 @@ async fn take_over(
         }
         asked += 1;
         if stage.store.now().await?.since(begun) > PATIENCE {
-            return stage
-                .broken("a lease that has run out can be taken over", "still nothing to lease");
+            return stage.broken("an expired lease can be taken over", "still nothing to lease");
         }
         tokio::time::sleep(wait).await;
     }
@@ -102,13 +100,13 @@ async fn late_commit(
 ) -> Result<(), Failure> {
     match stage.store.commit(sent_by("slow", slow, result)?).await? {
         CommitOutcome::Conflict(conflict) if conflict.has(ViolationKind::LeaseLost) => {
-            stage.say(&format!("slow comes round and commits its result: refused, {conflict}"))
+            stage.say(&format!("slow resumes and commits its result: refused, {conflict}"))
         }
         other => stage.broken("a late commit is refused by the fence", &format!("{other:?}")),
     }
 }
 
-/// One lease if there is one, and how long to wait if there is none.
+/// One lease, or how long to wait if nothing is due.
 async fn lease(
     store: &dyn Store,
     queue: &QueueName,
@@ -121,7 +119,7 @@ async fn lease(
     Ok((leased.leases.pop(), wait))
 }
 
-/// The result and the end of the lease, in one commit: neither can be without the other.
+/// The result and the end of the lease, in one commit.
 fn sent_by(name: &str, lease: &Lease, result: &RecordKey) -> Result<Commit, Failure> {
     let write = RecordWrite::put(result, ExpectedRevision::Any, RawJson::new(name)?);
     Ok(Commit::new().write(write).settle(Settlement::ack(lease.token(), lease.mark)))

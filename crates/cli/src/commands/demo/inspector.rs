@@ -1,4 +1,4 @@
-//! The inspector over the demo's store, until somebody interrupts it.
+//! The inspector on the demo's store, until it is interrupted.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::stage::Stage;
 use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
 
-/// Serves it, with a shop that goes on meanwhile.
+/// Serves it, with a running shop.
 pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(), Failure> {
     let (store, commits) = Commits::counted(stage.store.clone());
     let doctor = Doctor::over(store.clone()).at(stage.url());
@@ -40,7 +40,7 @@ pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(
     })
 }
 
-/// On this address, or on another port of it if somebody else is there already.
+/// Binds this address, or another port of it if that is taken.
 async fn listener(listen: SocketAddr) -> Result<TcpListener, Failure> {
     match TcpListener::bind(listen).await {
         Ok(listener) => Ok(listener),
@@ -48,7 +48,7 @@ async fn listener(listen: SocketAddr) -> Result<TcpListener, Failure> {
     }
 }
 
-/// Nobody can guess it, and it is gone with the process.
+/// Random, and valid for this process only.
 fn token() -> String {
     let part = || uuid::Uuid::now_v7().simple().to_string();
     part() + &part()

@@ -1,4 +1,4 @@
-//! Scene: ten clients with one key make one effect and get ten equal answers (CLAIM-1).
+//! Scene: ten clients with one key make one effect and get ten equal responses (CLAIM-1).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ const CLIENTS: usize = 10;
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.scene("Ten clients, one key: one effect")?;
     stage.say(&format!(
-        "{CLIENTS} clients send the same payment under one key, all at the same moment"
+        "{CLIENTS} clients send the same payment under one key, all at the same time"
     ))?;
     let payments = Arc::new(AtomicUsize::new(0));
     let receipts = pay_all(stage, &payments).await?;

@@ -61,7 +61,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let told = reserve_all(&shops, &id).await?;
     let sold = told.iter().filter(|told| told.is_ok()).count();
     stage.say(&format!(
-        "sold: {sold}; each shop decides on what it knows, and decides again if the other was quicker"
+        "sold: {sold}; each shop decides on its cached state, and decides again if the other was faster"
     ))?;
     if let Some(Err(refused)) = told.iter().find(|told| told.is_err()) {
         stage.say(&format!("refused: {}, {refused}", BUYERS - sold))?;
@@ -94,5 +94,5 @@ async fn reserve_all(shops: &[Tidelock; 2], id: &str) -> Result<Vec<Told>, Failu
 }
 
 fn unexpected(error: &dyn std::error::Error) -> Failure {
-    Failure::Broken(format!("nothing stands against this decision, and yet: {error}"))
+    Failure::Broken(format!("this decision has no conflict, and yet failed: {error}"))
 }

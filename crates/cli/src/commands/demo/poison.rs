@@ -1,4 +1,4 @@
-//! Scene: an event that a reaction cannot handle is found, mended and unblocked, and nothing is
+//! Scene: an event that a reaction cannot handle is found, fixed and unblocked, and nothing is
 //! skipped (REACT-1, REACT-4).
 
 use std::sync::Arc;
@@ -18,9 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const RETRIES: u32 = 2;
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
-    stage.scene("A poison event is found, mended and unblocked")?;
+    stage.scene("A poison event is found, fixed and unblocked")?;
     let tidelock = Tidelock::over(stage.store.clone());
-    let (orders, mended) = (stage.stream("orders")?, Arc::new(AtomicBool::new(false)));
+    let (orders, fixed) = (stage.stream("orders")?, Arc::new(AtomicBool::new(false)));
     for address in ["Ada, Dock 1", "", "Ben, Dock 2"] {
         let placed = NewEvent::of("placed", address)?;
         stage.committed(stage.store.append(&orders, ExpectedVersion::Any, vec![placed]).await?)?;
@@ -32,7 +32,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let (printed, mut labels) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let name = stage.name("labels");
-    let app = labelling(&tidelock, &name, &orders, printed, mended.clone())?;
+    let app = labelling(&tidelock, &name, &orders, printed, fixed.clone())?;
     let running = tokio::spawn(app.run_until(async move { drop(stopped.await) }));
 
     let blocked = until_blocked(stage, &tidelock, &name).await?;
@@ -49,16 +49,16 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
         &format!("{first:?}"),
     )?;
 
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     tidelock.reactions().unblock(&ReactionFilter::named(&name)).await?;
-    stage.say("the code is mended, and an operator unblocks the reaction")?;
+    stage.say("the code is fixed, and an operator unblocks the reaction")?;
     let rest = [next(&mut labels).await, next(&mut labels).await];
     drop(stop);
     joined(running).await??;
     let holds =
         rest[0].as_deref() == Some("to be called for") && rest[1].as_deref() == Some("Ben, Dock 2");
     stage.prove(
-        "it went on where it had stopped: every order has its label, in order",
+        "it continued where it had stopped: every order has its label, in order",
         holds,
         &format!("{rest:?}"),
     )
@@ -69,22 +69,22 @@ fn labelling(
     name: &str,
     orders: &StreamName,
     printed: mpsc::UnboundedSender<String>,
-    mended: Arc<AtomicBool>,
+    fixed: Arc<AtomicBool>,
 ) -> Result<tidelock::reactions::App, Stopped> {
     let source = on_any()
         .in_streams(orders.as_str())
         .retries(RETRIES)
         .backoff(Backoff::fixed(Duration::from_millis(20)));
     let label = move |order: StoredEvent, _| {
-        let (printed, mended) = (printed.clone(), mended.clone());
+        let (printed, fixed) = (printed.clone(), fixed.clone());
         async move {
             let address: String = order.payload.to()?;
-            let address = match (address.is_empty(), mended.load(Ordering::SeqCst)) {
+            let address = match (address.is_empty(), fixed.load(Ordering::SeqCst)) {
                 (false, _) => address,
                 (true, true) => "to be called for".to_owned(),
                 (true, false) => return Err(HandlerError::again("an order without an address")),
             };
-            // Nobody listens once the scene is over.
+            // The receiver is gone once the scene is over.
             let _ = printed.send(address);
             Ok(())
         }

@@ -14,26 +14,25 @@ const LIMIT: i64 = 18;
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.scene("A hundred clients on a quota of 18")?;
-    stage.say(&format!(
-        "{CLIENTS} clients each want one of {LIMIT} points, all at the same moment"
-    ))?;
+    stage
+        .say(&format!("{CLIENTS} clients each want one of {LIMIT} points, all at the same time"))?;
     let (granted, refused) = take_all(stage).await?;
     stage.say(&format!("granted: {}, refused as over quota: {}", granted.len(), refused.len()))?;
     let sorted = (granted.len() as i64, granted.len() + refused.len());
     stage.prove(
-        &format!("{LIMIT} were granted, and nobody was turned away for any other reason"),
+        &format!("{LIMIT} were granted, and none was refused for any other reason"),
         sorted == (LIMIT, CLIENTS),
         &format!("{sorted:?}"),
     )?;
     let quota = Tidelock::over(stage.store.clone()).claims().quota(stage.name("points"), LIMIT);
     let Some(last) = granted.last() else {
-        return stage.broken("somebody was granted a point", "nobody");
+        return stage.broken("a client was granted a point", "none");
     };
     quota.refund(last).await.map_err(|error| unexpected(&error))?;
     quota.refund(last).await.map_err(|error| unexpected(&error))?;
     let used = quota.usage().await.map_err(|error| unexpected(&error))?.used;
     stage.prove(
-        "a point that is given back twice goes back once",
+        "a point that is refunded twice is returned once",
         used == LIMIT - 1,
         &used.to_string(),
     )

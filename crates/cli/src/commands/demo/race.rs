@@ -1,5 +1,5 @@
-//! Scene: two writers race on a stream, and one gets the conflict with expected and actual (LOG-1,
-//! LOG-3).
+//! Scene: two writers race on a stream, and one gets the conflict with the expected and actual
+//! version (LOG-1, LOG-3).
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ async fn place(stage: &mut Stage<'_>, order: &StreamName) -> Result<(), Failure>
     stage.say(&format!("an order is placed: stream {order:?} is at version 1"))
 }
 
-/// Both at one moment, each on a handle of its own.
+/// Both concurrently, each on its own handle.
 async fn race(
     stage: &mut Stage<'_>,
     order: &StreamName,
@@ -52,13 +52,13 @@ async fn race(
     let ben = decide(&*stage.other, order, SHIPPED).await?;
     stage
         .say("both read the stream at version 1; anna wants to cancel the order, ben to ship it")?;
-    stage.say("both append at the same moment, expecting the version that they read")?;
+    stage.say("both append at the same time, expecting the version that they read")?;
     let start = Arc::new(Barrier::new(2));
     let (anna, ben) = (write(&stage.store, anna, &start), write(&stage.other, ben, &start));
     Ok((joined(anna).await??, joined(ben).await??))
 }
 
-/// What every writer of events does: reads, decides, and expects what was read.
+/// What every writer of events does: reads, decides, and expects the version it read.
 async fn decide(store: &dyn Store, order: &StreamName, event: &str) -> Result<Commit, Failure> {
     let read = store.rows(StreamQuery::forward(order)).all().await?;
     let expected = read

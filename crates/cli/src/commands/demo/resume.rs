@@ -1,5 +1,5 @@
-//! Scene: a run loses its worker in the middle of a step, and another one goes on from there
-//! (RUN-1, RUN-2).
+//! Scene: a run loses its worker in the middle of a step, and another one resumes it (RUN-1,
+//! RUN-2).
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use tokio::sync::{mpsc, oneshot};
 use super::stage::{Stage, joined, worker};
 use crate::failure::Failure as Stopped;
 
-/// How long a run waits for a worker that is gone.
+/// How long a run waits for a dead worker.
 const LEASE: Duration = Duration::from_millis(300);
 /// Longer than any of this takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the steps of the run do their work with.
+/// The state that the run's steps share.
 #[derive(Debug, Clone)]
 struct Shop {
     charges: RecordKey,
-    /// Hears of each parcel that is packed, under which key.
+    /// Receives the idempotency key of each packed parcel.
     packed: mpsc::UnboundedSender<String>,
-    /// Whether packing comes to an end here.
+    /// Whether packing ever ends here.
     packs: bool,
 }
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
-    stage.scene("A run loses its worker in the middle, and goes on")?;
+    stage.scene("A run loses its worker in the middle of a step, and is resumed")?;
     let (packed, mut parcels) = mpsc::unbounded_channel();
     let shop = Shop { charges: stage.record("charges")?, packed, packs: false };
     let (workflow, run) = (stage.name("checkout"), stage.name("order-9"));
     let here = Tidelock::over(stage.store.clone());
 
-    // A runtime of its own, so that all of it can be torn down at once, as a power cut would.
+    // A separate runtime, so that all of it can be torn down at once, like a power failure.
     let first =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let app = application(&here, "first", &workflow, shop.clone())?;
@@ -43,7 +43,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let Some(key) = next(&mut parcels).await else {
         return stage.broken("the run is driven", "nothing happens");
     };
-    stage.say("worker first charges the card, begins to pack, and is gone")?;
+    stage.say("worker first charges the card, starts to pack, and dies")?;
     first.shutdown_background();
 
     let (stop, stopped) = oneshot::channel::<()>();
@@ -64,7 +64,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     };
     stage.prove("the card was charged once", charges == 1, &format!("{charges} times"))?;
     let holds = again.as_ref() == Some(&key) && result == "tea, shipped";
-    let claim = format!("the step that was cut off was done again under the same key, {key:?}");
+    let claim = format!("the interrupted step was repeated under the same key, {key:?}");
     stage.prove(&claim, holds, &format!("{again:?}, {result:?}"))
 }
 
@@ -75,7 +75,7 @@ async fn checkout(ctx: &mut RunCtx, what: String, shop: Shop) -> Result<String, 
 }
 
 async fn pack(shop: &Shop, key: String) -> Result<(), HandlerError> {
-    // Nobody listens once the scene is over.
+    // The receiver is gone once the scene is over.
     let _ = shop.packed.send(key);
     match shop.packs {
         true => Ok(()),
@@ -97,7 +97,7 @@ fn application(
 }
 
 fn broken(error: impl std::fmt::Display) -> Stopped {
-    Stopped::Broken(format!("the run cannot be seen to its end: {error}"))
+    Stopped::Broken(format!("the run's result cannot be read: {error}"))
 }
 
 async fn next(parcels: &mut mpsc::UnboundedReceiver<String>) -> Option<String> {

@@ -1,6 +1,6 @@
-//! What goes on in the demo's shop while somebody looks: orders that reserve stock, labels that are
-//! printed for them, and checkouts that wait to be approved. Now and then an order has no address,
-//! and its label waits for an operator.
+//! The demo's shop while the inspector is open: orders that reserve stock, labels that are printed
+//! for them, and checkouts that wait for approval. Now and then an order has no address, and its
+//! label waits for an operator.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use tokio::sync::watch;
 
 use crate::failure::Failure as Stopped;
 
-/// Between two orders.
+/// The interval between orders.
 const PAUSE: Duration = Duration::from_millis(1_500);
-/// Of so many orders, one has no address.
+/// One in so many orders has no address.
 const NAMELESS: u64 = 7;
-/// Of so many orders, one is so large that somebody has to approve it.
+/// One in so many orders is large enough to need approval.
 const LARGE: u64 = 4;
 /// Teapots in a delivery.
 const DELIVERY: i64 = 50;
 
-/// How many teapots there are, and for whom the newest were reserved.
+/// The stock of teapots, and the newest reservations.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Stock {
     left: i64,
@@ -53,7 +53,7 @@ impl Aggregate for Stock {
     }
 }
 
-/// Sells teapots until there is nobody who wants it to.
+/// Sells teapots until it is stopped.
 pub(super) async fn go_on(
     tidelock: Tidelock,
     prefix: String,
@@ -67,7 +67,7 @@ pub(super) async fn go_on(
     }));
     for nth in 1.. {
         order(&tidelock, &prefix, nth).await?;
-        // The other end is dropped when the inspector is closed.
+        // The sender is dropped when the inspector is closed.
         if tokio::time::timeout(PAUSE, stopped.changed()).await.is_ok() {
             break;
         }
@@ -76,7 +76,7 @@ pub(super) async fn go_on(
     Ok(())
 }
 
-/// One order, under a correlation of its own: a teapot, the order, and, if it is large, a run.
+/// One order, with its own correlation: a teapot, the order, and, if it is large, a run.
 async fn order(tidelock: &Tidelock, prefix: &str, nth: u64) -> Result<(), Stopped> {
     let order = format!("{prefix}sale-{nth}");
     let metadata = Metadata::new().correlated(format!("{prefix}request-{nth}")).by("ada");
@@ -114,7 +114,7 @@ fn program(tidelock: &Tidelock, prefix: &str) -> Result<App, Stopped> {
     app.map_err(|e| Stopped::Broken(format!("the shop cannot be registered: {e}")))
 }
 
-/// Prints the label of an order, and has a large one approved.
+/// Prints the label of an order, and starts the approval of a large one.
 async fn label(order: &StoredEvent, ctx: &ReactionCtx, checkout: &str) -> Result<(), HandlerError> {
     let placed: Value = order.payload.to()?;
     let Some(address) = placed["address"].as_str() else {
@@ -131,7 +131,7 @@ async fn label(order: &StoredEvent, ctx: &ReactionCtx, checkout: &str) -> Result
     Ok(())
 }
 
-/// Checks the customer, and waits for somebody who approves.
+/// Checks the customer, and waits for approval.
 async fn approval(ctx: &mut RunCtx, order: String) -> Result<String, StepError> {
     ctx.step("check-customer", |_| async { Ok::<_, HandlerError>("known since 2019".to_owned()) })
         .await?;
@@ -142,5 +142,5 @@ async fn approval(ctx: &mut RunCtx, order: String) -> Result<String, StepError> 
 }
 
 fn broken(error: &impl std::fmt::Display) -> Stopped {
-    Stopped::Broken(format!("the shop cannot go on: {error}"))
+    Stopped::Broken(format!("the shop cannot continue: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Where the scenes play: a store opened twice, names of their own, and a voice.
+//! The environment of the scenes: a store opened twice, unique names, and the output.
 
 use std::sync::Arc;
 
@@ -8,20 +8,21 @@ use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 use crate::output::{Output, Style};
-use crate::place::StoreUrl;
+use crate::store_url::StoreUrl;
 
-/// Everything that a scene needs.
+/// What a scene needs.
 pub(super) struct Stage<'a> {
-    /// One handle on the store.
+    /// One handle to the store.
     pub(super) store: Arc<dyn Store>,
-    /// Another, opened for itself where the store can be; what one process is to another.
+    /// A second handle, opened separately where the store allows it: a stand-in for another
+    /// process.
     pub(super) other: Arc<dyn Store>,
     url: String,
-    /// In a store that is not the demo's own, names begin with something that nobody else uses.
+    /// In an existing store, names have a unique prefix.
     prefix: String,
     scene: u8,
     out: &'a mut Output,
-    /// Removed with everything in it when the story is over.
+    /// Removed with its contents when the story is over.
     folder: Option<TempDir>,
 }
 
@@ -42,12 +43,12 @@ impl<'a> Stage<'a> {
         Ok(Self { store, other, url: tidelock::redacted_url(&url), prefix, scene: 0, out, folder })
     }
 
-    /// The store's URL, as it may be shown.
+    /// The store's URL, redacted.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Closes the store, and removes it if it was made for this.
+    /// Closes the store, and removes it if it was created for the demo.
     pub(super) async fn clear(self, tell: bool) -> Result<(), Failure> {
         self.other.close().await?;
         self.store.close().await?;
@@ -76,18 +77,18 @@ impl<'a> Stage<'a> {
         Ok(self.out.line(Style::Heading, &format!("{}. {title}", self.scene))?)
     }
 
-    /// Something happens.
+    /// Prints a step.
     pub(super) fn say(&mut self, what: &str) -> Result<(), Failure> {
         Ok(self.out.line(Style::Plain, &format!("   {what}"))?)
     }
 
-    /// Says something at once, though the story is not over.
+    /// Prints a line immediately.
     pub(super) fn announce(&mut self, what: &str) -> Result<(), Failure> {
         self.out.line(Style::Heading, what)?;
         Ok(self.out.flush()?)
     }
 
-    /// Something was read back from the store, and either is as it must be or ends the story.
+    /// Prints a claim that was verified in the store, or ends the story if it does not hold.
     pub(super) fn prove(&mut self, claim: &str, holds: bool, found: &str) -> Result<(), Failure> {
         if !holds {
             return self.broken(claim, found);
@@ -95,28 +96,28 @@ impl<'a> Stage<'a> {
         Ok(self.out.line(Style::Proven, &format!("   ✓ {claim}"))?)
     }
 
-    /// Ends the story: this should be so, and something else was found.
+    /// Ends the story: a claim does not hold.
     pub(super) fn broken<T>(&self, claim: &str, found: &str) -> Result<T, Failure> {
         Err(Failure::Broken(format!(
-            "scene {} on store {:?}: {claim}: that is not so; found {found}",
+            "scene {} on store {:?}: {claim}: this does not hold; found {found}",
             self.scene, self.url
         )))
     }
 
-    /// A commit that nothing stands against.
+    /// Checks that a commit without conflicts was accepted.
     pub(super) fn committed(&self, outcome: CommitOutcome) -> Result<(), Failure> {
         match outcome {
             CommitOutcome::Committed(_) => Ok(()),
             CommitOutcome::Conflict(conflict) => {
-                self.broken("nothing stands against this commit", &conflict.to_string())
+                self.broken("this commit has no conflict", &conflict.to_string())
             }
         }
     }
 
-    /// How these two came to their handles.
+    /// How these two handles were opened.
     pub(super) fn how_opened(&self, who: &str) -> String {
         if self.store.capabilities().shared {
-            format!("{who} each open the store for themselves, as two processes would")
+            format!("{who} each open the store separately, as two processes would")
         } else {
             format!("{who} share the handle, for this store lives in one process")
         }
@@ -143,13 +144,13 @@ pub(super) fn worker(name: &str) -> Result<WorkerName, Failure> {
     Ok(WorkerName::new(name)?)
 }
 
-/// What a task came to. None of the story's tasks is cancelled, so only a panic can be in the way.
+/// A task's result. No task of the story is cancelled, so it can only fail by a panic.
 pub(super) async fn joined<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     task.await
         .map_err(|e| Failure::Broken(format!("a task of the demo ended before its time: {e}")))
 }
 
-/// The random end of a fresh id is enough to tell two runs apart, and short enough to read.
+/// The random end of a new id is unique enough, and short enough to read.
 fn own_prefix() -> String {
     let id = CommitId::fresh().to_string();
     format!("demo-{}-", &id[id.len() - 8..])

@@ -40,7 +40,7 @@ async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<
 }
 
 async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
-    // Taken before the first look, so nothing is missed.
+    // Subscribed before the first read, so that no change is missed.
     let mut signal = store.signal(Topic::Log);
     let mut patience = FollowBackoff::default();
     let mut from = args.after;

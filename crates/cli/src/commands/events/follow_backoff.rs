@@ -1,4 +1,4 @@
-//! Waiting for a store that cannot be reached for a while.
+//! Backoff while the store is unavailable.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use tidelock::store::Result;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The first pause between two tries, and the longest.
+/// The first backoff, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Of one follower.
+/// The backoff of one follower.
 #[derive(Debug, Default)]
 pub(super) struct FollowBackoff {
-    /// How long it waited last, while the store does not answer.
+    /// The last backoff, while the store is unavailable.
     waited: Option<Duration>,
 }
 
 impl FollowBackoff {
-    /// The answer of the store. After a pause, nothing: it may answer if it is asked again.
+    /// The store's response. `None` after a backoff: try again.
     pub(super) async fn take<T>(
         &mut self,
         answer: Result<T>,
@@ -28,7 +28,7 @@ impl FollowBackoff {
         match answer {
             Ok(answer) => {
                 if self.waited.take().is_some() {
-                    out.note("the store answers again: going on")?;
+                    out.note("the store is available again: continuing")?;
                 }
                 Ok(Some(answer))
             }

@@ -1,11 +1,11 @@
-//! An event as it is shown.
+//! An event as a row.
 
 use serde::Serialize;
 use tidelock::StoredEvent;
 
-use crate::output::{Listed, cut, json_line};
+use crate::output::{TableRow, cut, json_line};
 
-/// Characters of a payload that are shown unless all are asked for.
+/// The length at which a payload is truncated, unless shown in full.
 const PAYLOAD: usize = 100;
 
 #[derive(Debug, Serialize)]
@@ -22,7 +22,7 @@ impl Row {
     }
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
         &["position", "at", "stream", "version", "type", "payload"];
 

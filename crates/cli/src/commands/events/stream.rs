@@ -26,7 +26,7 @@ pub(super) async fn list(
         if page.state == StreamState::Absent {
             return Err(Failure::refused(
                 format!("stream {stream:?} does not exist"),
-                "tidelock streams, to see which do",
+                "tidelock streams, to list the existing ones",
             ));
         }
         let events: Vec<_> =
@@ -61,7 +61,7 @@ async fn follow(
     args: &EventsArgs,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    // Taken before the first look, so nothing is missed.
+    // Subscribed before the first read, so that no change is missed.
     let mut signal = store.signal(Topic::Log);
     let mut patience = FollowBackoff::default();
     let mut from = args.from;

@@ -1,19 +1,19 @@
-//! How far a reaction's events are routed, as it is shown.
+//! The routing progress of a reaction, as a row.
 
 use serde::Serialize;
 use tidelock::reactions::RouteState;
 use tidelock::{Position, Timestamp};
 
-use crate::output::{Listed, cut};
+use crate::output::{TableRow, cut};
 
-/// Characters of an error that are shown unless all are asked for.
+/// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 80;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
     route: RouteState,
-    /// How far behind whoever routes is; nothing if nobody does.
+    /// The router's lag; `None` without a router.
     lag: Option<u64>,
     #[serde(skip)]
     full: bool,
@@ -25,9 +25,9 @@ impl Row {
     }
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
-        &["reaction", "routed to", "lag", "began after", "state", "by", "until", "error"];
+        &["reaction", "routed to", "lag", "started after", "state", "by", "until", "error"];
 
     fn cells(&self) -> Vec<String> {
         let route = &self.route;
@@ -35,7 +35,7 @@ impl Listed for Row {
         let state = match (route.blocked, self.lag) {
             (true, _) => "blocked",
             (false, Some(_)) => "routing",
-            (false, None) => "nobody routes",
+            (false, None) => "not routed",
         };
         let error = route.error.as_deref().unwrap_or_default();
         vec![

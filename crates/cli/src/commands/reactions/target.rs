@@ -1,12 +1,12 @@
-//! A target of a reaction as it is shown.
+//! A target of a reaction, as a row.
 
 use serde::Serialize;
 use tidelock::Timestamp;
 use tidelock::reactions::TargetInfo;
 
-use crate::output::{Listed, ago, ahead, cut};
+use crate::output::{TableRow, ago, ahead, cut};
 
-/// Characters of an error that are shown unless all are asked for.
+/// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 60;
 
 #[derive(Debug, Serialize)]
@@ -25,7 +25,7 @@ impl Row {
         Self { lag: target.lag(), target, now, full }
     }
 
-    /// What it does, or what it waits for.
+    /// Its state, and what it waits for.
     fn doing(&self) -> String {
         let (target, now) = (&self.target, self.now);
         let held =
@@ -43,7 +43,7 @@ impl Row {
     }
 }
 
-impl Listed for Row {
+impl TableRow for Row {
     const HEADINGS: &'static [&'static str] =
         &["reaction", "target", "at", "lag", "state", "failures", "expiries", "holder", "error"];
 

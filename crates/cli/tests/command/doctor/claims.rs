@@ -1,4 +1,4 @@
-//! Claims that nobody is at any more, and locks that everybody wants.
+//! Abandoned claims, and contended locks.
 
 use std::cell::RefCell;
 
@@ -7,17 +7,17 @@ use tidelock::doctor::{Doctor, FindingKind};
 use tidelock::prelude::*;
 use tidelock_test_stage::until;
 
-use super::{commands, findings, mend, paste};
+use super::{commands, findings, paste, remedy};
 use crate::claims::dies_at_claims;
-use crate::ground::{PATIENCE, Shop};
+use crate::harness::{PATIENCE, Shop};
 
 on_files_and_postgres!(
-    a_claim_that_its_claimant_left_is_found_and_freed,
+    an_abandoned_claim_is_found_and_released,
     a_lock_that_others_wait_for_is_found_with_its_holder,
 );
 
 /// CMD-5.
-fn a_claim_that_its_claimant_left_is_found_and_freed(shop: &Shop) {
+fn an_abandoned_claim_is_found_and_released(shop: &Shop) {
     dies_at_claims(shop);
     let (code, found) = findings(shop, &[]);
     assert_eq!((code, found.len()), (1, 2), "{found:?}");
@@ -26,12 +26,12 @@ fn a_claim_that_its_claimant_left_is_found_and_freed(shop: &Shop) {
     assert_eq!(pay["subject"], json!("claim \"idempotency/pay:42\""));
     assert!(pay["what"].as_str().unwrap().starts_with("the lease of \"alice\" expired"), "{pay}");
     assert!(pay["since"].is_string(), "{pay}");
-    assert!(mend(pay).contains("tidelock release idempotency/pay:42 --store "), "{pay}");
-    assert_eq!(till["severity"], json!("warning"), "whoever wants the lock takes it");
+    assert!(remedy(pay).contains("tidelock release idempotency/pay:42 --store "), "{pay}");
+    assert_eq!(till["severity"], json!("warning"), "the next claimant takes the lock");
     assert_eq!(
         shop.run(&["doctor", "--patience", "1h"]).code,
         0,
-        "whoever waits longer finds less"
+        "with more patience there are fewer findings"
     );
     for finding in [pay, till] {
         let freed = paste(shop, &commands(finding)[0], &[]);
@@ -50,7 +50,7 @@ fn a_lock_that_others_wait_for_is_found_with_its_holder(shop: &Shop) {
         let hot = RefCell::new(Vec::new());
         until("it is found", async || {
             let diagnosis = Doctor::over(store.clone()).examine().await.unwrap();
-            assert!(diagnosis.is_healthy(), "to be slow is not to be ill: {diagnosis:?}");
+            assert!(diagnosis.is_healthy(), "a slow lock is not an error: {diagnosis:?}");
             let found =
                 diagnosis.findings.into_iter().filter(|finding| finding.kind == FindingKind::Hot);
             *hot.borrow_mut() = found.collect();

@@ -1,16 +1,16 @@
-//! Streams whose closing was left half done.
+//! Streams whose closing was interrupted.
 
 use serde_json::json;
 use tidelock::CloseError;
 use tidelock::prelude::*;
 
 use super::{commands, findings, only, paste};
-use crate::ground::{Shop, append};
+use crate::harness::{Shop, append};
 
-on_files_and_postgres!(a_closing_that_nobody_finished_is_found_and_finished);
+on_files_and_postgres!(an_interrupted_closing_is_found_and_finished);
 
 /// CMD-5.
-fn a_closing_that_nobody_finished_is_found_and_finished(shop: &Shop) {
+fn an_interrupted_closing_is_found_and_finished(shop: &Shop) {
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await;
         let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
@@ -19,19 +19,19 @@ fn a_closing_that_nobody_finished_is_found_and_finished(shop: &Shop) {
             Tidelock::over(store).archive_stream_to(&stream, full).close().await.unwrap_err();
         assert!(matches!(failed, CloseError::Archive { .. }), "{failed}");
     });
-    let (what, mend) = only(shop, "half_closed");
+    let (what, remedy) = only(shop, "half_closed");
     assert_eq!(
         what,
         "stream \"order-1\": close() was started and not finished: of its events up to 2, those up to 0 are in the archive; \
          the stream still has all of them, and accepts no more events"
     );
-    assert!(mend.contains("tidelock close order-1 --archive FILE --store "), "{mend}");
+    assert!(remedy.contains("tidelock close order-1 --archive FILE --store "), "{remedy}");
     let (_, found) = findings(shop, &[]);
     assert!(found[0]["since"].is_string(), "{found:?}");
     assert_eq!(
         shop.run(&["doctor", "--patience", "1h"]).code,
         0,
-        "whoever waits longer finds less"
+        "with more patience there are fewer findings"
     );
     let (command, file) = (commands(&found[0]).remove(0), shop.path("order-1.jsonl"));
     let closed = paste(shop, &format!("{command} -y"), &[("FILE", &file)]);

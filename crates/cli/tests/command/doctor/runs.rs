@@ -9,18 +9,18 @@ use tidelock::runs::{OnUnknownOutcome, RunStatus, Schedule, Workflow};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{commands, findings, mend, only, paste};
-use crate::ground::Shop;
+use super::{commands, findings, only, paste, remedy};
+use crate::harness::Shop;
 
 on_files_and_postgres!(
-    runs_that_nobody_drives_are_found,
-    a_step_that_nobody_knows_about_is_found_and_resolved,
-    a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed,
+    runs_without_a_worker_are_found,
+    a_step_with_an_unknown_outcome_is_found_and_resolved,
+    a_parked_run_is_a_warning_first_then_an_error_and_is_resumed,
     a_child_whose_parent_has_ended_is_found,
-    what_every_driver_does_beside_is_missed_when_there_is_none,
+    run_maintenance_without_a_worker_is_found,
 );
 
-fn runs_that_nobody_drives_are_found(shop: &Shop) {
+fn runs_without_a_worker_are_found(shop: &Shop) {
     shop.with(|store| async move {
         Tidelock::over(store)
             .runs()
@@ -29,17 +29,17 @@ fn runs_that_nobody_drives_are_found(shop: &Shop) {
             .await
             .unwrap();
     });
-    let (what, mend) = only(shop, "unserved");
+    let (what, remedy) = only(shop, "unserved");
     assert!(
         what.starts_with(
             "workflow \"checkout\", version 1: no worker takes its due work: 1 run, the first for"
         ),
         "{what}"
     );
-    assert!(mend.contains("registers that version"), "{mend}");
+    assert!(remedy.contains("registers that version"), "{remedy}");
 }
 
-/// A program with a step that must not be done twice, and that never ends.
+/// A program with a step that must not be carried out twice, and that never ends.
 fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
     let begun = begun.clone();
     let workflow = Workflow::boxed("checkout", move |ctx, _: Value| {
@@ -55,7 +55,7 @@ fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
     tidelock.app().worker(brisk("teller")).register(workflow.lease(Duration::from_millis(300)))
 }
 
-fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
+fn a_step_with_an_unknown_outcome_is_found_and_resolved(shop: &Shop) {
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let dying = tokio::runtime::Runtime::new().unwrap();
     let (url, begun_there) = (shop.url.clone(), begun.clone());
@@ -77,15 +77,15 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
         let tidelock = Tidelock::over(store);
         let running = Running::start(charging(&tidelock, &begun));
         let run = tidelock.runs().run("checkout-1");
-        until("somebody is asked", async || {
+        until("a verdict is needed", async || {
             matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. })
         })
         .await;
         running.stop().await;
     });
-    let (what, mend) = only(shop, "unknown_outcome");
+    let (what, remedy) = only(shop, "unknown_outcome");
     assert!(what.contains("run \"checkout-1\": its worker died during step \"charge\""), "{what}");
-    assert!(mend.contains("tidelock resolve checkout-1 charge --done RESULT"), "{mend}");
+    assert!(remedy.contains("tidelock resolve checkout-1 charge --done RESULT"), "{remedy}");
     let (_, found) = findings(shop, &[]);
     let asked =
         found.iter().find(|finding| finding["kind"] == "unknown_outcome").expect("it is there");
@@ -97,11 +97,11 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
     );
 }
 
-/// A program whose workflow panics until somebody has mended it.
-fn shipping(tidelock: &Tidelock, mended: bool) -> AppBuilder {
+/// A program whose workflow panics until it is fixed.
+fn shipping(tidelock: &Tidelock, fixed: bool) -> AppBuilder {
     let ship = Workflow::boxed("ship", move |_, _: Value| {
         Box::pin(async move {
-            assert!(mended, "no such port");
+            assert!(fixed, "no such port");
             Ok::<_, StepError>("shipped".to_owned())
         })
     });
@@ -109,10 +109,10 @@ fn shipping(tidelock: &Tidelock, mended: bool) -> AppBuilder {
 }
 
 /// Lets the program try once.
-fn tries(shop: &Shop, mended: bool) {
+fn tries(shop: &Shop, fixed: bool) {
     shop.with(|store| async move {
         let tidelock = Tidelock::over(store);
-        let running = Running::start(shipping(&tidelock, mended));
+        let running = Running::start(shipping(&tidelock, fixed));
         let run = tidelock.runs().run("ship-1");
         until("it was tried", async || {
             matches!(run.standing().await.unwrap(), RunStatus::Parked { .. } | RunStatus::Ended(_))
@@ -123,7 +123,7 @@ fn tries(shop: &Shop, mended: bool) {
 }
 
 /// CMD-5. CMD-7.
-fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(shop: &Shop) {
+fn a_parked_run_is_a_warning_first_then_an_error_and_is_resumed(shop: &Shop) {
     shop.with(|store| async move {
         Tidelock::over(store)
             .runs()
@@ -137,7 +137,7 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
     assert_eq!((code, found.len()), (0, 1), "{found:?}");
     assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("parked"), &json!("warning")));
     for _ in 0..2 {
-        assert!(shop.ok(&["resume", "ship-1"]).contains("due for a worker"));
+        assert!(shop.ok(&["resume", "ship-1"]).contains("aiting for a worker"));
         tries(shop, false);
     }
     let (what, cure) = only(shop, "parked");
@@ -146,8 +146,8 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
     let cure = cure.lines().last().unwrap().to_owned();
     assert!(cure.starts_with("tidelock resume ship-1 --store "), "{cure}");
     assert!(shop.ok(&["runs", "ship-1"]).contains("no such port"));
-    let resumed = crate::ground::lines(&paste(shop, &format!("{cure} --json"), &[]).out);
-    assert!(resumed[0]["standing"]["due"].is_object(), "{resumed:?}");
+    let resumed = crate::harness::lines(&paste(shop, &format!("{cure} --json"), &[]).out);
+    assert!(resumed[0]["status"]["due"].is_object(), "{resumed:?}");
     tries(shop, true);
     assert_eq!(shop.json(&["runs", "--state", "completed"])[0]["run"], json!("ship-1"));
     assert!(findings(shop, &[]).1.is_empty(), "it has moved on");
@@ -155,7 +155,7 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
     assert_eq!(shop.run(&["resume", "ship-9"]).code, 4);
 }
 
-/// A program of which one workflow starts another, which waits for somebody.
+/// A program of which one workflow starts another, which waits for a signal.
 fn family(tidelock: &Tidelock) -> AppBuilder {
     let parent = Workflow::boxed("parent", |ctx, _: Value| {
         Box::pin(async move { ctx.child::<String>("help", "helper", &json!(null)).await })
@@ -183,7 +183,7 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
     shop.ok(&["cancel", "p", "--terminate", "-y"]);
     let (_, found) = findings(shop, &[]);
     let orphan = found.iter().find(|finding| finding["kind"] == "orphaned").expect("it is found");
-    assert_eq!(orphan["severity"], json!("warning"), "it goes on, and hinders nobody");
+    assert_eq!(orphan["severity"], json!("warning"), "it continues, and blocks nothing");
     assert_eq!(orphan["subject"], json!("run \"p/help\""));
     assert!(
         orphan["what"]
@@ -192,12 +192,12 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
             .contains("run \"p\", which started it as \"help\", has ended")
     );
     assert!(orphan["since"].is_string(), "{orphan}");
-    assert!(mend(orphan).contains("tidelock cancel p/help --store "), "{orphan}");
+    assert!(remedy(orphan).contains("tidelock cancel p/help --store "), "{orphan}");
     assert_eq!(paste(shop, &commands(orphan)[0], &[]).code, 0, "{orphan}");
 }
 
 /// CMD-5.
-fn what_every_driver_does_beside_is_missed_when_there_is_none(shop: &Shop) {
+fn run_maintenance_without_a_worker_is_found(shop: &Shop) {
     shop.with(|store| async move {
         let removal = ItemRef::parse("~run-retention", "old-run").unwrap();
         store
@@ -214,14 +214,14 @@ fn what_every_driver_does_beside_is_missed_when_there_is_none(shop: &Shop) {
         let due = daily.next.expect("it goes on");
         until("it is due", async || store.now().await.unwrap() > due).await;
     });
-    let (what, mend) = only(shop, "unserved");
+    let (what, remedy) = only(shop, "unserved");
     assert!(
         what.starts_with(
             "schedules: no worker starts the runs that are due: 1 schedule, the first for"
         ),
         "{what}"
     );
-    assert!(mend.contains("registers a workflow"), "{mend}");
+    assert!(remedy.contains("registers a workflow"), "{remedy}");
     let (what, _) = only(shop, "orphaned");
     assert!(
         what.starts_with("runs: no worker removes the ended ones whose retention is over: 1 run"),

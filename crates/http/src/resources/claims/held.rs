@@ -1,5 +1,4 @@
-//! Going on with a claim that was won: renew, complete, fail, give back. All that is needed is the
-//! fence.
+//! Held claims: renew, complete, fail, release. All of them take the fence.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -9,63 +8,63 @@ use tidelock::claims::AttachedKey;
 use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
-use super::super::span;
-use super::{key_of, refused};
+use super::super::durations;
+use super::{key_of, to_problem};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// For how much longer.
+/// A request to renew a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Renewing {
-    /// What it was won with.
+pub(crate) struct RenewRequest {
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     pub(in super::super) fence: Fence,
-    /// How long others are kept out from now on.
+    /// How long the lease lasts from now on.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     pub(in super::super) lease_ms: u64,
 }
 
-/// Until when it is held now.
+/// A renewed claim.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Renewed {
-    /// What it was won with.
+pub(crate) struct RenewedDto {
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1)]
     pub(in super::super) fence: Fence,
-    /// Until when others are kept out.
+    /// When the lease expires.
     #[schema(value_type = String, format = DateTime)]
     pub(in super::super) until: Timestamp,
 }
 
-/// What came of the work.
+/// A request to complete a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Completing {
-    /// What it was won with.
+pub(crate) struct CompleteRequest {
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
-    /// What everybody who asks is to get.
+    /// The result for all callers.
     #[schema(value_type = Value)]
     result: RawJson,
 }
 
-/// Why nothing came of the work.
+/// A request to record a failure.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Failing {
-    /// What it was won with.
+pub(crate) struct FailRequest {
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
-    /// What everybody who asks is to be told.
+    /// The error for all callers.
     error: String,
 }
 
-/// What is given back.
+/// A request to release a claim.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Releasing {
-    /// What it was won with.
+pub(crate) struct ReleaseRequest {
+    /// The fence it was won with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
 }
@@ -74,73 +73,73 @@ fn work(served: &AppState, key: &str, fence: Fence) -> AttachedKey {
     key_of(&served.tidelock().claims(), key).attach(fence)
 }
 
-/// Keep others out for longer.
+/// Renew the lease of a claim.
 #[utoipa::path(post, path = "/v1/claims/{key}/renew", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Renewing,
+    request_body = RenewRequest,
     responses(
-        (status = 200, body = Renewed),
-        (status = 409, description = "Somebody else has it, or it has come to its end: drop this work", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = RenewedDto),
+        (status = 409, description = "The claim was lost, or has ended: drop this work", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Renewing>,
-) -> Result<Answer<Renewed>, Problem> {
-    let lease = span::lease(asked.lease_ms)?;
-    let until = work(&served, &key, asked.fence).renew(lease).await.map_err(refused)?;
-    Ok(Answer(Renewed { fence: asked.fence, until }))
+    Body(asked): Body<RenewRequest>,
+) -> Result<Answer<RenewedDto>, Problem> {
+    let lease = durations::lease(asked.lease_ms)?;
+    let until = work(&served, &key, asked.fence).renew(lease).await.map_err(to_problem)?;
+    Ok(Answer(RenewedDto { fence: asked.fence, until }))
 }
 
-/// Keep the result: from now on everybody who asks gets it. Sent again with the same result, it is
-/// fine.
+/// Complete a claim: from now on all callers get the result. Repeating it with the same result
+/// succeeds.
 #[utoipa::path(post, path = "/v1/claims/{key}/complete", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Completing,
+    request_body = CompleteRequest,
     responses(
-        (status = 204, description = "It is done"),
-        (status = 409, description = "Somebody else has it, or it has come to another end: what you did must not count", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Completed"),
+        (status = 409, description = "The claim was lost, or has ended differently: discard the work", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn complete(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Completing>,
+    Body(asked): Body<CompleteRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).complete(&asked.result).await.map_err(refused)?;
+    work(&served, &key, asked.fence).complete(&asked.result).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Keep the failure: from now on everybody who asks is told of it. To let somebody else try, give
-/// the key back instead.
+/// Record a failure: from now on all callers get the error. To let another claimant try, release
+/// the claim instead.
 #[utoipa::path(post, path = "/v1/claims/{key}/fail", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Failing,
+    request_body = FailRequest,
     responses(
-        (status = 204, description = "It has failed"),
-        (status = 409, description = "Somebody else has it, or it has come to another end", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Recorded"),
+        (status = 409, description = "The claim was lost, or has ended differently", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn fail(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Failing>,
+    Body(asked): Body<FailRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).fail(&asked.error).await.map_err(refused)?;
+    work(&served, &key, asked.fence).fail(&asked.error).await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Give the key back: whoever asks next does the work.
+/// Release a claim: the next claimant does the work.
 #[utoipa::path(post, path = "/v1/claims/{key}/release", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
-    request_body = Releasing,
+    request_body = ReleaseRequest,
     responses(
-        (status = 204, description = "It is free"),
-        (status = 409, description = "Somebody else has it, or it was completed", body = Details, content_type = PROBLEM_JSON),
+        (status = 204, description = "Released"),
+        (status = 409, description = "The claim was lost, or was completed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
-    Body(asked): Body<Releasing>,
+    Body(asked): Body<ReleaseRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).release().await.map_err(refused)?;
+    work(&served, &key, asked.fence).release().await.map_err(to_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }

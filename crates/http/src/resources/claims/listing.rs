@@ -1,4 +1,4 @@
-//! Claims of every kind, page by page.
+//! Lists of claims of every kind.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
 
-/// A claim, as it stands; its result is not told in lists.
+/// A claim's state, without its result.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Claim)]
 pub(crate) struct ClaimDto {
@@ -23,28 +23,28 @@ pub(crate) struct ClaimDto {
     /// `idempotency`, `lock`, `singleton` or `quota`.
     #[schema(example = "idempotency")]
     kind: String,
-    /// The name, as the routes of its kind take it.
+    /// The name, as the routes of its kind accept it.
     #[schema(example = "pay:42")]
     name: String,
-    /// How it stands; `stale` if whoever was at it let the lease run out.
+    /// Its state; `stale` if its lease has expired.
     state: ClaimStateDto,
-    /// Who is at it, or was.
+    /// Its claimant, current or last.
     #[schema(value_type = String)]
     by: WorkerName,
-    /// Grows with every claimant.
+    /// Increases with every claimant.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
-    /// Since when, if it is known.
+    /// When it was claimed, if known.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
-    /// Until when it is held, or kept.
+    /// When the lease, or the result, expires.
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
     /// Why it failed.
     error: Option<String>,
 }
 
-/// How a claim stands.
+/// The state of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClaimState)]
@@ -69,7 +69,7 @@ impl From<ClaimState> for ClaimStateDto {
 impl From<ClaimInfo> for ClaimDto {
     fn from(claim: ClaimInfo) -> Self {
         let (kind, name) = claim.key.split_once('/').unwrap_or((claim.key.as_str(), ""));
-        // The key of a request is one name, whatever is in it; others have parts.
+        // The key of a request is a single name; other kinds have parts.
         let name = if kind == "idempotency" { named::unescaped(name) } else { name.to_owned() };
         Self {
             kind: kind.to_owned(),
@@ -85,30 +85,30 @@ impl From<ClaimInfo> for ClaimDto {
     }
 }
 
-/// Which claims.
+/// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Listed {
-    /// What their whole names begin with: `idempotency/`, `lock/door`.
+pub(crate) struct ListQuery {
+    /// A prefix of their whole names: `idempotency/`, `lock/door`.
     #[serde(default)]
     prefix: String,
-    /// Only those in this state.
+    /// Only claims in this state.
     #[param(inline)]
     state: Option<ClaimStateDto>,
-    /// Where to go on: `next` of the page before.
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
-    /// How many to look at, at most: fewer may be in the state that is asked for.
+    /// How many to read, at most: fewer of them may be in the requested state.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
 /// List claims of every kind, by name.
-#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
+#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(ListQuery), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<Listed>,
+    InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let page = served.tidelock().claims().list(&asked.prefix, asked.after, limit).await?;

@@ -1,4 +1,4 @@
-//! One thing in a conversation: an event, a reaction that handles one, or a run.
+//! One part of a correlation: an event, a reaction that handles one, or a run.
 
 use serde::Serialize;
 use tidelock::runs::{RunId, RunInfo, run_of_stream};
@@ -7,29 +7,29 @@ use utoipa::ToSchema;
 
 /// An event, a reaction that handled one or has yet to, or a run.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Part {
+pub(super) struct CorrelationPartDto {
     kind: PartKind,
-    /// Of an event, and of the run that it began, the event's id; of a reaction, its name and the
-    /// id of what it handles: `mail:0198…`.
+    /// The event's id, for an event and for the run that it started; for a reaction, its name and
+    /// the id of the event it handles: `mail:0198…`.
     pub(super) id: String,
-    /// The id of what led to it: an event, a run, or a reaction.
+    /// The id of its cause: an event, a run, or a reaction.
     causation: Option<String>,
-    /// The type of the event, the reaction, or the workflow of the run.
+    /// The event type, the reaction's name, or the run's workflow.
     name: String,
     /// The stream, the target, or the run.
     #[serde(rename = "where")]
     place: String,
-    /// When the event was appended, the reaction had something to do, or the run began.
+    /// When the event was appended, the reaction's work became due, or the run started.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// When the reaction was done with it, if it is known, or the run ended.
+    /// When the reaction finished, if known, or the run ended.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(super) until: Option<Timestamp>,
-    /// Of a reaction: `waiting`, `blocked`, or `done`, which it also is with an event that it does
-    /// not want. Of a run: `open`, or how it ended.
+    /// For a reaction: `waiting`, `blocked`, or `done`, also for an event that it ignores. For a
+    /// run: `open`, or how it ended.
     #[schema(example = "done")]
     state: Option<&'static str>,
-    /// Where the event is in the feed, or that which is handled, or which began the run.
+    /// The position of the event, of the handled event, or of the event that started the run.
     #[schema(value_type = u64)]
     position: Position,
     /// The stream of that event.
@@ -38,7 +38,7 @@ pub(super) struct Part {
     reaction: Option<String>,
     /// The run, if it is one, or if the event is in its history.
     run: Option<String>,
-    /// What went wrong last.
+    /// The last error.
     error: Option<String>,
 }
 
@@ -50,17 +50,17 @@ enum PartKind {
     Run,
 }
 
-/// How a reaction is with what it is to handle.
+/// A reaction's progress with an event.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Progress {
     /// `waiting`, `blocked` or `done`.
     pub(super) state: &'static str,
-    /// When it was done.
+    /// When it finished.
     pub(super) until: Option<Timestamp>,
     pub(super) error: Option<String>,
 }
 
-impl Part {
+impl CorrelationPartDto {
     pub(super) fn of_event(event: &StoredEvent) -> Self {
         Self {
             kind: PartKind::Event,
@@ -79,7 +79,7 @@ impl Part {
         }
     }
 
-    /// The run that this event began.
+    /// The run that this event started.
     pub(super) fn of_run(run: &RunInfo, began: &StoredEvent) -> Self {
         Self {
             kind: PartKind::Run,
@@ -92,12 +92,12 @@ impl Part {
         }
     }
 
-    /// This reaction, with what it is to handle, at this target.
+    /// A reaction that handles an event at this target.
     pub(super) fn of_reaction(
         reaction: &str,
         target: &str,
         handled: &StoredEvent,
-        stands: Standing,
+        stands: Progress,
     ) -> Self {
         Self {
             kind: PartKind::Reaction,
@@ -119,7 +119,7 @@ fn named(run: &RunId) -> String {
     run.as_str().to_owned()
 }
 
-/// What led to an event: another one, or the reaction that handled that.
+/// The cause of an event: another event, or the reaction that handled that.
 fn cause(event: &StoredEvent) -> Option<String> {
     let Metadata { causation, reaction, .. } = Metadata::of(event);
     let causation = causation?.to_string();

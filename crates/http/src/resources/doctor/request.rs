@@ -1,4 +1,4 @@
-//! From something that the doctor advises to the request that does it.
+//! Translates the doctor's remedies to requests.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -6,29 +6,29 @@ use tidelock::doctor::{RemedyAction, RemedyTask};
 use tidelock::runs::RunId;
 use utoipa::ToSchema;
 
-use super::super::span::Millis;
+use super::super::durations::Millis;
 use super::{RUNS, SCAN};
 
 /// A request to this server.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = CureRequest)]
-pub(crate) struct Request {
+pub(crate) struct RemedyRequestDto {
     #[schema(example = "POST")]
     method: &'static str,
-    /// Where, below where this server is mounted.
+    /// The path, below the prefix that this server is mounted under.
     #[schema(example = "/v1/reactions/unblock")]
     path: String,
-    /// What to send.
+    /// The body.
     #[schema(value_type = Option<Object>)]
     body: Option<Value>,
-    /// What whoever sends it has to find out first and add to the body.
+    /// Fields to add to the body, whose values the operator has to find out first.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["verdict"]))]
     add: &'static [&'static str],
 }
 
-/// The request that does this; nothing, if it cannot be done from here.
-pub(super) fn request(action: &RemedyAction) -> Option<Request> {
+/// The request that performs this action; `None` if it cannot be done from here.
+pub(super) fn request(action: &RemedyAction) -> Option<RemedyRequestDto> {
     match action {
         RemedyAction::Unblock(work) => Some(of_work("unblock", work, json!({}))),
         RemedyAction::Defer { work, wait } => {
@@ -37,11 +37,11 @@ pub(super) fn request(action: &RemedyAction) -> Option<Request> {
         }
         RemedyAction::Resume { run } => Some(of_run("resume", run, json!({}))),
         RemedyAction::Cancel { run } => {
-            Some(of_run("cancel", run, json!({ "reason": "asked for by an operator" })))
+            Some(of_run("cancel", run, json!({ "reason": "requested by an operator" })))
         }
         RemedyAction::Resolve { run, step } => {
             let resolve = of_run("resolve", run, json!({ "step": step }));
-            Some(Request { add: &["verdict"], ..resolve })
+            Some(RemedyRequestDto { add: &["verdict"], ..resolve })
         }
         RemedyAction::Release { claim } => {
             Some(post("/v1/abandoned-claims/release".to_owned(), json!({ "claim": claim })))
@@ -62,20 +62,20 @@ pub(super) fn request(action: &RemedyAction) -> Option<Request> {
         RemedyAction::LookAtMoreRuns { runs } if *runs <= RUNS => {
             Some(get(format!("/v1/doctor?runs={runs}")))
         }
-        // More than one request may look at: the command can.
+        // More than one request may examine: the command can.
         RemedyAction::LookFurther { .. } | RemedyAction::LookAtMoreRuns { .. } => None,
-        // The archive is a file of whoever closes it, and this server has none.
+        // The archive is a file on the operator's machine, which the server cannot write.
         RemedyAction::Close { .. } => None,
-        // It is the database's, not the store's.
+        // The session belongs to the database, not to the store.
         RemedyAction::EndSession { .. } => None,
     }
 }
 
-fn of_run(verb: &str, run: &RunId, body: Value) -> Request {
+fn of_run(verb: &str, run: &RunId, body: Value) -> RemedyRequestDto {
     post(format!("/v1/runs/{}/{verb}", encoded(run.as_str())), body)
 }
 
-fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> Request {
+fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> RemedyRequestDto {
     let (resource, named) = match work {
         RemedyTask::Target { reaction, target } => {
             ("reactions", vec![("reaction", reaction), ("target", target)])
@@ -92,15 +92,15 @@ fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> Request {
     post(format!("/v1/{resource}/{verb}"), body)
 }
 
-fn post(path: String, body: Value) -> Request {
-    Request { method: "POST", path, body: Some(body), add: &[] }
+fn post(path: String, body: Value) -> RemedyRequestDto {
+    RemedyRequestDto { method: "POST", path, body: Some(body), add: &[] }
 }
 
-fn get(path: String) -> Request {
-    Request { method: "GET", path, body: None, add: &[] }
+fn get(path: String) -> RemedyRequestDto {
+    RemedyRequestDto { method: "GET", path, body: None, add: &[] }
 }
 
-/// As one segment of a path.
+/// Percent-encodes a path segment.
 fn encoded(name: &str) -> String {
     let mut path = String::new();
     for byte in name.bytes() {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_advised_can_be_sent() {
+    fn remedies_become_requests() {
         let work = RemedyTask::Target { reaction: "mail".into(), target: "order-7".into() };
         let unblock = request(&RemedyAction::Unblock(work)).unwrap();
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_found_out_first_is_said() {
+    fn missing_fields_are_named() {
         let (run, step) = (RunId::new("a b").unwrap(), StepName::new("pay").unwrap());
         let resolve = request(&RemedyAction::Resolve { run, step }).unwrap();
         assert_eq!(resolve.path, "/v1/runs/a%20b/resolve");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_from_here_has_no_request() {
+    fn remedies_outside_the_server_have_no_request() {
         assert_eq!(request(&RemedyAction::EndSession { session: 7 }), None);
         assert_eq!(
             request(&RemedyAction::Close { stream: StreamName::new("year").unwrap() }),

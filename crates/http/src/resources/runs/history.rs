@@ -1,4 +1,4 @@
-//! What happened in a run, page by page.
+//! The history of a run, page by page.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -7,42 +7,41 @@ use tidelock::runs::HistoryEntry;
 use tidelock::{RawJson, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{ThisRun, Which, refused};
+use super::{RunPath, TargetRun, to_problem};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::paging::Page;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// Which part of a history.
+/// RunPath part of a history.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Reading {
-    /// Where to go on: `next` of the page before.
+pub(crate) struct HistoryQuery {
+    /// The cursor: `next` of the previous page.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
-    /// How many at most.
+    /// The maximum number of entries.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// One thing that happened in a run.
+/// An entry of a run's history.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Happened)]
 pub(crate) struct HistoryEntryDto {
-    /// Its place in the run's history.
+    /// Its version in the run's history.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
     /// When it was recorded.
     #[schema(value_type = String, format = DateTime)]
     recorded_at: Timestamp,
-    /// What it was: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
+    /// Its kind: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
     #[schema(example = "step")]
     kind: String,
-    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it
-    /// does.
+    /// The name of the step, sleep, wait or child that it belongs to, if any.
     name: Option<String>,
-    /// All that was recorded.
+    /// The recorded data.
     #[schema(value_type = Object)]
     data: RawJson,
 }
@@ -54,20 +53,20 @@ impl From<HistoryEntry> for HistoryEntryDto {
     }
 }
 
-/// What happened in a run, in order: steps, waits, attempts, signals, its end.
+/// Read a run's history, in order: steps, waits, attempts, signals, its end.
 #[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
-    params(Which, Reading),
+    params(RunPath, HistoryQuery),
     responses(
         (status = 200, body = Page<HistoryEntryDto>),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn history(
     State(served): State<AppState>,
-    ThisRun(run): ThisRun,
-    InQuery(asked): InQuery<Reading>,
+    TargetRun(run): TargetRun,
+    InQuery(asked): InQuery<HistoryQuery>,
 ) -> Result<Answer<Page<HistoryEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let page = run.timeline(asked.after, limit).await.map_err(refused)?;
+    let page = run.timeline(asked.after, limit).await.map_err(to_problem)?;
     Ok(Answer(Page::new(page.entries.into_iter().map(HistoryEntryDto::from).collect(), page.next)))
 }

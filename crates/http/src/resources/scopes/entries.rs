@@ -1,93 +1,95 @@
-//! Setting and removing entries of the objects in a scope.
+//! Sets and removes entries of the objects in a scope.
 
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::span::Millis;
-use super::changing::Changed;
-use super::mutating::{Lives, Living, Mutating};
-use super::{Which, refused};
+use super::super::durations::Millis;
+use super::mutation_request::{HasTtl, MutationRequest, TtlQuery};
+use super::mutations::MutationResponse;
+use super::{ScopePath, to_problem};
 use crate::extract::Body;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// Which entry is set, and to what.
+/// A request to set an entry.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SettingEntry {
-    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole
-    /// document.
+pub(crate) struct SetEntryRequest {
+    /// The path of the object: a plain name, a JSON pointer for nested values, or empty for the
+    /// whole document.
     #[serde(default)]
     #[schema(example = "/prices")]
     at: String,
-    /// Which entry.
+    /// The entry's key.
     key: String,
-    /// To what.
+    /// The value.
     value: Value,
 }
 
-/// Set an entry of an object, which is empty if it is not there.
+/// Set an entry of an object, empty if it does not exist.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
-        Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
-        Living,
+        ScopePath,
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
+        TtlQuery,
     ),
-    request_body = SettingEntry,
+    request_body = SetEntryRequest,
     responses(
-        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no object there", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn set_entry(
-    Mutating { mutation, .. }: Mutating,
-    Body(asked): Body<SettingEntry>,
+    MutationRequest { mutation, .. }: MutationRequest,
+    Body(asked): Body<SetEntryRequest>,
 ) -> Result<Response, Problem> {
-    Ok(Changed::ok(&mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(refused)?))
+    Ok(MutationResponse::ok(
+        &mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(to_problem)?,
+    ))
 }
 
-/// Which entry is removed.
+/// ScopePath entry to remove.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct RemovingEntry {
-    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole
-    /// document.
+pub(crate) struct RemoveEntryQuery {
+    /// The path of the object: a plain name, a JSON pointer for nested values, or empty for the
+    /// whole document.
     #[serde(default)]
     at: String,
-    /// Which entry.
+    /// The entry's key.
     key: String,
-    /// As for every change.
+    /// As for every mutation.
     #[param(value_type = Option<u64>, minimum = 1)]
-    lives_ms: Option<Millis>,
+    ttl_ms: Option<Millis>,
 }
 
-impl Lives for RemovingEntry {
-    fn lives_ms(&self) -> Option<Millis> {
-        self.lives_ms
+impl HasTtl for RemoveEntryQuery {
+    fn ttl_ms(&self) -> Option<Millis> {
+        self.ttl_ms
     }
 }
 
-/// Take an entry of an object away; `value` says whether it was there.
+/// Remove an entry of an object; `value` says whether it existed.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
-        Which,
-        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
-        RemovingEntry,
+        ScopePath,
+        ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
+        RemoveEntryQuery,
     ),
     responses(
-        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no object there", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn remove_entry(
-    Mutating { mutation, query }: Mutating<RemovingEntry>,
+    MutationRequest { mutation, query }: MutationRequest<RemoveEntryQuery>,
 ) -> Result<Response, Problem> {
-    let RemovingEntry { at, key, .. } = query;
-    Ok(Changed::with(&mutation.remove_entry(at, key).await.map_err(refused)?))
+    let RemoveEntryQuery { at, key, .. } = query;
+    Ok(MutationResponse::with(&mutation.remove_entry(at, key).await.map_err(to_problem)?))
 }

@@ -1,4 +1,4 @@
-//! What a client expects a scope to be like, by a header.
+//! Preconditions on a scope, from headers.
 
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
@@ -9,14 +9,14 @@ use tidelock::{Revision, Scope};
 use crate::extract::header;
 use crate::problem::Problem;
 
-/// What a scope is to be like.
+/// What a scope must be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Precondition {
-    /// Whatever it is.
+    /// No condition.
     None,
-    /// It is there.
+    /// It exists.
     Exists,
-    /// It is not there.
+    /// It does not exist.
     Absent,
     /// It is at this revision.
     Revision(Revision),
@@ -33,7 +33,7 @@ impl Precondition {
         }
     }
 
-    /// A mutation that is made only then.
+    /// A mutation with this precondition.
     pub(super) fn mutation(self, scope: &Scope<Value>) -> Result<Mutation<Value>, Problem> {
         match self {
             Self::None => Ok(scope.mutation()),
@@ -41,13 +41,13 @@ impl Precondition {
             Self::Revision(revision) => Ok(scope.at_revision(revision)),
             Self::Absent => Err(Problem::bad_request(
                 "precondition-invalid",
-                "what is to be changed has to be there: If-None-Match goes with PUT only",
+                "If-None-Match can only be used with PUT",
             )),
         }
     }
 }
 
-/// The revision in an entity tag. A weak one cannot be compared, and so is refused.
+/// The revision of an entity tag. A weak one cannot be compared, and is refused.
 fn revision(tag: &str) -> Result<Revision, Problem> {
     let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
     let number = number.and_then(|number| number.parse().ok());
@@ -55,7 +55,7 @@ fn revision(tag: &str) -> Result<Revision, Problem> {
 }
 
 fn unusable() -> Problem {
-    let detail = "the precondition cannot be used: send If-Match: \"4\" (the revision in quotes), If-Match: * (it is there) or \
-                  If-None-Match: * (it is not)";
+    let detail = "the precondition cannot be used: send If-Match: \"4\" (the revision in quotes), If-Match: * (it exists) or \
+                  If-None-Match: * (it does not)";
     Problem::bad_request("precondition-invalid", detail)
 }

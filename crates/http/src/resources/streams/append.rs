@@ -1,4 +1,4 @@
-//! Appending to a stream.
+//! Appends to a stream.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -16,52 +16,51 @@ use super::expectation::{Expectation, Expected};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// Names that begin like this are Tidelock's own.
+/// The prefix of reserved names.
 const RESERVED: char = '~';
 
-/// What to append, and to what.
+/// A request to append events.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Append {
-    /// What to append, in this order.
+pub(crate) struct AppendRequest {
+    /// The events, in this order.
     #[schema(min_items = 1, max_items = 1000)]
-    events: Vec<Appending>,
-    /// What the stream must be like: `"any"` (which it is anyway), `"none"` (there is none),
-    /// `"exists"`, or its version.
+    events: Vec<NewEventDto>,
+    /// The expected version: `"any"` (the default), `"none"` (the stream does not exist),
+    /// `"exists"`, or a version.
     expected: Option<Expected>,
 }
 
 /// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Appending {
-    /// What kind of fact it is.
+struct NewEventDto {
+    /// Its type.
     #[serde(rename = "type")]
     #[schema(value_type = String, min_length = 1, max_length = 128, example = "placed")]
     event_type: EventType,
-    /// The fact.
+    /// The payload.
     #[schema(value_type = Value)]
     data: RawJson,
-    /// What is known about the fact; `correlation`, `causation` (an event's id) and `actor` have a
-    /// meaning.
+    /// The metadata; `correlation`, `causation` (an event's id) and `actor` have a meaning.
     #[schema(value_type = Option<Object>)]
     metadata: Option<RawJson>,
-    /// Its id, a UUID: sent again under it, it is appended once. A fresh one, if there is none.
+    /// Its id, a UUID: sent again under it, it is appended once. Random by default.
     #[schema(value_type = Option<String>, format = "uuid")]
     id: Option<EventId>,
 }
 
-/// Gives each event without an id one that the same request would give it again.
-fn name(events: &mut [Appending], once: &IdempotencyScope) {
+/// Gives each event without an id one that is equal in every retry of the request.
+fn name(events: &mut [NewEventDto], once: &IdempotencyScope) {
     for (nth, event) in (0_u64..).zip(events).filter(|(_, event)| event.id.is_none()) {
         event.id = once.id(&nth.to_be_bytes());
     }
 }
 
-impl From<Appending> for NewEvent {
-    fn from(event: Appending) -> Self {
+impl From<NewEventDto> for NewEvent {
+    fn from(event: NewEventDto) -> Self {
         let mut new = Self::new(event.event_type, event.data);
         if let Some(metadata) = event.metadata {
             new = new.with_metadata(metadata);
@@ -73,25 +72,25 @@ impl From<Appending> for NewEvent {
     }
 }
 
-/// What was appended.
+/// The result of an append.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Appended)]
 pub(crate) struct AppendedDto {
-    /// The version of the stream after it.
+    /// The version of the stream afterwards.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
-    /// The place in the feed of the last event.
+    /// The feed position of the last event.
     #[schema(value_type = Option<u64>)]
     position: Option<Position>,
-    /// The events, in the order in which they were sent.
-    events: Vec<EventAppended>,
-    /// They were there already, from an earlier try: this is what it did.
+    /// The events, in the order of the request.
+    events: Vec<AppendedEventDto>,
+    /// Whether the events had already been appended by an earlier attempt, whose result this is.
     replayed: bool,
 }
 
-/// An event that was appended.
+/// An appended event.
 #[derive(Debug, Serialize, ToSchema)]
-struct EventAppended {
+struct AppendedEventDto {
     #[schema(value_type = String, format = "uuid")]
     id: EventId,
     #[schema(value_type = u64, minimum = 1)]
@@ -100,28 +99,28 @@ struct EventAppended {
 
 /// Append events to a stream: all of them or none.
 ///
-/// What the stream must be like is said by `If-Match: "4"` (its version), `If-Match: *` (it
-/// exists), `If-None-Match: *` (it does not), or by `expected` in the body. Events whose ids are
-/// there already, with the same content, give the first one's result.
+/// The expected version is given by `If-Match: "4"` (a version), `If-Match: *` (the stream exists),
+/// `If-None-Match: *` (it does not), or by `expected` in the body. Events whose ids exist already,
+/// with the same content, give the result of the first append.
 #[utoipa::path(post, path = "/v1/streams/{stream}/events", tag = "streams",
     params(
         ("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256),
-        ("If-Match" = Option<String>, Header, description = "The version that it must have, in quotes; or *"),
-        ("If-None-Match" = Option<String>, Header, description = "Only *: there must be no such stream"),
+        ("If-Match" = Option<String>, Header, description = "The expected version, in quotes; or *"),
+        ("If-None-Match" = Option<String>, Header, description = "Only *: the stream must not exist"),
     ),
-    request_body = Append,
+    request_body = AppendRequest,
     responses(
-        (status = 201, description = "They are appended", body = AppendedDto),
-        (status = 200, description = "They were there already", body = AppendedDto),
-        (status = 409, description = "The stream is not as the body expects it, or is closed, or an id was used before", body = Details, content_type = PROBLEM_JSON),
-        (status = 412, description = "The stream is not as the header expects it", body = Details, content_type = PROBLEM_JSON),
+        (status = 201, description = "Appended", body = AppendedDto),
+        (status = 200, description = "The events had already been appended", body = AppendedDto),
+        (status = 409, description = "The stream is not at the version expected by the body, or is closed, or an id is already used", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 412, description = "The stream is not at the version expected by the header", body = ProblemDetails, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn append(
     State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
     once: IdempotencyScope,
     headers: HeaderMap,
-    Body(mut asked): Body<Append>,
+    Body(mut asked): Body<AppendRequest>,
 ) -> Result<Response, Problem> {
     check_is_not_reserved(&stream)?;
     name(&mut asked.events, &once);
@@ -139,7 +138,7 @@ fn check_is_not_reserved(stream: &StreamName) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!(
-        "stream {stream:?}: names that begin with {RESERVED} are Tidelock's own, and can only be read"
+        "stream {stream:?}: names that begin with {RESERVED} are reserved, and can only be read"
     );
     Err(Problem::forbidden("name-reserved", detail))
 }
@@ -150,12 +149,12 @@ fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
         return Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "store-failed",
-            "the store does not say what it appended",
+            "the store returned no appended event",
         ));
     };
     let first = version.get().saturating_sub(ids.len() as u64 - 1);
     let events =
-        (first..).zip(ids).map(|(version, id)| EventAppended { id: *id, version }).collect();
+        (first..).zip(ids).map(|(version, id)| AppendedEventDto { id: *id, version }).collect();
     let status = if replayed { StatusCode::OK } else { StatusCode::CREATED };
     let shown =
         AppendedDto { version, position: positions.map(|(_, last)| last), events, replayed };
@@ -166,7 +165,7 @@ fn refused(conflict: &Conflict, expectation: Expectation) -> Problem {
     let detail = format!("{conflict}: read it again, and decide again");
     match conflict.violations.first().map(|clash| &clash.reason) {
         Some(ViolationReason::Closed { version, .. }) => {
-            Problem::conflict("stream-closed", format!("{conflict}: it takes no more events"))
+            Problem::conflict("stream-closed", format!("{conflict}: it accepts no more events"))
                 .with("version", version)
         }
         Some(ViolationReason::Stream { found, .. }) => {

@@ -1,4 +1,4 @@
-//! What a client expects a stream to be like: by a header, in the body, or not at all.
+//! The expected version of a stream: from a header, from the body, or none.
 
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -12,15 +12,15 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::extract::header;
 use crate::problem::Problem;
 
-/// What a stream is to be like, and where that was said.
+/// The expected version, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expectation {
     pub(super) expected: ExpectedVersion,
-    /// By a header: what does not hold is then a failed precondition.
+    /// From a header: a mismatch is then a failed precondition.
     by_header: bool,
 }
 
-/// As it stands in a body: `"any"`, `"none"`, `"exists"` or a version.
+/// The expectation in a body: `"any"`, `"none"`, `"exists"` or a version.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected(ExpectedVersion);
 
@@ -54,14 +54,14 @@ impl PartialSchema for Expected {
             .minimum(Some(1))
             .maximum(Some(i64::MAX));
         let either = OneOfBuilder::new().item(words).item(version);
-        RefOr::T(either.description(Some("What a stream must be like")).into())
+        RefOr::T(either.description(Some("The expected version of a stream")).into())
     }
 }
 
 impl ToSchema for Expected {}
 
 impl Expectation {
-    /// What both say; if they say different things, nobody knows what is meant.
+    /// Combines both; they must not differ.
     pub(super) fn of(headers: &HeaderMap, body: Option<Expected>) -> Result<Self, Problem> {
         let (by_header, in_body) = (in_headers(headers)?, body.map(|Expected(expected)| expected));
         match (by_header, in_body) {
@@ -76,7 +76,7 @@ impl Expectation {
         }
     }
 
-    /// The status that says that it does not hold.
+    /// The status of a mismatch.
     pub(super) fn unmet(self) -> StatusCode {
         if self.by_header { StatusCode::PRECONDITION_FAILED } else { StatusCode::CONFLICT }
     }
@@ -92,7 +92,7 @@ fn in_headers(headers: &HeaderMap) -> Result<Option<ExpectedVersion>, Problem> {
     }
 }
 
-/// The version in an entity tag. A weak one cannot be compared, and so is refused.
+/// The version of an entity tag. A weak one cannot be compared, and is refused.
 fn version(tag: &str) -> Result<Version, Problem> {
     let number = tag
         .strip_prefix('"')
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_is_read_where_it_stands() {
+    fn an_expectation_is_read_from_header_or_body() {
         assert_eq!(of(&[], "null").unwrap().expected, ExpectedVersion::Any);
         assert_eq!(of(&[], "4").unwrap().expected, four());
         assert_eq!(of(&[], "\"none\"").unwrap().unmet(), StatusCode::CONFLICT);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_mean_two_things_is_refused() {
+    fn ambiguous_expectations_are_refused() {
         assert!(of(&[(IF_MATCH, "\"4\"")], "5").is_err());
         assert!(of(&[(IF_MATCH, "\"4\""), (IF_NONE_MATCH, "*")], "null").is_err());
         for tag in ["4", "W/\"4\"", "\"0\"", "\"4\", \"5\"", "\"\""] {

@@ -1,4 +1,4 @@
-// From things that name their cause to rows in the order of cause and effect.
+// Orders entries by cause and effect.
 
 import { href } from '../../lib/router.js';
 import { timeline } from '../run/timeline.js';
@@ -29,12 +29,12 @@ export function tree(things, histories = new Map()) {
     }
   };
   walk('', 0);
-  // What names each other as its cause in a circle has no beginning, and is shown all the same.
+  // A cycle of causes has no root, and is shown all the same.
   for (const thing of things) if (!seen.has(thing)) rows.push(row(thing, 0));
   return rows;
 }
 
-// What a run did and waited for. Its beginning and its end are those of its own row.
+// The steps and waits of a run. Its start and its end are those of its own row.
 function steps(thing, histories) {
   const entries = thing.kind === 'run' ? histories.get(thing.run) ?? [] : [];
   const told = entries.filter(({ kind }) => !['started', 'completed'].includes(kind));
@@ -56,7 +56,7 @@ function row(thing, depth) {
 function place(thing) {
   if (thing.error) return `${thing.where}: ${thing.error}`;
   if (thing.kind === 'run') return `run ${thing.where}, ${thing.state}`;
-  return thing.kind === 'reaction' ? `${thing.where}, ${thing.state === 'done' ? 'done with it' : thing.state}` : thing.where;
+  return thing.kind === 'reaction' ? `${thing.where}, ${thing.state}` : thing.where;
 }
 
 function destination(thing) {

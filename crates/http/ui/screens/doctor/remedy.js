@@ -1,6 +1,6 @@
-// What mends a finding, as a button: every action that the doctor knows has one.
+// The remedies of a finding, as buttons: every action of the doctor has one.
 //
-// What can be sent is asked about and sent. What has to be decided first is asked. What can only be done elsewhere is a command to be copied.
+// Requests are confirmed and sent; decisions are asked for first; actions outside the server are commands to copy.
 
 import { h } from '../../lib/h.js';
 import { action } from '../../lib/act.js';
@@ -10,12 +10,12 @@ import { capital, plural } from '../../lib/format.js';
 import { href } from '../../lib/router.js';
 import { decision } from '../run/decision.js';
 
-/** The button for one action. `again()` has the doctor look anew, and `again({ scan, runs })` further. */
+/** The button for one action. `again()` examines again, and `again({ scan, runs })` with higher limits. */
 export function remedy(finding, offered, again) {
   const { request } = offered;
   if (offered.action === 'resolve') return decision(offered.run, offered.step, again);
-  if (offered.action === 'look_at_event') return h('a', { class: 'button', href: href(['feed'], { after: before(offered.position) }) }, 'Look at it');
-  if (['look_further', 'look_at_more_runs'].includes(offered.action) && request) return button('Look further', () => again({ scan: offered.scan, runs: offered.runs }));
+  if (offered.action === 'look_at_event') return h('a', { class: 'button', href: href(['feed'], { after: before(offered.position) }) }, 'Open');
+  if (['look_further', 'look_at_more_runs'].includes(offered.action) && request) return button('Examine more', () => again({ scan: offered.scan, runs: offered.runs }));
   return request ? sending(finding, offered, again) : copying(offered.command);
 }
 
@@ -28,18 +28,18 @@ function sending({ subject, what }, offered, then) {
   });
 }
 
-// What the button is called, and what it does, in a sentence.
+// The button's label, and a sentence about what it does.
 function described(it) {
   const meant = capital(work(it));
   const words = {
-    unblock: () => ['Unblock', `${meant} is tried again, from where it stopped. Mend the cause first.`],
-    defer: () => (Number(it.wait_ms) === 0 ? ['Try at once', `${meant} is tried at once, and not only when its pause is over.`] : [`Defer for ${length(Number(it.wait_ms))}`, `${meant} is not tried for ${length(Number(it.wait_ms))}.`]),
-    resume: () => ['Resume', `The run “${it.run}” is tried again now. Deploy code that can go on with it first.`],
-    cancel: () => ['Cancel the run', `The run “${it.run}” is asked to cancel. Its function hears of it, and can undo what it did before it ends.`],
+    unblock: () => ['Unblock', `${meant} continues where it stopped. Fix the cause first.`],
+    defer: () => (Number(it.wait_ms) === 0 ? ['Try at once', `${meant} is tried at once, before its backoff is over.`] : [`Defer for ${length(Number(it.wait_ms))}`, `${meant} is not tried for ${length(Number(it.wait_ms))}.`]),
+    resume: () => ['Resume', `The run “${it.run}” is tried again now. Deploy code that can continue it first.`],
+    cancel: () => ['Cancel the run', `The run “${it.run}” is asked to cancel. Its function can clean up before it ends.`],
     reroute: () => (it.from_beginning
       ? ['Reroute from the beginning', `The events of the reaction “${it.reaction}” are routed again, from the first. Those routed again to computed targets are handled again.`]
-      : ['Reroute from now', `The events of the reaction “${it.reaction}” are routed from the next that comes. Those before it that were not routed are left out.`]),
-    release: () => ['Release', `The claim “${it.claim}” is free again, if nobody is at it. What its claimant had done by then stays done.`],
+      : ['Reroute from now', `The events of the reaction “${it.reaction}” are routed from the next one on. Earlier ones that were not routed are skipped.`]),
+    release: () => ['Release', `The claim “${it.claim}” is released, if it is not held. Work already done is not undone.`],
   };
   const [label, does] = words[it.action]?.() ?? [capital(String(it.action).replaceAll('_', ' ')), 'The request below is sent.'];
   return { label, does };
@@ -50,14 +50,14 @@ function work({ reaction, target, queue, key }) {
   return key === undefined ? `every item of the queue “${queue}”` : `the item “${key}” of the queue “${queue}”`;
 }
 
-// Not from here: the command is for a shell that has what this server has not. A page that may not use the clipboard says so.
+// The command needs a shell with resources that the server does not have.
 function copying(command) {
   return button('Copy the command', async () => {
     try {
       await navigator.clipboard.writeText(command);
-      toast('The command is copied: fill in what is in capitals, and run it in a shell.');
+      toast('Copied: replace the words in capitals, and run the command in a shell.');
     } catch {
-      toast('The browser does not let this page copy: select the command and copy it.', 'warn');
+      toast('The browser does not allow copying: select the command and copy it.', 'warn');
     }
   });
 }

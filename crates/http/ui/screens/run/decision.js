@@ -1,11 +1,11 @@
-// A step that must not be done twice, begun by a process that died: somebody has to say what became of it.
+// A step with an unknown outcome: its worker died, and it must not be carried out twice, so an operator decides.
 
 import { h } from '../../lib/h.js';
 import { at } from '../../lib/api.js';
 import { action } from '../../lib/act.js';
 import { choice, field } from '../../lib/dialog.js';
 
-const CHOICES = [['done', 'It was done, with this result'], ['rerun', 'It was not done: do it now'], ['fail', 'It counts as failed']];
+const CHOICES = [['done', 'It was done, with this result'], ['rerun', 'It was not done: run it now'], ['fail', 'It counts as failed']];
 
 export function decision(run, step, then) {
   const verdict = choice(CHOICES, 'done', { name: 'verdict' });
@@ -17,11 +17,11 @@ export function decision(run, step, then) {
   verdict.addEventListener('input', shown);
   shown();
   return action({
-    label: 'Decide', kind: 'primary', title: `What became of “${step}”?`, then,
-    what: `The worker of the run “${run}” died while it was at the step “${step}”. Look where the step has its effect, then say what became of it; the run goes on from there.`,
+    label: 'Decide', kind: 'primary', title: `Outcome of “${step}”`, then,
+    what: `The worker of the run “${run}” died during the step “${step}”. Check whether the step had its effect, then choose the outcome; the run continues from there.`,
     fields: [field('Verdict', verdict), resultField, errorField],
     request: () => ({ method: 'POST', path: at`runs/${run}/resolve`, body: { step, ...said(verdict.value, result.value, error.value) } }),
-    done: () => `Done: the run “${run}” goes on; “${step}” counts as ${verdict.value === 'rerun' ? 'not done' : verdict.value === 'done' ? 'done' : 'failed'}.`,
+    done: () => `Done: the run “${run}” continues; “${step}” counts as ${verdict.value === 'rerun' ? 'not done' : verdict.value === 'done' ? 'done' : 'failed'}.`,
   });
 }
 

@@ -1,16 +1,16 @@
-// From the history of a run to bars on an axis of time: each step, sleep, wait and child from its beginning to its end, with its
-// failed attempts. A step is recorded when it is over, so it is drawn from the entry before it.
+// Converts the history of a run to bars on a time axis: each step, sleep, wait and child from start to end, with its
+// failed attempts. A step is recorded when it ends, so its bar starts at the previous entry.
 
 const ENDS = { step: 'good', 'step-failed': 'bad', fired: 'waiting', received: 'waiting', 'timed-out': 'warn', 'child-ended': 'violet', interrupted: 'warn', dropped: 'waiting' };
 const BEGINS = { timer: 'waiting', waiting: 'waiting', child: 'violet', intent: 'good' };
 const MOMENTS = {
-  started: 'began', signalled: 'signal came', 'taken-over': 'taken over by another worker', completed: 'completed', failed: 'failed', cancelled: 'cancelled',
-  terminated: 'terminated', continued: 'began again', retried: 'retried', 'out-of-time': 'its time was up',
+  started: 'started', signalled: 'signal received', 'taken-over': 'taken over by another worker', completed: 'completed', failed: 'failed', cancelled: 'cancelled',
+  terminated: 'terminated', continued: 'continued as new', retried: 'retried', 'out-of-time': 'timed out',
 };
 const MOMENT_TONES = { completed: 'good', failed: 'bad', terminated: 'bad', cancelled: 'warn', 'taken-over': 'warn', 'out-of-time': 'warn' };
 const WORDS = { timer: 'sleep', waiting: 'wait', child: 'child', step: 'step', 'step-failed': 'step', intent: 'step', 'attempt-failed': 'step', ambiguous: 'step' };
 
-/** Rows for `fall`. `entries`: [{ kind, recorded_at, data }]; the first came after `begun`, if that is known. */
+/** Rows for `waterfall`. `entries`: [{ kind, recorded_at, data }]; the first came after `begun`, if that is known. */
 export function timeline(entries, begun = null) {
   const [rows, open] = [[], new Map()];
   let before = begun;
@@ -33,11 +33,11 @@ function take(rows, open, { type, at, data, before }) {
   }
   if (!row) return;
   if (type === 'attempt-failed') { row.ticks.push(at); row.where = `attempt ${data.attempt} failed: ${data.error}`; }
-  if (type === 'ambiguous') { row.tone = 'warn'; row.where = 'nobody knows whether it was done'; }
+  if (type === 'ambiguous') { row.tone = 'warn'; row.where = 'unknown outcome'; }
   if (type in ENDS) {
     Object.assign(row, { to: at, tone: row.tone === 'waiting' && ENDS[type] === 'good' ? 'waiting' : ENDS[type] });
-    if (type === 'step-failed') row.where = `failed for good: ${data.error}`;
-    if (type === 'timed-out') row.where = 'nothing came in time';
+    if (type === 'step-failed') row.where = `failed: ${data.error}`;
+    if (type === 'timed-out') row.where = 'timed out';
     open.delete(data.name);
   }
 }

@@ -1,0 +1,32 @@
+//! Arguments of the server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::log::Level;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; port 0 selects a free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7171")]
+    pub(crate) listen: SocketAddr,
+    /// Create the store if it does not exist, and bring its tables up to date
+    #[arg(long)]
+    pub(crate) migrate: bool,
+    /// File of tokens, one per line: ROLE NAME TOKEN, where ROLE is reader, writer or operator
+    /// [default: the lines in `TIDELOCK_TOKENS`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Host name of this server, besides localhost; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// File with the certificate chain, as PEM: use TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File with the key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Log messages from this level on, on standard error
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "warn")]
+    pub(crate) log: Level,
+}

@@ -1,0 +1,129 @@
+//! Operators' commands.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Shop, append, block, wake};
+
+on_files_and_postgres!(
+    unblocked_items_continue_where_they_stopped,
+    a_reset_asks_first_and_starts_over,
+    items_are_deferred_and_prioritized,
+    a_dry_run_does_nothing,
+);
+
+fn item(shop: &Shop, key: &str) -> Value {
+    shop.json(&["leases", "--key", key]).remove(0)
+}
+
+fn two_blocked(shop: &Shop) {
+    shop.with(|store| async move {
+        block(&*store, "mail", "a", "no address").await;
+        block(&*store, "mail", "b", "no address").await;
+    });
+}
+
+fn unblocked_items_continue_where_they_stopped(shop: &Shop) {
+    two_blocked(shop);
+    assert_eq!(shop.ok(&["unblock", "--queue", "mail", "--key", "a"]), "unblocked: 1 of 1 items\n");
+    assert_eq!((&item(shop, "a")["state"], &item(shop, "a")["at"]), (&json!("due"), &json!(1)));
+    assert_eq!(item(shop, "b")["state"], json!("blocked"));
+    let all = shop.json(&["unblock", "--queue", "*"]);
+    assert_eq!(all, [json!({ "done": "unblocked", "matched": 1, "changed": 1 })]);
+    let none = shop.run(&["unblock", "--queue", "mail"]);
+    assert_eq!((none.code, none.out.as_str()), (0, "unblocked: 0 of 0 items\n"), "{none:?}");
+    assert_eq!(
+        shop.run(&["unblock"]).code,
+        2,
+        "without a name nothing is selected, instead of everything"
+    );
+}
+
+/// CMD-1.
+fn a_reset_asks_first_and_starts_over(shop: &Shop) {
+    two_blocked(shop);
+    let asked = shop.run(&["reset", "--queue", "mail"]);
+    assert_eq!(asked.code, 2, "{asked:?}");
+    assert!(asked.err.contains("2 items") && asked.err.contains("--yes"), "{asked:?}");
+    assert_eq!(item(shop, "a")["at"], json!(1), "nothing was done");
+    assert_eq!(
+        shop.ok(&["reset", "--queue", "mail", "--key", "a", "--yes"]),
+        "reset: 1 of 1 items\n"
+    );
+    assert_eq!((&item(shop, "a")["state"], &item(shop, "a")["at"]), (&json!("due"), &json!(0)));
+}
+
+fn items_are_deferred_and_prioritized(shop: &Shop) {
+    shop.with(|store| async move { wake(&*store, "mail", "a", 1).await });
+    shop.ok(&["prioritize", "-5", "--queue", "mail"]);
+    assert_eq!(item(shop, "a")["priority"], json!(-5));
+    shop.ok(&["defer", "2030-01-31T12:00:00Z", "--queue", "mail"]);
+    assert_eq!(
+        (&item(shop, "a")["state"], &item(shop, "a")["hold"]),
+        (&json!("waiting"), &json!("2030-01-31T12:00:00.000000Z"))
+    );
+    let too_much = shop.run(&["prioritize", "500", "--queue", "mail"]);
+    assert_eq!(too_much.code, 2, "{too_much:?}");
+    assert!(too_much.err.contains("not between -100 and 100"), "{too_much:?}");
+    assert_eq!(shop.run(&["defer", "tomorrow", "--queue", "mail"]).code, 2);
+}
+
+/// CMD-1.
+fn a_dry_run_does_nothing(shop: &Shop) {
+    two_blocked(shop);
+    let before = shop.json(&["leases"]);
+    for args in [
+        &["unblock", "--queue", "mail", "--dry-run"][..],
+        &["reset", "--queue", "mail", "--dry-run"],
+        &["defer", "5m", "--queue", "mail", "--dry-run"],
+        &["prioritize", "5", "--queue", "mail", "--dry-run"],
+    ] {
+        let said = shop.run(args);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.err.contains("dry run: 2 items would be"), "{said:?}");
+        assert!(said.out.contains("no address"), "{said:?}");
+    }
+    assert_eq!(shop.json(&["leases"]), before);
+}
+
+#[test]
+fn migrate_creates_a_store_and_checks_it() {
+    let shop = Shop::sqlite();
+    let missing = shop.run(&["migrate", "--check"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(missing.out.contains("is not up to date"), "{missing:?}");
+    assert!(!std::path::Path::new(&shop.path("shop.db")).exists());
+    assert!(shop.ok(&["migrate"]).contains("is up to date (schema 2)"));
+    assert_eq!(shop.json(&["migrate", "--check"])[0]["up_to_date"], json!(true));
+    assert_eq!(shop.ok(&["streams"]), "");
+    let none = shop.run(&["events"]);
+    assert!(none.code == 0 && none.err.contains("no such event"), "{none:?}");
+}
+
+/// Schedules 77 and 105. The copy overwrites the file, so that only the command can tell.
+#[test]
+fn after_a_declared_restore_no_position_is_issued_again() {
+    let shop = Shop::sqlite();
+    let note = |times: usize| {
+        let numbers: Vec<_> = (0..times).map(|number| json!(number)).collect();
+        shop.with(|store| async move { append(&*store, "order-1", "placed", &numbers).await });
+        shop.json(&["events"]).last().unwrap()["position"].as_u64().unwrap()
+    };
+    let missing = shop.run(&["migrate", "--restored"]);
+    assert_eq!(missing.code, 3, "a store that is not there was not restored: {missing:?}");
+    assert_eq!(note(2), 2);
+    let backup = std::fs::read(shop.path("shop.db")).unwrap();
+    assert_eq!(note(3), 5);
+    std::fs::write(shop.path("shop.db"), backup).unwrap();
+    assert_eq!(shop.run(&["migrate", "--restored", "--check"]).code, 2);
+    let restored = shop.run(&["migrate", "--restored"]);
+    assert!(restored.code == 0 && restored.err.contains("continue above"), "{restored:?}");
+    let position = note(1);
+    assert!(position > 5, "position {position} was handed out before");
+    assert_eq!(note(1), position + 1);
+}
+
+#[test]
+fn a_restored_database_needs_no_declaration() {
+    let said = Shop::postgres().run(&["migrate", "--restored"]);
+    assert!(said.code == 0 && said.err.contains("needs no --restored"), "{said:?}");
+}

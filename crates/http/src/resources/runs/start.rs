@@ -1,0 +1,116 @@
+//! Starts runs, and sends them signals.
+
+use std::collections::BTreeMap;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Deserialize;
+use tidelock::RawJson;
+use utoipa::ToSchema;
+
+use super::super::durations::{self, Millis};
+use super::{RunDto, RunPath, TargetRun, to_problem};
+use crate::app_state::AppState;
+use crate::extract::{Body, InPath};
+use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
+
+/// A request to start a run.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartRequest {
+    /// The workflow.
+    #[schema(min_length = 1, max_length = 64, example = "checkout")]
+    workflow: String,
+    /// The input of the workflow's function.
+    #[schema(value_type = Value)]
+    input: RawJson,
+    /// The version of the workflow; by default the newest that any process has registered.
+    version: Option<u32>,
+    /// Attributes to filter lists by.
+    #[serde(default)]
+    attributes: BTreeMap<String, String>,
+    /// The run fails as timed out unless it ends within this time.
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    deadline_ms: Option<Millis>,
+    /// How long the run is kept after it has ended; overrides the workflow's retention.
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    retention_ms: Option<Millis>,
+}
+
+/// Start a run under an id of your choice. Repeating it returns the same run.
+#[utoipa::path(post, path = "/v1/runs/{id}", tag = "runs",
+    params(RunPath),
+    request_body = StartRequest,
+    responses(
+        (status = 201, description = "Started", body = RunDto),
+        (status = 200, description = "The run had already been started", body = RunDto),
+        (status = 409, description = "Another run has this id, or the workflow is not registered", body = ProblemDetails, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn start(
+    State(served): State<AppState>,
+    InPath(RunPath { id }): InPath<RunPath>,
+    Body(asked): Body<StartRequest>,
+) -> Result<Response, Problem> {
+    let mut start = served.tidelock().runs().start(&asked.workflow, &id, &asked.input);
+    if let Some(version) = asked.version {
+        start = start.version(version);
+    }
+    for (name, value) in asked.attributes {
+        start = start.attribute(name, value);
+    }
+    if let Some(millis) = asked.deadline_ms {
+        start = start.deadline(durations::some(millis, "deadline_ms")?);
+    }
+    if let Some(millis) = asked.retention_ms {
+        start = start.retention(durations::some(millis, "retention_ms")?);
+    }
+    let begun = start.outcome().await.map_err(to_problem)?;
+    let status = if begun.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let info = begun.run.get().await.map_err(to_problem)?;
+    Ok((status, Answer(RunDto::from(info))).into_response())
+}
+
+/// A signal.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignalRequest {
+    /// The name that the run waits for.
+    #[schema(min_length = 1, max_length = 100, example = "approve")]
+    name: String,
+    /// The payload.
+    #[schema(value_type = Option<Value>)]
+    payload: Option<RawJson>,
+    /// Sent again under this id, the signal is received once; by default the `Idempotency-Key` has
+    /// this effect.
+    #[schema(min_length = 1)]
+    id: Option<String>,
+    /// Send it even if there is no such run: the run receives it when it is started.
+    #[serde(default)]
+    early: bool,
+}
+
+/// Send a signal to a run. It is stored before the response, whether the run waits for it or not.
+#[utoipa::path(post, path = "/v1/runs/{id}/signals", tag = "runs",
+    params(RunPath),
+    request_body = SignalRequest,
+    responses(
+        (status = 204, description = "Stored"),
+        (status = 404, description = "There is no such run, and the signal is not marked as early", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The run has ended, or a signal with this id has other content", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn signal(
+    TargetRun(run): TargetRun,
+    Body(asked): Body<SignalRequest>,
+) -> Result<StatusCode, Problem> {
+    let signal = run.signal(&asked.name, &asked.payload);
+    let signal = if asked.early { signal } else { signal.to_started() };
+    match asked.id {
+        Some(id) => signal.id(id).await,
+        None => signal.await,
+    }
+    .map_err(to_problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
