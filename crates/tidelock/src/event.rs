@@ -1,9 +1,8 @@
-//! Events as types of one's own: what they are called in the store, and the way to and from JSON.
+//! Typed events: their stored type names, and their JSON encoding.
 //!
-//! A type that implements [`Event`] knows every stored type that it can be read from. Older shapes
-//! are brought up to date by upcasters while they are read; what is stored never changes. Which
-//! stream an event is in, and what is known about it, is not its own affair: that is
-//! [`Recorded`](crate::Recorded).
+//! A type that implements [`Event`] knows every stored type it can be read from. Upcasters convert
+//! older versions while they are read; stored events never change. The stream and the metadata of
+//! an event are not part of it: see [`Recorded`](crate::Recorded).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,58 +53,61 @@ use crate::events::personal;
 ///
 /// On an enum, or on a struct: `prefix = "stock"` puts `stock.` before the name.
 pub trait Event: Sized + Send + Sync + 'static {
-    /// Every stored type that this can be read from.
+    /// Every stored type this can be read from.
     const TYPES: &'static [&'static str];
 
-    /// The type under which this is stored.
+    /// Returns the stored type of this event.
     fn event_type(&self) -> &'static str;
 
-    /// The payload.
+    /// Encodes the payload.
     ///
     /// # Errors
-    /// `Invalid` if it cannot be written as JSON, `LimitExceeded` if it is too deep.
+    /// `Invalid` if it cannot be written as JSON, `LimitExceeded` if it is nested too deeply.
     fn encode(&self) -> Result<RawJson, StoreError>;
 
-    /// From a stored payload, brought up to date.
+    /// Decodes a stored payload, upcasting it if necessary.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the stored type is unknown, or the payload does not match it.
     fn decode(event_type: &str, payload: &RawJson) -> Result<Self, DecodeError>;
 }
 
-/// A stored event that its type cannot be made from.
+/// A stored event that cannot be decoded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DecodeError {
-    /// The stored type is none of those known.
+    /// The stored type is unknown.
     #[error(
         "type {event_type:?} is not known to {reader}: it reads {known}; add a variant, or `was`, or an upcaster"
     )]
     UnknownType {
         /// The stored type.
         event_type: String,
-        /// Who was asked to read it.
+        /// The Rust type that was to be decoded.
         reader: &'static str,
-        /// What it can read.
+        /// The stored types it can decode.
         known: String,
     },
-    /// The payload does not have the shape that the type has now.
+    /// The payload does not match the current version of the type.
     #[error("payload of type {event_type:?} is no {reader}: {reason}")]
     Malformed {
         /// The stored type.
         event_type: String,
-        /// Who was asked to read it.
+        /// The Rust type that was to be decoded.
         reader: &'static str,
-        /// What is wrong with it, without its content.
+        /// The reason, without the payload's content.
         reason: String,
     },
 }
 
-/// Brings a payload from one version to the next.
+/// Converts a payload from one version to the next.
 pub type Upcaster = fn(Value) -> Value;
 
-/// The payload of these fields, personal ones spelled out so that they can be kept apart.
+/// Encodes fields as a payload. Personal values are included, so that they can be split off.
 pub fn encode(fields: &impl Serialize) -> Result<RawJson, StoreError> {
     personal::spelled_out(|| RawJson::new(fields))
 }
 
-/// These fields of a payload, upcast first.
+/// Decodes fields from a payload, upcasting it first.
 pub fn decode<E, T: DeserializeOwned>(
     event_type: &str,
     payload: &RawJson,
@@ -126,13 +128,13 @@ fn malformed<E>(event_type: &str, error: &serde_json::Error) -> DecodeError {
     DecodeError::Malformed { event_type: event_type.to_owned(), reader: short_name::<E>(), reason }
 }
 
-/// The error for a stored type that nobody knows.
+/// Creates the error for an unknown stored type.
 pub fn unknown_type<E: Event>(event_type: &str) -> DecodeError {
     let known = E::TYPES.join(", ");
     DecodeError::UnknownType { event_type: event_type.to_owned(), reader: short_name::<E>(), known }
 }
 
-/// The name of a type without the modules around it.
+/// Name of a type without its module path.
 pub(crate) fn short_name<T>() -> &'static str {
     let whole = std::any::type_name::<T>();
     whole.rsplit("::").next().unwrap_or(whole)

@@ -1,4 +1,4 @@
-//! A decision about one aggregate.
+//! A decision on one aggregate.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::submit::{repeatable, send};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
-/// A decision about one aggregate, and what is to be said about it.
+/// A decision on one aggregate, with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before it is executed"]
 pub struct Decision<A> {
@@ -37,28 +37,32 @@ impl<A: Aggregate> Decision<A> {
 
     setters!();
 
-    /// The same, only if the aggregate is at this version. Another version is a
-    /// [conflict](ExecuteError::Conflict), and is not retried: it was the caller who looked, and
-    /// who has to look again.
+    /// Requires the aggregate to be at this version. At any other version the decision returns a
+    /// [conflict](ExecuteError::Conflict) and is not retried: the caller has to load the state
+    /// again.
     pub fn at_version(mut self, version: Version) -> Self {
         self.options.pinned = Some(ExpectedVersion::Exact(version));
         self
     }
 
-    /// The same, only if the aggregate does not exist yet; otherwise as for
-    /// [`at_version`](Self::at_version).
+    /// Requires that the aggregate does not exist yet. Otherwise the decision returns a
+    /// [conflict](ExecuteError::Conflict), as for [`at_version`](Self::at_version).
     pub fn new_only(mut self) -> Self {
         self.options.pinned = Some(ExpectedVersion::NoStream);
         self
     }
 
-    /// The same, with these ids for the events that are [appended](Self::append), one for each.
+    /// Sets the ids of the events to [append](Self::append), one per event.
     pub fn event_ids(mut self, ids: impl IntoIterator<Item = EventId>) -> Self {
         self.ids = ids.into_iter().collect();
         self
     }
 
-    /// Decides, and appends what was decided: see [`AggregateRef::execute`].
+    /// Decides and appends the resulting events: see [`AggregateRef::execute`].
+    ///
+    /// # Errors
+    /// [`ExecuteError::Refused`] if the decision returned an error; the other variants tell why
+    /// nothing was appended.
     pub async fn execute<D: IntoEvents<A::Event>, X>(
         self,
         mut decide: impl FnMut(&A) -> Result<D, X>,
@@ -80,9 +84,13 @@ impl<A: Aggregate> Decision<A> {
         Ok(executed.pop().expect("one stream gives one answer"))
     }
 
-    /// Appends events without looking at the state, if the stream is as expected. Under [ids of the
-    /// caller's](Self::event_ids) this can be repeated: events that are there already give the
-    /// original answer.
+    /// Appends events without loading the state, if the stream is as expected. With [event
+    /// ids](Self::event_ids) the call is idempotent: if the events exist already, it returns the
+    /// original result.
+    ///
+    /// # Errors
+    /// [`ExecuteError::Conflict`] if the stream is not as expected; [`ExecuteError::Store`] if the
+    /// number of event ids does not match the events, or the store failed.
     pub async fn append(
         self,
         expected: ExpectedVersion,
@@ -118,9 +126,11 @@ impl<A: Aggregate> Decision<A> {
         }
     }
 
-    /// What a decision on the state as it is in the store now would commit: the parts of a commit,
-    /// which the caller sends. If that meets a conflict, ask again. For those who have a commit of
-    /// their own to put it in.
+    /// Decides on the current state and returns the parts of the commit instead of sending it. The
+    /// caller merges them into its own commit. If that commit conflicts, call this again.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
     pub async fn propose<D: IntoEvents<A::Event>, X>(
         self,
         decide: impl FnMut(&A) -> Result<D, X>,
@@ -156,7 +166,7 @@ impl<A: Aggregate> Decision<A> {
     }
 }
 
-/// A decision that stands in the line with others, and shares their commits.
+/// A decision that is queued with others and shares their commits.
 struct Queued<'a, A: Aggregate> {
     tidelock: &'a Tidelock,
     options: &'a Options,
@@ -164,15 +174,15 @@ struct Queued<'a, A: Aggregate> {
     attempts: super::retry::Attempts,
 }
 
-/// What came of one turn.
+/// Result of one attempt.
 enum Turn<A: Aggregate, X> {
     /// The events are in a batch.
     Shared { share: Share<A>, decided: PendingDecision<A>, version: Version, how: Provenance },
-    /// There is nothing to append: true, if what was decided before lands.
+    /// Nothing to append. The answer is valid once the earlier decisions are committed.
     Nothing { answer: Result<Executed, ExecuteError<X>>, after: Option<Arc<Batch<A>>> },
-    /// The state has to be compared with the store first, or has changed meanwhile.
+    /// The state must be compared with the store first, or has changed.
     LookAgain(Option<PendingDecision<A>>),
-    /// It needs a commit to itself.
+    /// The decision needs its own commit.
     Alone,
 }
 
@@ -231,8 +241,8 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    /// What leads to no commit is only true if it was compared with the store, or if the batch that
-    /// it hangs on is.
+    /// A result without a commit is valid only if its state was compared with the store, or once
+    /// the batch it depends on is committed.
     fn nothing<X>(&self, view: &View<A>, answer: Result<Executed, ExecuteError<X>>) -> Turn<A, X> {
         if view.tail.is_none() && !view.is_fresh {
             self.place.invalidate();
@@ -263,8 +273,8 @@ impl<A: Aggregate> Queued<'_, A> {
         if encoded.is_personal() {
             return Ok(Turn::Alone);
         }
-        // From here on it is noted what others append, however long it takes until this caller
-        // learns that it has lost.
+        // Tracking starts before the push, so that events of other writers are kept until this
+        // caller learns the outcome.
         let decided = self.place.carry(events, view.landed);
         let more = decided.events.len() as u64;
         let version =
@@ -275,7 +285,8 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    /// What no store would take is refused here, so that it spoils nobody else's commit.
+    /// Rejects events that no store accepts before they enter a batch, so that they do not fail the
+    /// other callers' commit.
     fn encode(&self, events: &[A::Event]) -> Result<Encoded> {
         let stream = &self.place.stream;
         let encoded = Encoded::fresh(events, &self.options.metadata)
@@ -340,5 +351,5 @@ impl<A: Aggregate> Queued<'_, A> {
     }
 }
 
-/// A stream that was not where it was expected.
+/// A stream that was not at the expected version.
 type Moved = (StreamName, VersionConflict);

@@ -1,14 +1,13 @@
-//! The line of those who decide about one aggregate, in one process.
+//! Group commit: decisions on one aggregate, queued in FIFO order and committed in batches.
 //!
-//! Callers take turns, first come, first served. Whoever has the turn decides on the state as it
-//! will be once everything that was decided before is committed, puts the events into the open
-//! batch, and lets the next one in; the batch is committed meanwhile, and the next one when it is
-//! done. So a hot aggregate costs one commit for many decisions, and nobody fights anybody. If a
-//! batch does not land, nothing that was decided on top of it lands either, and all of it is
-//! decided again.
+//! The caller that holds the lock decides on the state as it will be once all pending decisions are
+//! committed. It adds its events to the open batch and releases the lock. Meanwhile the previous
+//! batch is being committed; the open one follows when that ends. A hot aggregate therefore costs
+//! one commit for many decisions, without conflicts inside the process. If a batch fails, every
+//! decision on top of it fails too, and all of them are decided again.
 //!
-//! A refusal must not rest on something that never happened, nor on a state that others have
-//! changed since: it is only given out once what it was decided on is known to be in the store.
+//! A refusal must not rest on uncommitted events or on a stale state. It is returned only after the
+//! state it was decided on is known to be in the store.
 
 mod batch;
 mod rebase;
@@ -29,42 +28,42 @@ pub(crate) use batch::{Batch, Outcome, Share};
 pub(crate) use rebase::PendingDecision;
 use rebase::Recent;
 
-/// All that this process knows of one aggregate.
+/// State and commit queue of one aggregate in this process.
 pub(crate) struct Line<A: Aggregate> {
     pub(crate) stream: StreamName,
-    /// Only one decides at a time, in the order of arrival.
+    /// FIFO lock: one caller decides at a time.
     turns: Arc<tokio::sync::Mutex<()>>,
-    /// Never held while anything is waited for: batches land whoever has the turn.
+    /// Never held across an await: batches complete regardless of the decision lock's holder.
     inner: Mutex<Inner<A>>,
 }
 
 struct Inner<A: Aggregate> {
-    /// The state as it is in the store, as far as this process knows.
+    /// The newest known state of the store.
     base: Option<Folded<A>>,
-    /// Somebody else may have appended since: read on before anything is decided.
+    /// Another writer may have appended since: catch up before the next decision.
     stale: bool,
-    /// The base with everything pending applied; made when somebody needs it.
+    /// The base with all pending events applied; computed on demand.
     ahead: Option<Arc<A>>,
-    /// What was decided and has not landed yet, in order.
+    /// Decided events that are not committed yet, in order.
     pending: VecDeque<Arc<[A::Event]>>,
-    /// The newest batch; the older ones hang on it.
+    /// The newest batch; it references the older ones.
     tail: Option<Arc<Batch<A>>>,
-    /// Counts the times that something pending was thrown away.
+    /// Counts how often pending events were discarded.
     failures: u64,
     recent: Recent<A::Event>,
 }
 
-/// What there is to decide on.
+/// State to decide on.
 pub(crate) struct View<A: Aggregate> {
     pub(crate) state: Arc<A>,
-    /// The version, once everything pending has landed.
+    /// The version after all pending events are committed.
     pub(crate) version: Option<Version>,
-    /// The version that is known to be in the store.
+    /// The version known to be in the store.
     pub(crate) landed: Option<Version>,
-    /// Whether it was compared with the store for this caller.
+    /// Whether the state was compared with the store for this caller.
     pub(crate) is_fresh: bool,
     pub(crate) is_personal: bool,
-    /// What has to land for it to be true.
+    /// The batch that must be committed for this state to be true.
     pub(crate) tail: Option<Arc<Batch<A>>>,
     failures: u64,
 }
@@ -74,12 +73,12 @@ impl<A: Aggregate> Line<A> {
         Self { stream, turns: Arc::default(), inner: Mutex::new(Inner::default()) }
     }
 
-    /// Waits for a turn, until the deadline.
+    /// Acquires the decision lock, in FIFO order; `None` after the deadline.
     pub(crate) async fn turn(
         &self,
         deadline: impl FnOnce() -> Option<Instant>,
     ) -> Option<OwnedMutexGuard<()>> {
-        // Most of the time nobody else is there, and no clock has to be looked at.
+        // Usually uncontended: then the clock is not read.
         if let Ok(turn) = self.turns.clone().try_lock_owned() {
             return Some(turn);
         }
@@ -90,8 +89,8 @@ impl<A: Aggregate> Line<A> {
         }
     }
 
-    /// What to decide on, for whoever has the turn. Reads only if the state is not known, or may be
-    /// behind.
+    /// Returns the state to decide on. The caller holds the decision lock. Reads from the store
+    /// only if the state is unknown or may be stale.
     pub(crate) async fn view(&self, store: &(impl Store + ?Sized)) -> Result<View<A>, LoadError> {
         if let Some(view) = self.lock().view() {
             return Ok(view);
@@ -108,19 +107,19 @@ impl<A: Aggregate> Line<A> {
             failures: inner.failures,
         };
         inner.offer(folded);
-        // Whoever has the turn has just looked; a load beside it may have looked too early.
+        // This caller has just read the store; a concurrent load may have read an older state.
         inner.stale &= inner.version() != view.version;
         Ok(view)
     }
 
-    /// The state as it is in the store now.
+    /// Loads the current state from the store.
     pub(crate) async fn load(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
         let folded = self.read_on(store).await?;
         self.lock().offer(folded.clone());
         Ok(folded)
     }
 
-    /// Reads what is missing from the state that is known, or all of it.
+    /// Reads the events after the cached state, or the whole stream.
     async fn read_on(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
         let known = self.lock().base.clone();
         if let Some(known) = known {
@@ -132,7 +131,7 @@ impl<A: Aggregate> Line<A> {
         load::load(store, &self.stream, Until::End).await
     }
 
-    /// Puts what was decided on a view into a batch; not if the view has become untrue meanwhile.
+    /// Adds decided events to a batch. Returns `None` if the view is no longer valid.
     pub(crate) fn push(
         &self,
         view: &View<A>,
@@ -156,17 +155,18 @@ impl<A: Aggregate> Line<A> {
         Some(share)
     }
 
-    /// The batch that has to land before somebody can be alone, for whoever has the turn.
+    /// Returns the batch that must end before the lock's holder can commit on its own.
     pub(crate) fn tail(&self) -> Option<Arc<Batch<A>>> {
         self.lock().tail.clone()
     }
 
-    /// Makes the next one who decides look at the store first.
+    /// Forces the next decision to catch up with the store first.
     pub(crate) fn invalidate(&self) {
         self.lock().stale = true;
     }
 
-    /// Takes note of what somebody alone has committed. Returns the state if it should be kept.
+    /// Applies events that a commit outside the batches appended. Returns the state if a snapshot
+    /// is due.
     pub(crate) fn landed(
         &self,
         before: Option<Version>,
@@ -178,20 +178,20 @@ impl<A: Aggregate> Line<A> {
         if personal {
             inner.forget();
         }
-        // A load beside this may have read the events already.
+        // A concurrent load may have applied the events already.
         let base = inner.base.as_mut().filter(|base| base.version == before)?;
         base.append(events, last);
         A::snapshots().are_due(before, base).then(|| base.clone())
     }
 
-    /// Whether a state is remembered.
+    /// Whether a state is cached.
     pub(crate) fn has_state(&self) -> bool {
         self.lock().base.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<A>> {
-        // Users' code runs under this lock only in `apply`; a state that it left half done is not
-        // used again.
+        // User code runs under this lock only in `apply`; a state that it left half applied is
+        // discarded.
         self.inner.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Inner<A>>>| {
             self.inner.clear_poison();
             let mut inner = poisoned.into_inner();
@@ -217,7 +217,7 @@ impl<A: Aggregate> Default for Inner<A> {
 }
 
 impl<A: Aggregate> Inner<A> {
-    /// What to decide on, if that is known.
+    /// Returns the state to decide on, if it is known.
     fn view(&mut self) -> Option<View<A>> {
         let base = self.base.as_ref()?;
         if self.pending.is_empty() {
@@ -247,7 +247,7 @@ impl<A: Aggregate> Inner<A> {
         }
     }
 
-    /// The version, once everything pending has landed.
+    /// The version after all pending events are committed.
     fn version(&self) -> Option<Version> {
         let version = self.base.as_ref().and_then(|base| base.version);
         let pending: usize = self.pending.iter().map(|events| events.len()).sum();
@@ -258,8 +258,8 @@ impl<A: Aggregate> Inner<A> {
         }
     }
 
-    /// Remembers a state that was read, unless a newer one is known, or one that things hang on, or
-    /// it holds personal data.
+    /// Caches a state that was read, unless a newer one is cached, decisions are pending, or it
+    /// holds personal data.
     fn offer(&mut self, folded: Folded<A>) {
         if !self.pending.is_empty() {
             return;
@@ -278,7 +278,7 @@ impl<A: Aggregate> Inner<A> {
         self.recent.clear();
     }
 
-    /// Whatever is pending will not land.
+    /// Discards all pending events: they will not be committed.
     fn throw_away(&mut self) {
         self.pending.clear();
         self.ahead = None;

@@ -1,10 +1,9 @@
-//! Who stands where, and the states that are remembered: one line for each aggregate that was used
-//! lately.
+//! State cache: per-process cache of aggregate states and their commit queues, with LRU eviction.
 //!
-//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those
-//! that were used least lately and that nobody stands in are forgotten, an eighth of them at a
-//! time, so that finding them costs next to nothing. A line without a state is forgotten as soon as
-//! nobody stands in it.
+//! All clones of a `Tidelock` share one cache. Its size is bounded. When it is exceeded, the least
+//! recently used entries that are not in use are evicted, an eighth of the capacity at a time, so
+//! that eviction costs little per call. An entry without a state is removed as soon as its last
+//! user drops it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -17,11 +16,11 @@ use tidelock_store::{StreamName, Version};
 use super::aggregate::Aggregate;
 use super::line::{Line, PendingDecision};
 
-/// Two types that read one stream have two lines, and meet in the store.
+/// Two types over the same stream have separate entries; the store resolves their conflicts.
 type Key = (TypeId, StreamName);
 
 pub(crate) struct Lines {
-    /// How many states are remembered.
+    /// Number of states kept.
     capacity: usize,
     entries: Mutex<Entries>,
 }
@@ -29,7 +28,7 @@ pub(crate) struct Lines {
 #[derive(Default)]
 struct Entries {
     lines: HashMap<Key, Entry>,
-    /// Counts uses, so that it can be told which are the oldest.
+    /// Counts uses: the logical clock of the LRU order.
     uses: u64,
 }
 
@@ -38,7 +37,7 @@ struct Entry {
     used: u64,
 }
 
-/// A place in the line for one aggregate; left when it is dropped.
+/// Handle to the cache entry of one aggregate. Dropping it may remove the entry.
 pub(crate) struct Place<A: Aggregate> {
     line: Arc<Line<A>>,
     lines: Arc<Lines>,
@@ -49,7 +48,7 @@ impl Lines {
         Arc::new(Self { capacity, entries: Mutex::default() })
     }
 
-    /// The line for this aggregate.
+    /// Returns the entry of an aggregate, creating it if necessary.
     pub(crate) fn place<A: Aggregate>(self: &Arc<Self>, stream: &StreamName) -> Place<A> {
         let mut entries = self.lock();
         entries.uses += 1;
@@ -65,7 +64,7 @@ impl Lines {
         Place { line, lines: self.clone() }
     }
 
-    /// How many there are.
+    /// Number of entries.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.lock().lines.len()
@@ -77,7 +76,8 @@ impl Lines {
         }
         let mut entries = self.lock();
         let key = (TypeId::of::<A>(), line.stream.clone());
-        // One is the map's and one is ours; whoever comes next has to wait for this lock.
+        // One reference is the map's and one is this handle's; a new user has to wait for this
+        // lock.
         if Arc::strong_count(line) == 2 {
             entries.lines.remove(&key);
         }
@@ -89,8 +89,7 @@ impl Lines {
 }
 
 impl Entries {
-    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left
-    /// alone.
+    /// Evicts the least recently used entries until `left` remain. Entries in use are kept.
     fn forget(&mut self, left: usize) {
         let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);
@@ -103,7 +102,7 @@ impl Entries {
 }
 
 impl<A: Aggregate> Place<A> {
-    /// Keeps what was decided and did not land.
+    /// Tracks decided events until they are committed: see [`PendingDecision`].
     pub(crate) fn carry(
         &self,
         events: Arc<[A::Event]>,

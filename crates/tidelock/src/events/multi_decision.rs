@@ -1,4 +1,4 @@
-//! A decision with a commit to itself: about several streams, or with something else in the commit.
+//! A decision with its own commit: over several streams, or with other parts in the commit.
 
 use tidelock_store::{
     Commit, CommitOutcome, Conflict, ExpectedVersion, Result, StoreError, StreamName, Violation,
@@ -71,11 +71,15 @@ impl<S: ParticipantSet> MultiDecision<S> {
 
     setters!();
 
-    /// Decides on the states of all of them, and appends what was decided in one commit. A stream
-    /// for which nothing was decided was looked at: it must not have moved either. Otherwise as for
-    /// one aggregate.
+    /// Decides on the states of all aggregates and appends the resulting events in one commit. A
+    /// stream without new events is still guarded: it must not have moved either. Otherwise as
+    /// [`AggregateRef::execute`](crate::AggregateRef::execute).
     ///
-    /// The answer says for each stream, in the order in which they were named, what became of it.
+    /// Returns one [`Executed`] per stream, in the order in which they were given.
+    ///
+    /// # Errors
+    /// [`ExecuteError::Refused`] if the decision returned an error; [`ExecuteError::Store`] if no
+    /// stream was given, or one of them twice; the other variants tell why nothing was appended.
     pub async fn execute<D, X>(
         self,
         mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -102,8 +106,8 @@ impl<S: ParticipantSet> MultiDecision<S> {
         }
     }
 
-    /// Decides on the states as they are in the store now, and gives what was decided as the parts
-    /// of a commit, to be sent by the caller. If that meets a conflict, decide again.
+    /// Decides on the current states and returns the parts of the commit instead of sending it. If
+    /// the caller's commit conflicts, it decides again.
     pub(crate) async fn propose<D, X>(
         self,
         mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -119,7 +123,7 @@ impl<S: ParticipantSet> MultiDecision<S> {
     }
 }
 
-/// One decision on its way.
+/// One decision in progress.
 struct Run<S> {
     tidelock: Tidelock,
     participants: S,
@@ -152,7 +156,7 @@ impl<S: ParticipantSet> Run<S> {
         Ok(Self { tidelock, participants, options, attempts, operation })
     }
 
-    /// In the order of the names.
+    /// Acquires the decision locks in the order of the stream names.
     async fn lock<X>(&mut self) -> Result<(), ExecuteError<X>> {
         let deadline = self.attempts.deadline();
         let mut participants = self.participants.each();
@@ -172,8 +176,8 @@ impl<S: ParticipantSet> Run<S> {
         }
     }
 
-    /// Looks, and decides. What leads to no commit is only true if it was compared with the store:
-    /// then it is decided again on states that were.
+    /// Loads the states and decides. A result without a commit is valid only for states that were
+    /// compared with the store; if they were not, it is decided again on states that were.
     async fn settle_on<D, X>(
         &mut self,
         decide: &mut impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -217,7 +221,7 @@ impl<S: ParticipantSet> Run<S> {
         self.check_pinned().await
     }
 
-    /// A version that the caller named is compared before anything is decided on another one.
+    /// Compares the version that the caller named before deciding on a different one.
     async fn check_pinned<X>(&mut self) -> Result<(), ExecuteError<X>> {
         let Some(expected) = self.options.pinned else { return Ok(()) };
         let Some(seat) = self.participants.each().into_iter().next() else { return Ok(()) };
@@ -288,14 +292,14 @@ impl<S: ParticipantSet> Run<S> {
         executed
     }
 
-    /// Lets others in and waits, if another attempt can help.
+    /// Releases the locks and waits, if another attempt can succeed.
     async fn lose<X>(&mut self, conflict: Conflict) -> Result<(), ExecuteError<X>> {
         let streams: Vec<StreamName> =
             self.participants.each().iter().map(|seat| seat.stream().clone()).collect();
         let lost = judge(conflict, &streams, self.operation.as_ref())?;
         self.participants.each().into_iter().for_each(AnyParticipant::unlock);
         match lost {
-            // What was done meanwhile is found at once.
+            // The next attempt finds the operation's record immediately.
             Lost::Done => Ok(()),
             Lost::Moved(stream, conflict) if self.options.pinned.is_some() => {
                 Err(ExecuteError::Conflict { stream, conflict })
@@ -313,14 +317,14 @@ impl<S: ParticipantSet> Run<S> {
     }
 }
 
-/// A conflict that another attempt can help against.
+/// A conflict that another attempt may resolve.
 pub(crate) enum Lost {
     Moved(StreamName, VersionConflict),
-    /// The operation was done by somebody else at the same time.
+    /// The operation was executed concurrently.
     Done,
 }
 
-/// What a conflict means for a decision about these streams.
+/// Classifies a conflict for a decision on these streams.
 pub(crate) fn judge<X>(
     conflict: Conflict,
     streams: &[StreamName],

@@ -1,7 +1,7 @@
-//! A turn that is kept until the commit is done, for decisions that need a commit to themselves.
+//! Participants: the aggregates of a decision that needs its own commit.
 //!
-//! Several seats are taken in the order of the streams' names, so that two who want the same ones
-//! never wait for each other.
+//! Each participant holds the decision lock of its aggregate until the commit ends. Several locks
+//! are acquired in the order of the stream names, so that two decisions never deadlock.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::handle::Tidelock;
 
 /// One aggregate of a decision.
 pub struct Participant<A: Aggregate> {
-    /// Let go of before the place in the line is.
+    /// Dropped before the cache entry.
     carried: Option<PendingDecision<A>>,
     turn: Option<OwnedMutexGuard<()>>,
     view: Option<View<A>>,
@@ -37,26 +37,26 @@ pub struct Participant<A: Aggregate> {
     place: Place<A>,
 }
 
-/// A seat, whatever it is about.
+/// Type-erased participant.
 #[async_trait]
 pub(crate) trait AnyParticipant: Send {
     fn stream(&self) -> &StreamName;
-    /// Waits for a turn, and for everything decided before it; says no when the deadline has
-    /// passed.
+    /// Acquires the decision lock and waits for earlier batches. Returns `false` after the
+    /// deadline.
     async fn lock(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool;
-    /// Looks at the state.
+    /// Loads the state.
     async fn look(&mut self, tidelock: &Tidelock) -> Result<(), LoadError>;
     /// Whether the state was compared with the store.
     fn is_fresh(&self) -> bool;
-    /// The next look compares it.
+    /// Forces the next load to catch up with the store.
     fn invalidate(&self);
     fn expected(&self) -> ExpectedVersion;
-    /// Takes up what was decided before, if that is still right.
+    /// Reuses the previous decision if it is still valid.
     fn rebase(&mut self) -> bool;
     fn appends(&self) -> bool;
     fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit>;
     fn did(&self) -> OperationRecord;
-    /// Lets the next one in, and carries what was decided.
+    /// Releases the decision lock and tracks the decided events for a rebase.
     fn unlock(&mut self);
     fn landed(&mut self, committed: &Committed) -> Executed;
     async fn keep_snapshot(&mut self, tidelock: &Tidelock);
@@ -107,7 +107,7 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
         if self.turn.is_some()
             && let Some(tail) = self.place.tail()
         {
-            // Whether it lands or not is told by the next look.
+            // The next load shows whether it was committed.
             tail.outcome(&self.place, tidelock).await;
         }
         self.turn.is_some()
@@ -188,7 +188,7 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
     }
 }
 
-/// Keeps a state beside its stream. If that does not work, the next one will.
+/// Writes a snapshot. A failure is only logged: a later commit writes the next one.
 pub(crate) async fn keep<A: Aggregate>(
     tidelock: &Tidelock,
     stream: &StreamName,
@@ -199,14 +199,14 @@ pub(crate) async fn keep<A: Aggregate>(
     }
 }
 
-/// The aggregates of one decision, each with its own type.
+/// The aggregates of one decision, each with its own type. Sealed: only this crate implements it.
 pub trait ParticipantSet: Send {
-    /// What the decision looks at.
+    /// The states passed to the decision.
     type States<'a>
     where
         Self: 'a;
 
-    /// The states, as they were looked at.
+    /// Returns the loaded states.
     fn states(&self) -> Self::States<'_>;
 
     #[doc(hidden)]
@@ -214,22 +214,21 @@ pub trait ParticipantSet: Send {
     fn each(&mut self) -> Vec<&mut dyn AnyParticipant>;
 }
 
-/// Takes what was decided about some aggregates.
+/// Accepts the events decided for a set of participants.
 pub trait IntoDecisions<D>: ParticipantSet {
-    /// Each gets its own events.
+    /// Assigns each participant its events.
     fn take(&mut self, decided: D);
 }
 
-/// Some aggregates that can be decided about together: references in a tuple, or a slice of one
-/// kind.
+/// Aggregates that one decision can cover: a tuple of references, or a slice of one type.
 pub trait AggregateSet {
-    /// Their seats.
+    /// The participants of the decision.
     type Participants: ParticipantSet;
 
-    /// Goes for the seats, without sitting down.
+    /// Creates the participants, without locking them.
     ///
     /// # Errors
-    /// If the name of one of them is none.
+    /// If a stream name is invalid.
     fn participants(self) -> Result<Self::Participants>;
 }
 
@@ -273,7 +272,7 @@ impl<A: Aggregate> ParticipantSet for Vec<Participant<A>> {
     }
 }
 
-/// One answer for each of them, in order; what is missing at the end is nothing.
+/// One result per participant, in order; missing ones at the end append nothing.
 impl<A: Aggregate, D: IntoEvents<A::Event>> IntoDecisions<Vec<D>> for Vec<Participant<A>> {
     fn take(&mut self, decided: Vec<D>) {
         let mut decided = decided.into_iter();

@@ -1,8 +1,8 @@
-//! Decisions that are committed together.
+//! Batch of decisions on one aggregate, committed together.
 //!
-//! A batch takes more until its commit is sent, which is as soon as the batch before it has landed.
-//! It is driven by whoever waits for it; if that one goes away in the middle, the next one sends
-//! the same commit again, and the store answers with what the first did.
+//! A batch accepts decisions until its commit is sent, which happens when the previous batch is
+//! committed. The callers that wait for a batch drive it. If the driving future is dropped, another
+//! waiter sends the same commit again, and the store returns the first one's outcome.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,16 +20,16 @@ use crate::events::folded::Folded;
 use crate::events::submit::send;
 use crate::handle::Tidelock;
 
-/// Bytes of JSON from which on a batch takes no more: far from the limit of a commit, and long
-/// enough for any disk.
+/// JSON size at which a batch stops accepting decisions: well below the limit of a commit, and
+/// large enough to keep any disk busy.
 const ENOUGH_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 pub(crate) struct Batch<A: Aggregate> {
-    /// What has to land first; let go of when it has.
+    /// The previous batch; released once it is committed.
     before: Mutex<Option<Arc<Batch<A>>>>,
     content: Mutex<Content<A::Event>>,
     outcome: OnceCell<Outcome>,
-    /// A state that should be kept as a snapshot.
+    /// The state to write as a snapshot, if one is due.
     snapshot: Mutex<Option<Folded<A>>>,
 }
 
@@ -37,38 +37,38 @@ struct Content<E> {
     is_sent: bool,
     bytes: usize,
     events: Vec<NewEvent>,
-    /// The same, as they were decided: one list for each caller.
+    /// The decided events, one list per caller.
     decided: Vec<Arc<[E]>>,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// All of it is there.
+    /// All events are committed.
     Landed {
-        /// The positions of its first and its last event.
+        /// Positions of the first and the last event.
         positions: Option<(Position, Position)>,
-        /// How many events it has.
+        /// Number of events.
         count: u64,
     },
-    /// Somebody else was quicker, or the stream is closed.
+    /// A concurrent writer was first, or the stream is closed.
     Refused(Conflict),
     /// The store failed.
     Failed(StoreError),
 }
 
-/// One caller's part of a batch.
+/// One caller's share of a batch.
 pub(crate) struct Share<A: Aggregate> {
     pub(crate) batch: Arc<Batch<A>>,
-    /// How many events of the batch come before the end of this part.
+    /// Number of the batch's events up to the end of this share.
     end: u64,
     pub(crate) ids: Vec<EventId>,
 }
 
 impl<A: Aggregate> Share<A> {
-    /// Where the last event of this part is. The events of a commit follow each other, usually
-    /// without a gap; if there is one, the last position of the commit is good enough for those who
-    /// wait to see it.
+    /// Returns the position of this share's last event. The events of a commit usually have
+    /// consecutive positions. If they do not, this is the last position of the commit, which is
+    /// sufficient for waiting readers.
     pub(crate) fn position(&self, outcome: &Outcome) -> Option<Position> {
         let Outcome::Landed { positions: Some((first, last)), count } = outcome else {
             return None;
@@ -89,7 +89,7 @@ impl<A: Aggregate> Batch<A> {
         })
     }
 
-    /// Adds one caller's events to the newest batch, or to a new one behind it.
+    /// Adds one caller's events to the newest batch, or to a new batch behind it.
     pub(super) fn add(
         tail: Option<Arc<Self>>,
         decided: Arc<[A::Event]>,
@@ -104,12 +104,12 @@ impl<A: Aggregate> Batch<A> {
         Share { batch, end, ids }
     }
 
-    /// What becomes of it. Whoever asks drives it, if nobody else does.
+    /// Waits for the outcome. The first waiter drives the commit.
     pub(crate) async fn outcome(&self, line: &Line<A>, tidelock: &Tidelock) -> &Outcome {
         self.outcome.get_or_init(|| self.land(line, tidelock)).await
     }
 
-    /// The state to be kept, for the first who asks.
+    /// Takes the state to write as a snapshot; `Some` once.
     pub(crate) fn take_snapshot(&self) -> Option<Folded<A>> {
         lock(&self.snapshot).take()
     }
@@ -145,7 +145,7 @@ impl<A: Aggregate> Batch<A> {
 
     fn landed(&self, line: &Line<A>, committed: &Committed) -> Outcome {
         let positions = committed.appends.first().and_then(|appended| appended.positions);
-        // In this order, which is that of `push`.
+        // Lock order: the same as in `push`.
         let mut inner = line.lock();
         let mut content = self.content();
         let count = content.events.len() as u64;
@@ -165,7 +165,7 @@ impl<A: Aggregate> Batch<A> {
     }
 }
 
-/// A batch waits for the one before it, which is of the same kind: somewhere the types must end.
+/// Boxes the future: a batch awaits the previous one, which has the same type.
 fn in_a_box<'a, A: Aggregate>(
     batch: &'a Batch<A>,
     line: &'a Line<A>,
@@ -174,12 +174,12 @@ fn in_a_box<'a, A: Aggregate>(
     Box::pin(batch.outcome(line, tidelock))
 }
 
-/// What it means for a batch that the one before it did not land.
+/// Outcome of a batch whose previous batch was not committed.
 fn behind(earlier: &Outcome) -> Option<Outcome> {
     match earlier {
         Outcome::Landed { .. } => None,
         Outcome::Refused(conflict) => Some(Outcome::Refused(conflict.clone())),
-        // Whether that one happened is for its callers to wonder; this one did not.
+        // Whether the previous batch was committed may be unknown; this one was not sent.
         Outcome::Failed(error) => Some(Outcome::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
@@ -205,7 +205,7 @@ impl<E> Content<E> {
         self.events.len() as u64
     }
 
-    /// What is sent, again and again if need be; nothing is added any more.
+    /// Closes the batch and returns its events. May be called again to resend them.
     fn sent(&mut self) -> Vec<NewEvent> {
         self.is_sent = true;
         self.events.clone()
@@ -213,12 +213,12 @@ impl<E> Content<E> {
 }
 
 impl<A: Aggregate> Inner<A> {
-    /// What a batch expects whose turn it is to land.
+    /// The version that the next batch to commit expects.
     fn expected(&self) -> Option<ExpectedVersion> {
         self.base.as_ref().map(Folded::expected)
     }
 
-    /// Takes note of a batch that has landed. Returns the state if it should be kept.
+    /// Applies a committed batch to the base. Returns the state if a snapshot is due.
     fn landed(
         &mut self,
         decided: &[Arc<[A::Event]>],

@@ -1,4 +1,4 @@
-//! What those who lose a conflict have missed, for as long as something is under way.
+//! Recent events, kept so that a conflicting decision can be rebased instead of run again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use tidelock_store::Version;
 use super::Line;
 use crate::events::aggregate::Aggregate;
 
-/// How many lists of events are remembered. Whoever missed more decides again.
+/// Number of event lists kept. A decision that missed more runs again.
 const REMEMBERED: usize = 64;
 
-/// The events that came lately, while somebody may have to be told of them.
+/// Events committed recently, kept while a decision is in flight.
 pub(super) struct Recent<E> {
-    /// How many have decided something that has not landed.
+    /// Number of decisions in flight.
     carriers: usize,
     /// Each list with the version of its first event, in order.
     lists: VecDeque<(Version, Arc<[E]>)>,
 }
 
-/// Events that were decided on a version, and may not land behind it.
+/// Decided events that are not committed yet, and the version they were decided on.
 pub(crate) struct PendingDecision<A: Aggregate> {
     line: Arc<Line<A>>,
     pub(crate) events: Arc<[A::Event]>,
-    /// The version that was in the store then. What was pending may have landed elsewhere, or not
-    /// at all.
+    /// The store's version at the time of the decision. Events pending at that time may have been
+    /// committed at other versions, or not at all.
     known: Option<Version>,
 }
 
@@ -35,14 +35,14 @@ impl<E> Default for Recent<E> {
 }
 
 impl<E> Recent<E> {
-    /// Events of others.
+    /// Records events of other writers.
     pub(super) fn note(&mut self, first: Version, events: Vec<E>) {
         if self.carriers > 0 && !events.is_empty() {
             self.push(first, events.into());
         }
     }
 
-    /// Events of this process.
+    /// Records events of this process.
     pub(super) fn note_ours(&mut self, first: Version, events: &Arc<[E]>) {
         if self.carriers > 0 {
             self.push(first, events.clone());
@@ -62,7 +62,7 @@ impl<E> Recent<E> {
         self.lists.push_back((first, events));
     }
 
-    /// All events from one version up to another, if they are remembered.
+    /// Returns all events between two versions, if they are still kept.
     fn between(&self, from: Version, end: Version) -> Option<impl Iterator<Item = &E>> {
         let begin = self.lists.front().map(|(first, _)| *first);
         let last = self.lists.back().map(|(first, list)| first.plus(list.len() as u64));
@@ -74,14 +74,14 @@ impl<E> Recent<E> {
 }
 
 impl<A: Aggregate> PendingDecision<A> {
-    /// What was decided, in case that it does not land and need not be decided again.
+    /// Starts tracking decided events, so that they can be rebased after a conflict.
     pub(crate) fn new(line: Arc<Line<A>>, events: Arc<[A::Event]>, known: Option<Version>) -> Self {
         line.lock().recent.carriers += 1;
         Self { line, events, known }
     }
 
-    /// Whether all of it commutes with all that came since, landed or pending; where there is
-    /// nothing to append, whether nothing came.
+    /// Whether the decision is still valid: every event of it commutes with every event since,
+    /// committed or pending. A decision without events is valid if nothing was appended.
     pub(crate) fn still_holds(&self) -> bool {
         let inner = self.line.lock();
         let Some(base) = &inner.base else { return false };

@@ -1,7 +1,7 @@
-//! Taking personal values out of an event's payload, and putting them back.
+//! Splitting personal values from an event's payload, and joining them on read.
 //!
-//! In the stored payload a value is a place: `{"~personal": {"subject": "user-7", "at": 0}}` is the
-//! first value of that event's record about that subject.
+//! In the stored payload a value is an index: `{"~personal": {"subject": "user-7", "at": 0}}`
+//! refers to the first value of that event's record about that subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use tidelock_store::{
 use super::MARK;
 use crate::events::keys;
 
-/// A payload, and the personal values that were in it, by subject.
+/// A payload, and the personal values taken out of it, by subject.
 #[derive(Debug)]
 pub(crate) struct Split {
-    /// The payload as it goes into the log.
+    /// The payload as stored in the log.
     pub(crate) payload: RawJson,
-    /// The values, in the order of their places.
+    /// The values, in the order of their indexes.
     pub(crate) values: BTreeMap<String, Vec<Value>>,
 }
 
@@ -42,7 +42,8 @@ fn take_value(inside: &mut Map<String, Value>, values: &mut BTreeMap<String, Vec
     places.push(value);
 }
 
-/// Puts the personal values of these events back where they were, but for those that were erased.
+/// Restores the personal values of these events, except erased ones. Returns whether there were
+/// any.
 pub(crate) async fn join(
     store: &(impl Store + ?Sized),
     events: &mut [StoredEvent],
@@ -86,7 +87,7 @@ fn put_value(inside: &mut Map<String, Value>, event: EventId, values: &Values) {
     }
 }
 
-/// Each value is looked up with its subject's mark, at one moment.
+/// Reads each value together with its subject's erasure mark, in one consistent read.
 async fn fetch(
     store: &(impl Store + ?Sized),
     needed: BTreeSet<(String, EventId)>,
@@ -111,7 +112,7 @@ fn pairs_of_keys(places: &[(String, EventId)]) -> Result<Vec<RecordKey>> {
     Ok(pairs.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// Whether there may be personal data in it.
+/// Whether a payload may contain personal data.
 pub(crate) fn has_mark(payload: &RawJson) -> bool {
     payload.as_str().contains(MARK)
 }
@@ -120,7 +121,7 @@ fn subject(inside: &Map<String, Value>) -> Option<&str> {
     inside.get("subject").and_then(Value::as_str)
 }
 
-/// Does this to the inside of every personal value.
+/// Calls `act` for the content of every personal value.
 fn each_mark(value: &mut Value, act: &mut impl FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Object(object) if object.len() == 1 && object.contains_key(MARK) => {
