@@ -1,4 +1,4 @@
-//! A mutation of a durable scope that stands in the line with others, and shares their commits.
+//! A mutation of a durable scope that is queued with others and shares their commits.
 
 use tidelock_store::{Commit, Conflict, ExpectedRevision, RecordWrite, Revision, Slot, limits};
 
@@ -16,7 +16,7 @@ use crate::events::{Attempts, RetryPolicy};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
-/// One call, from its first wait to its last attempt.
+/// One call, including its waits and all its attempts.
 pub(crate) struct Queued<'a, S: ScopeState> {
     pub(super) tidelock: &'a Tidelock,
     pub(super) options: &'a Options<S>,
@@ -25,18 +25,18 @@ pub(crate) struct Queued<'a, S: ScopeState> {
     attempts: Attempts,
 }
 
-/// What came of one turn.
+/// Result of one attempt.
 enum Turn<'a, S: ScopeState, R> {
     /// The document is in a batch.
     Shared { batch: Waiting<'a, S>, answer: R },
-    /// There is nothing to change: true, if what was done before lands.
+    /// Nothing to change. The answer is valid once the earlier mutations are committed.
     Nothing { answer: R, revision: Option<Revision>, after: Option<Waiting<'a, S>> },
-    /// The document has to be compared with the store first, or has changed meanwhile.
+    /// The document must be compared with the store first, or has changed.
     LookAgain,
 }
 
 impl<'a, S: ScopeState> Queued<'a, S> {
-    /// Begins the call; not from inside the scope's own mutator.
+    /// Begins the call. Fails inside the scope's own mutator.
     pub(super) fn begin<X>(
         tidelock: &'a Tidelock,
         options: &'a Options<S>,
@@ -46,7 +46,7 @@ impl<'a, S: ScopeState> Queued<'a, S> {
             return Err(ScopeError::reentered(&line.name));
         }
         let budget = Budget::begin(options.budget);
-        // As often as there is time for.
+        // The deadline limits the attempts, not their number.
         let policy =
             RetryPolicy { attempts: u32::MAX, deadline: budget.left(), ..tidelock.retry() };
         let mut attempts = policy.begin();
@@ -102,8 +102,8 @@ impl<'a, S: ScopeState> Queued<'a, S> {
         })
     }
 
-    /// What leads to no commit is only true if it was compared with the store, or if the batch that
-    /// it hangs on is.
+    /// A result without a commit is valid only if its document was compared with the store, or once
+    /// the batch it depends on is committed.
     fn nothing<R>(&self, view: &View<S>, answer: R) -> Turn<'a, S, R> {
         if view.is_only_remembered() {
             self.line.distrust();
@@ -115,21 +115,22 @@ impl<'a, S: ScopeState> Queued<'a, S> {
         }
     }
 
-    /// Does the work on this, inside the scope and within the budget.
+    /// Runs the mutator on a document, within the budget and with the reentrancy guard.
     pub(super) async fn work<W: Mutator<S>>(
         &self,
         work: &mut W,
         doc: &Doc<S>,
     ) -> Result<Done<S, W::Answer>, ScopeError<W::Refusal>> {
         let done = self.in_time(inside(self.line.identity(), || work.begin(doc))).await?;
-        // A mutator that never waits cannot be interrupted, but it can be too late.
+        // A mutator that never awaits cannot be interrupted, but it can exceed the budget.
         if self.budget.is_over() {
             return Err(ScopeError::timed_out(&self.line.name, self.budget.long));
         }
         done.map_err(|fault| unfit(&self.line.name, fault))
     }
 
-    /// What no store would take is refused here, so that it spoils nobody else's commit.
+    /// Rejects a document that no store accepts before it enters a batch, so that it does not fail
+    /// the other callers' commit.
     pub(super) fn encode<X>(&self, next: Next<S>) -> Result<Doc<S>, ScopeError<X>> {
         let name = &self.line.name;
         self.options.allow(name, &next.state)?;
@@ -150,7 +151,7 @@ impl<'a, S: ScopeState> Queued<'a, S> {
         output.ok_or_else(|| ScopeError::timed_out(&self.line.name, self.budget.long))
     }
 
-    /// The revision at which a batch landed, or what was there instead.
+    /// Returns the committed revision of a batch, or its conflict.
     async fn landing<X>(
         &self,
         batch: &Waiting<'_, S>,
@@ -162,8 +163,8 @@ impl<'a, S: ScopeState> Queued<'a, S> {
         }
     }
 
-    /// What has moved can be looked at again. What is gone stays gone, until the store has
-    /// forgotten that it was there.
+    /// A changed document can be mutated again. A deleted one stays gone until the store has
+    /// removed its tombstone.
     pub(super) fn lost<X>(&self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
         telemetry::scope_contended(self.line.name.key(), self.attempts.made);
         match found(&self.line.name, conflict) {
@@ -173,7 +174,7 @@ impl<'a, S: ScopeState> Queued<'a, S> {
         }
     }
 
-    /// Waits before the next attempt, if there is time for one.
+    /// Waits before the next attempt, if the budget allows one.
     pub(super) async fn pause<X>(&mut self) -> Result<(), ScopeError<X>> {
         match self.attempts.next(self.tidelock.random()).await {
             true => Ok(()),

@@ -1,8 +1,8 @@
-//! A mutation of a durable scope that has a commit to itself: one that is made once, that the
-//! caller pins to a revision, that creates or deletes, or that other parts of a commit go with.
+//! A mutation of a durable scope with its own commit: an idempotent one, one pinned to a revision,
+//! a creation or deletion, or one with other parts in the commit.
 //!
-//! It stands in the same line as the rest. Whoever is alone waits until everything before it has
-//! landed, and keeps the turn until it has landed itself.
+//! It is queued with the other mutations. It waits until every batch before it has ended, and holds
+//! the lock until its own commit ends.
 
 mod existence;
 
@@ -23,14 +23,14 @@ use super::operation::{Codec, OperationRecord};
 use super::state::ScopeState;
 use crate::events::send;
 
-/// A call that is alone.
+/// A call with its own commit.
 pub(crate) struct Alone<'a, S: ScopeState> {
     queued: Queued<'a, S>,
-    /// Where it says what the operation did.
+    /// Key of the operation's record.
     operation: Option<RecordKey>,
 }
 
-/// What there was before.
+/// State before the mutation.
 enum Look<S> {
     Done(OperationRecord),
     View(View<S>),
@@ -66,7 +66,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         }
     }
 
-    /// Writes the scope as it is, so that its life begins anew.
+    /// Rewrites the scope unchanged, which renews its TTL.
     pub(super) async fn touch(mut self) -> Result<Mutated, ScopeError> {
         let _turn = self.turn().await?;
         loop {
@@ -87,7 +87,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         }
     }
 
-    /// Waits for a turn, and for everything before it to land or to fail.
+    /// Acquires the lock and waits for the batches before it.
     async fn turn<X>(&self) -> Result<Turn<'a, ()>, ScopeError<X>> {
         let Queued { line, tidelock, .. } = self.queued;
         let (turn, ()) = self.queued.in_time(line.turns.take()).await?;
@@ -97,7 +97,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         Ok(turn)
     }
 
-    /// Looks at the scope and at what the operation did, both at one moment.
+    /// Reads the scope and the operation's record in one consistent read.
     async fn look<X>(&self) -> Result<Look<S>, ScopeError<X>> {
         Ok(match self.before().await? {
             (_, Some(did)) => Look::Done(did),
@@ -105,7 +105,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         })
     }
 
-    /// The scope as the store has it, and what the operation did, both at one moment.
+    /// Reads the stored scope and the operation's record in one consistent read.
     async fn before<X>(&self) -> Result<(Slot, Option<OperationRecord>), ScopeError<X>> {
         let keys: Vec<RecordKey> =
             [self.key()].into_iter().chain(&self.operation).cloned().collect();
@@ -123,7 +123,8 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         Ok((scope, did))
     }
 
-    /// What the caller wanted the scope to be like is for the caller to look at again.
+    /// Checks the revision that the caller requires. A mismatch is not retried: the caller has to
+    /// read again.
     fn meets_expectation<X>(&self, view: &View<S>) -> Result<(), ScopeError<X>> {
         let name = &self.queued.line.name;
         match (self.queued.options.expected, view.revision) {
@@ -137,7 +138,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         }
     }
 
-    /// Commits what was made of a view; none if it has to be made again.
+    /// Commits the result of a mutator; `None` if it has to run again.
     async fn commit<R, X>(
         &mut self,
         view: &View<S>,
@@ -171,8 +172,8 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         }
     }
 
-    /// The document if it has changed, what the operation did, and whatever else the caller wants
-    /// in the commit.
+    /// Builds the commit: the document if it has changed, the operation's record, and the caller's
+    /// parts.
     fn parts<R>(
         &self,
         view: &View<S>,
@@ -198,8 +199,8 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         Ok(commit)
     }
 
-    /// Corrects what is remembered of an operation, if the revision is another than was expected:
-    /// the store was moved since the scope was last written.
+    /// Corrects the operation's record if the committed revision differs from the predicted one.
+    /// This happens when the store was moved since the scope was last written.
     async fn correct(
         &self,
         committed: &Committed,
@@ -230,8 +231,8 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         Ok(sent?.committed())
     }
 
-    /// A mutation that moved under the caller is made again; one that was made meanwhile is found
-    /// by the next look.
+    /// Handles a conflict. The mutator runs again on the current document; if the operation was
+    /// executed concurrently, the next read finds its record.
     async fn lost<X>(&mut self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
         if let Some(moved) = self.pinned(conflict) {
             return Err(moved.widen());
@@ -263,7 +264,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         })
     }
 
-    /// The revision of the scope after a commit of ours.
+    /// Returns the scope's revision from a commit.
     fn written(&self, committed: &Committed) -> Revision {
         let written = committed.writes.iter().find(|written| written.key == *self.key());
         written

@@ -1,12 +1,11 @@
-//! Turns at something: one at a time, first come, first served.
+//! A FIFO async mutex that hands the lock directly to the next waiter (no barging).
 //!
-//! Whoever has the turn is given what there is, and may leave something else in its place when it
-//! ends the turn. Whoever ends a turn hands it to the one who has waited longest; it is never free
-//! in between, so nobody can push in. One who goes away while waiting leaves the queue, and one who
-//! goes away just as the turn was handed over passes it on.
+//! The guard's holder receives a copy of the value and may store a new one on release. A release
+//! hands the lock to the longest waiter without unlocking it in between. A cancelled waiter leaves
+//! the queue; if it was just granted the lock, it passes the lock on.
 //!
-//! Written on nothing but a lock and wakers, so that its schedules can be explored:
-//! `tests/fair_mutex.rs` runs this very file on another lock.
+//! Built only on a mutex and wakers, so that its schedules can be explored: `tests/fair_mutex.rs`
+//! includes this file with another mutex.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::sync::{Mutex, MutexGuard};
 
-/// Who has the turn, and who waits for it.
+/// FIFO async mutex around a value.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     queue: Mutex<Queue<T>>,
@@ -25,25 +24,25 @@ pub(crate) struct Turns<T> {
 
 #[derive(Debug)]
 struct Queue<T> {
-    /// What the turns are at. It is here so that taking a turn and ending it cost one lock each.
+    /// The protected value. It is stored here so that acquire and release take one lock each.
     value: T,
-    /// How many tickets were given out. They say who came first.
+    /// Number of tickets issued. Tickets order the waiters.
     tickets: u64,
-    /// Who has the turn, or has been handed it and does not know yet.
+    /// The lock's holder, or the waiter it was handed to that has not been polled yet.
     holder: Option<u64>,
-    /// Everybody else, in order.
+    /// The other waiters, in FIFO order.
     waiting: VecDeque<(u64, Waker)>,
 }
 
-/// The turn itself; dropping it hands it on.
+/// Holds the lock; dropping it passes the lock to the next waiter.
 #[derive(Debug)]
 pub(crate) struct Turn<'a, T> {
     turns: &'a Turns<T>,
-    /// What is left in place.
+    /// The new value to store on release.
     left: Option<T>,
 }
 
-/// Waits for a turn. The place in the queue is taken when it is first polled.
+/// Waits for the lock. Joins the queue at the first poll.
 #[derive(Debug)]
 pub(crate) struct Taking<'a, T> {
     turns: &'a Turns<T>,
@@ -57,19 +56,19 @@ impl<T: Clone> Turns<T> {
         }
     }
 
-    /// What there is, without a turn at it.
+    /// Reads the value without the lock.
     pub(crate) fn look(&self) -> T {
         self.lock().value.clone()
     }
 }
 
 impl<T> Turns<T> {
-    /// Waits for a turn, and for what there is then.
+    /// Waits for the lock and returns the value at that time.
     pub(crate) fn take(&self) -> Taking<'_, T> {
         Taking { turns: self, ticket: None }
     }
 
-    /// Wakes everybody who waits, so that they look at something else than their turn.
+    /// Wakes all waiters, so that each checks its deadline.
     pub(crate) fn wake_all(&self) {
         let wakers: Vec<_> = self.lock().waiting.iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
@@ -81,21 +80,21 @@ impl<T> Turns<T> {
 }
 
 impl<T> Turn<'_, T> {
-    /// Ends the turn, and leaves this in place.
+    /// Releases the lock and stores a new value.
     pub(crate) fn leave(mut self, value: T) {
         self.left = Some(value);
     }
 }
 
 impl<T> Queue<T> {
-    /// Gives the turn to the first in the queue, and says how to wake it.
+    /// Grants the lock to the first waiter and returns its waker.
     fn hand_on(&mut self) -> Option<Waker> {
         let next = self.waiting.pop_front();
         self.holder = next.as_ref().map(|(ticket, _)| *ticket);
         next.map(|(_, waker)| waker)
     }
 
-    /// A place in the queue, and whether it has the turn already.
+    /// Joins the queue. Returns the ticket and whether the lock was acquired immediately.
     fn join(&mut self, waker: &Waker) -> (u64, bool) {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -108,7 +107,7 @@ impl<T> Queue<T> {
         (ticket, at_once)
     }
 
-    /// Whether it has come to this one's turn; if not, how to wake it from now on.
+    /// Whether this ticket holds the lock; if not, updates its waker.
     fn look(&mut self, ticket: u64, waker: &Waker) -> bool {
         if self.holder == Some(ticket) {
             return true;
@@ -119,7 +118,7 @@ impl<T> Queue<T> {
         false
     }
 
-    /// Tickets are in order, whoever has left.
+    /// Tickets in the queue are sorted.
     fn place(&self, ticket: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()
     }
@@ -135,7 +134,7 @@ impl<'a, T: Clone> Future for Taking<'a, T> {
             None => queue.join(context.waker()),
             Some(ticket) => (ticket, queue.look(ticket, context.waker())),
         };
-        // Once it is a turn, it is the turn that must be ended, and not the wait.
+        // Once acquired, the guard releases the lock, not this future.
         self.ticket = (!is_mine).then_some(ticket);
         if is_mine {
             Poll::Ready((Turn { turns, left: None }, queue.value.clone()))
@@ -166,14 +165,13 @@ impl<T> Drop for Taking<'_, T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let mut queue = self.turns.lock();
-        // What was there is dropped with this turn, outside the lock: what that takes is its own
-        // affair.
+        // The old value is dropped with the guard, outside the lock.
         if let Some(left) = &mut self.left {
             mem::swap(left, &mut queue.value);
         }
         let next = queue.hand_on();
         drop(queue);
-        // So is this: whoever is woken may want the lock at once.
+        // Woken outside the lock: the next waiter may take it at once.
         if let Some(next) = next {
             next.wake();
         }

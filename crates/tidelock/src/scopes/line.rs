@@ -1,13 +1,13 @@
-//! The line of those who change one durable scope, in one process.
+//! Group commit: mutations of one durable scope, queued in FIFO order and committed in batches.
 //!
-//! Callers take turns. Whoever has the turn changes the document as it will be once everything
-//! before it is committed, puts the result into the open batch, and lets the next one in; the batch
-//! is committed meanwhile, and the next one when it is done. So a hot scope costs one commit for
-//! many mutations, and nobody of this process fights anybody. If a batch does not land, nothing
-//! that was done on top of it lands either, and all of it is done again.
+//! The lock's holder mutates the document as it will be once all pending mutations are committed.
+//! It puts the result into the open batch and releases the lock. Meanwhile the previous batch is
+//! being committed; the open one follows when that ends. A hot scope therefore costs one commit for
+//! many mutations, without conflicts inside the process. If a batch fails, every mutation on top of
+//! it fails too, and all of them run again.
 //!
-//! A document that is remembered is only ever written over at its own revision. That a scope does
-//! not exist is never remembered: it may have been created and deleted since.
+//! A cached document is only ever overwritten at its own revision. The absence of a scope is never
+//! cached: it may have been created and deleted since.
 
 mod batch;
 
@@ -27,39 +27,40 @@ use super::state::ScopeState;
 
 pub(crate) use batch::{Batch, Landing, Waiting};
 
-/// Bytes from which on a document is not remembered when nobody is in line: there may be many.
+/// Size at which an unused document is not cached: there may be many.
 const TOO_LARGE_TO_KEEP: usize = 64 << 10;
 
-/// All that this process knows of one scope.
+/// State and commit queue of one scope in this process.
 pub(crate) struct Line<S> {
     pub(super) name: Name,
-    /// What they are at is below, for batches land whoever has the turn.
+    /// The mutation lock. The document is in `inner`, because batches complete regardless of the
+    /// lock's holder.
     pub(super) turns: Turns<()>,
-    /// Never held while anything is waited for: batches land whoever has the turn.
+    /// Never held across an await.
     inner: Mutex<Inner<S>>,
 }
 
-/// A document, at its revision.
+/// A document and its revision.
 type Known<S> = (Doc<S>, Revision);
 
 struct Inner<S> {
-    /// What is in the store, as far as this process knows; nothing, if that has to be looked up.
+    /// The newest known document of the store; `None` if it has to be read.
     base: Option<Known<S>>,
-    /// The document once everything pending has landed, and the newest batch; the older ones hang
-    /// on it.
+    /// The document after all pending mutations, and the newest batch, which references the older
+    /// ones.
     ahead: Option<(Doc<S>, Arc<Batch<S>>)>,
-    /// Counts the times that something pending was thrown away.
+    /// Counts how often pending mutations were discarded.
     failures: u64,
 }
 
-/// What there is to change.
+/// Document to mutate.
 pub(crate) struct View<S> {
     pub(super) doc: Doc<S>,
-    /// The revision in the store that this is, unless it hangs on a batch.
+    /// Its stored revision, unless it depends on a batch.
     pub(super) revision: Option<Revision>,
     /// Whether it was compared with the store for this caller.
     is_fresh: bool,
-    /// What has to land for it to be true.
+    /// The batch that must be committed for this document to be true.
     tail: Option<Arc<Batch<S>>>,
     failures: u64,
 }
@@ -74,7 +75,8 @@ impl<S: ScopeState> Line<S> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// What to change, for whoever has the turn. Reads only if that is not known.
+    /// Returns the document to mutate. The caller holds the lock. Reads from the store only if the
+    /// document is unknown.
     pub(super) async fn view<X>(
         &self,
         store: &(impl Store + ?Sized),
@@ -86,7 +88,7 @@ impl<S: ScopeState> Line<S> {
         self.look(&slot).map_err(ScopeError::widen)
     }
 
-    /// Takes note of what was found in the store by whoever has the turn, when nothing is pending.
+    /// Caches what the lock's holder read from the store while nothing was pending.
     pub(super) fn look(&self, slot: &Slot) -> Result<View<S>, ScopeError> {
         let known = slot.live().map(|record| known(&self.name, record)).transpose();
         let failures = {
@@ -102,7 +104,7 @@ impl<S: ScopeState> Line<S> {
         }
     }
 
-    /// Puts what was made of a view into a batch; not if the view has become untrue meanwhile.
+    /// Adds a mutated document to a batch. Returns `None` if the view is no longer valid.
     pub(super) fn push(
         &self,
         view: &View<S>,
@@ -121,31 +123,31 @@ impl<S: ScopeState> Line<S> {
         Some(Waiting::new(self, batch))
     }
 
-    /// Waits with others for what a view hangs on, if it hangs on anything; not if the view has
-    /// become untrue meanwhile.
+    /// Waits for the batch that a view depends on, if any. Returns `None` if the view is no longer
+    /// valid.
     pub(super) fn wait(&self, view: &View<S>) -> Option<Option<Waiting<'_, S>>> {
         let inner = self.lock();
         (inner.failures == view.failures)
             .then(|| view.tail.clone().map(|tail| Waiting::new(self, tail)))
     }
 
-    /// The batch that has to land before somebody can be alone, for whoever has the turn.
+    /// Returns the batch that must end before the lock's holder can commit on its own.
     pub(super) fn tail(&self) -> Option<Waiting<'_, S>> {
         let inner = self.lock();
         inner.ahead.as_ref().map(|(_, tail)| Waiting::new(self, tail.clone()))
     }
 
-    /// Makes the next one look at the store first.
+    /// Forces the next mutation to read the store first.
     pub(super) fn distrust(&self) {
         self.lock().base = None;
     }
 
-    /// Takes note of what somebody alone has committed.
+    /// Caches a document that a mutation with its own commit has written.
     pub(super) fn landed(&self, doc: Doc<S>, revision: Revision) {
         self.lock().landed(doc, revision);
     }
 
-    /// Whether there is something worth remembering, when nobody is in line.
+    /// Whether the document is worth caching while unused.
     pub(super) fn is_worth_keeping(&self) -> bool {
         let inner = self.lock();
         let text = inner.base.as_ref().and_then(|(doc, _)| doc.text.as_ref());
@@ -158,19 +160,19 @@ impl<S: ScopeState> Line<S> {
 }
 
 impl<S> View<S> {
-    /// What must still be in the store for whatever was made of this to be written.
+    /// The revision that a write based on this view expects.
     pub(super) fn expected(&self) -> ExpectedRevision {
         self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision)
     }
 
-    /// Whether nothing but what is remembered says that this is true.
+    /// Whether this view rests on the cache alone.
     pub(super) fn is_only_remembered(&self) -> bool {
         self.tail.is_none() && !self.is_fresh
     }
 }
 
 impl<S: ScopeState> Inner<S> {
-    /// What to change, if that is known.
+    /// Returns the document to mutate, if it is known.
     fn view(&self) -> Option<View<S>> {
         let view = |doc: &Doc<S>, revision, tail| View {
             doc: doc.clone(),
@@ -186,14 +188,14 @@ impl<S: ScopeState> Inner<S> {
         }
     }
 
-    /// Takes note of a document that has landed, unless a newer one is known.
+    /// Caches a committed document, unless a newer one is cached.
     fn landed(&mut self, doc: Doc<S>, revision: Revision) {
         if self.base.as_ref().is_none_or(|(_, known)| *known < revision) {
             self.base = Some((doc, revision));
         }
     }
 
-    /// Whatever is pending will not land; this is what is in the store, if that is known.
+    /// Discards the pending mutations. `found` is the stored document, if known.
     fn throw_away(&mut self, found: Option<Known<S>>) {
         self.ahead = None;
         self.failures += 1;
@@ -201,7 +203,7 @@ impl<S: ScopeState> Inner<S> {
     }
 }
 
-/// What a refused commit found where it expected another revision of a scope.
+/// Returns the record that a conflicting commit found instead of the expected revision.
 pub(super) fn found<'a>(name: &Name, conflict: &'a Conflict) -> Option<&'a Slot> {
     conflict.clashes.iter().find_map(|clash| match &clash.reason {
         ViolationReason::Record { key, found, .. } if key == name.key() => Some(found),
@@ -209,7 +211,7 @@ pub(super) fn found<'a>(name: &Name, conflict: &'a Conflict) -> Option<&'a Slot>
     })
 }
 
-/// The same, if there is a document that can be gone on with.
+/// Decodes the conflicting document, if it is live and readable.
 fn found_live<S: ScopeState>(name: &Name, conflict: &Conflict) -> Option<Known<S>> {
     known(name, found(name, conflict)?.live()?).ok()
 }
@@ -218,7 +220,7 @@ fn known<S: ScopeState>(name: &Name, record: &Record) -> Result<Known<S>, ScopeE
     Ok((Doc::of(name, record)?, record.revision))
 }
 
-/// The text of a document that is to be written.
+/// The JSON of a document to write.
 pub(super) fn text<S>(doc: &Doc<S>) -> RawJson {
     doc.text.clone().expect("what is to be written was encoded")
 }

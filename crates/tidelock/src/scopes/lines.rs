@@ -1,10 +1,9 @@
-//! Who stands where, and the documents that are remembered: one line for each durable scope that
-//! was used lately.
+//! State cache: per-process cache of scope documents and their commit queues, with LRU eviction.
 //!
-//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those
-//! that were used least lately and that nobody stands in are forgotten, an eighth of them at a
-//! time, so that finding them costs next to nothing. A line that knows nothing is forgotten as soon
-//! as nobody stands in it.
+//! All clones of a `Tidelock` share one cache. Its size is bounded. When it is exceeded, the least
+//! recently used entries that are not in use are evicted, an eighth of the capacity at a time, so
+//! that eviction costs little per call. An entry without a document is removed as soon as its last
+//! user drops it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -18,11 +17,11 @@ use super::line::Line;
 use super::name::Name;
 use super::state::ScopeState;
 
-/// Two types that read one scope have two lines, and meet in the store.
+/// Two types over the same scope have separate entries; the store resolves their conflicts.
 type Key = (TypeId, RecordKey);
 
 pub(crate) struct Lines {
-    /// How many documents are remembered.
+    /// Number of documents kept.
     capacity: usize,
     entries: Mutex<Entries>,
 }
@@ -30,7 +29,7 @@ pub(crate) struct Lines {
 #[derive(Default)]
 struct Entries {
     lines: HashMap<Key, Entry>,
-    /// Counts uses, so that it can be told which are the oldest.
+    /// Counts uses: the logical clock of the LRU order.
     uses: u64,
 }
 
@@ -39,7 +38,7 @@ struct Entry {
     used: u64,
 }
 
-/// A place in the line for one scope; left when it is dropped.
+/// Handle to the cache entry of one scope. Dropping it may remove the entry.
 pub(crate) struct Place<S: ScopeState> {
     line: Arc<Line<S>>,
     lines: Arc<Lines>,
@@ -50,7 +49,7 @@ impl Lines {
         Arc::new(Self { capacity, entries: Mutex::default() })
     }
 
-    /// The line for this scope.
+    /// Returns the entry of a scope, creating it if necessary.
     pub(super) fn place<S: ScopeState>(self: &Arc<Self>, name: &Name) -> Place<S> {
         let mut entries = self.lock();
         entries.uses += 1;
@@ -67,7 +66,7 @@ impl Lines {
         Place { line, lines: self.clone() }
     }
 
-    /// How many there are.
+    /// Number of entries.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().lines.len()
@@ -78,7 +77,8 @@ impl Lines {
             return;
         }
         let mut entries = self.lock();
-        // One is the map's and one is ours; whoever comes next has to wait for this lock.
+        // One reference is the map's and one is this handle's; a new user has to wait for this
+        // lock.
         if Arc::strong_count(line) == 2 {
             entries.lines.remove(&(TypeId::of::<S>(), line.name.key().clone()));
         }
@@ -90,8 +90,7 @@ impl Lines {
 }
 
 impl Entries {
-    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left
-    /// alone.
+    /// Evicts the least recently used entries until `left` remain. Entries in use are kept.
     fn forget(&mut self, left: usize) {
         let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);

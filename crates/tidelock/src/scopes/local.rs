@@ -1,9 +1,8 @@
-//! A scope that lives in this process's memory, and the queue in front of it.
+//! A scope in this process's memory, with its FIFO queue.
 //!
-//! There is nobody else who could change it, so there is nothing to compare and nothing to try
-//! again: each mutator sees what the one before it left. What a mutator makes is put in place in
-//! one step after its last one, by the call that waits for it; a call that is dropped, runs out of
-//! time or panics never comes to that step.
+//! There is no other writer, so there is nothing to compare and nothing to retry: each mutator sees
+//! the result of the one before. The result is stored in one step at the end, by the call that
+//! waits for it. A call that is dropped, exceeds its budget or panics never reaches that step.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +32,7 @@ pub(crate) struct Local<S> {
     remembered: Mutex<HashMap<String, (Instant, OperationRecord)>>,
 }
 
-/// What there is, and how often it was changed.
+/// The value and its revision.
 #[derive(Debug)]
 struct Held<S> {
     state: Option<Arc<S>>,
@@ -68,11 +67,11 @@ impl<S: ScopeState> Local<S> {
         Document { state, revision: Some(revision), expires_at: None }
     }
 
-    /// Waits until there is something else than at this revision.
+    /// Waits until the revision differs from `seen`.
     pub(super) async fn after(&self, seen: Option<Revision>) -> Document<S> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // What changes from here on is told, so that the look below misses nothing.
+            // Registered before the read, so that no change is missed.
             changed.as_mut().enable();
             let document = self.load();
             if document.revision != seen {
@@ -107,7 +106,7 @@ impl<S: ScopeState> Local<S> {
         if let Some(next) = &done.next {
             options.allow(&self.name, &next.state)?;
         }
-        // A mutator that never waits cannot be interrupted, but it can be too late.
+        // A mutator that never awaits cannot be interrupted, but it can exceed the budget.
         if budget.is_over() {
             return Err(too_late());
         }
@@ -124,7 +123,7 @@ impl<S: ScopeState> Local<S> {
         Ok(Mutated { value: done.answer, outcome, attempts: 1, replayed: false })
     }
 
-    /// Begins it anew, if it is not there.
+    /// Creates the scope again, if it does not exist.
     pub(super) async fn create(
         &self,
         options: &Options<S>,
@@ -169,7 +168,7 @@ impl<S: ScopeState> Local<S> {
         turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.long))
     }
 
-    /// What to change, if it is as it should be.
+    /// Returns the document to mutate, if it is as expected.
     fn find<X>(&self, held: Held<S>, expected: ExpectedRevision) -> Result<Doc<S>, ScopeError<X>> {
         let Held { state, revision: found } = held;
         let Some(state) = state else { return Err(ScopeError::gone(&self.name, Some(found))) };
@@ -181,7 +180,7 @@ impl<S: ScopeState> Local<S> {
         }
     }
 
-    /// Ends a turn with something else in place, and tells those who watch.
+    /// Releases the lock with a new value and notifies the watchers.
     fn put(&self, turn: Turn<'_, Held<S>>, state: Option<Arc<S>>, before: Revision) -> Revision {
         let revision = before.plus(1);
         turn.leave(Held { state, revision });
@@ -198,7 +197,7 @@ impl<S: ScopeState> Local<S> {
         Ok(Some(did.clone()))
     }
 
-    /// Remembers what an operation without an answer did.
+    /// Records the result of an operation without a return value.
     fn did(&self, options: &Options<S>, outcome: MutationOutcome) -> Result<(), ScopeError> {
         if let Some(operation) = &options.operation {
             self.remember(operation, Codec::json().remember(operation, outcome, &())?);
@@ -220,7 +219,7 @@ fn mutated(outcome: MutationOutcome) -> Mutated {
     Mutated { value: (), outcome, attempts: 1, replayed: false }
 }
 
-/// The same fault, of this scope.
+/// Adds the scope's name to a fault.
 pub(crate) fn unfit<X>(name: &Name, fault: Fault<X>) -> ScopeError<X> {
     match fault {
         Fault::Refused(reason) => ScopeError::Refused(reason),

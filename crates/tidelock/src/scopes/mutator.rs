@@ -1,8 +1,7 @@
-//! What a mutation does to the state that it finds, whichever way the scope is kept.
+//! Mutators: the uniform form of all mutations, independent of where the scope is kept.
 //!
-//! Every kind of mutation becomes one of these. A work may be done several times, each time on
-//! another state; it never sees where the state came from, and what it leaves behind is only a
-//! proposal.
+//! A mutator may run several times, each time on another state. It does not know where the state
+//! came from, and its result is only a proposal.
 
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
@@ -19,30 +18,30 @@ use super::state::ScopeState;
 pub(crate) trait Mutator<S> {
     type Answer;
     type Refusal;
-    /// It is named, and borrows nothing, so that a mutation can be spawned on any thread.
+    /// A named type that borrows nothing, so that a mutation can be spawned on any thread.
     type Doing: Future<Output = Result<Done<S, Self::Answer>, Fault<Self::Refusal>>> + Unpin;
 
-    /// Begins to do it to this.
+    /// Starts the mutator on a document.
     fn begin(&mut self, to: &Doc<S>) -> Self::Doing;
 }
 
-/// What was done to a state.
+/// Result of a mutator.
 #[derive(Debug)]
 pub(crate) struct Done<S, R> {
-    /// What becomes of it; nothing, if it stays as it is.
+    /// The new state; `None` if it is unchanged.
     pub(crate) next: Option<Next<S>>,
     pub(crate) answer: R,
 }
 
-/// What a state becomes.
+/// The new state of a scope.
 #[derive(Debug)]
 pub(crate) struct Next<S> {
     pub(crate) state: Arc<S>,
-    /// The whole document, if it may say more than the type knows.
+    /// The whole document, if it may contain fields unknown to the type.
     document: Option<Value>,
 }
 
-/// Why nothing was done.
+/// Why a mutator failed.
 #[derive(Debug)]
 pub(crate) enum Fault<X> {
     Refused(X),
@@ -56,7 +55,7 @@ impl<X> From<Unfit> for Fault<X> {
 }
 
 impl<S: ScopeState> Next<S> {
-    /// As the store will have it.
+    /// Encodes the document for the store.
     pub(crate) fn encode(&self) -> tidelock_store::Result<RawJson> {
         match &self.document {
             Some(document) => RawJson::new(document),
@@ -84,7 +83,7 @@ fn changed<S: PartialEq>(before: &S, state: S) -> Option<Next<S>> {
     (*before != state).then(|| Next { state: Arc::new(state), document: None })
 }
 
-/// A function on the state that may wait for something.
+/// An async function on the state.
 pub(crate) struct Computing<F>(pub(crate) F);
 
 impl<S, R, X, F, Later> Mutator<S> for Computing<F>
@@ -102,7 +101,7 @@ where
     }
 }
 
-/// A function under way.
+/// An async function in progress.
 pub(crate) struct Computed<S, Later> {
     before: Arc<S>,
     later: Pin<Box<Later>>,
@@ -120,7 +119,7 @@ impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future for 
     }
 }
 
-/// A function on the document, which must leave one that the type can be read from.
+/// A function on the JSON document. The result must be readable as the state's type.
 pub(crate) struct Changing<F>(pub(crate) F);
 
 impl<S: ScopeState, R, F: FnMut(&mut Value) -> Result<R, Unfit>> Mutator<S> for Changing<F> {

@@ -1,4 +1,4 @@
-//! What can be said about a mutation before it is made.
+//! Options of a mutation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ pub(crate) struct Options<S> {
     pub(super) lives: Option<Duration>,
     pub(super) check: Option<Check<S>>,
     pub(super) operation: Option<OperationId>,
-    /// How long an operation is remembered, if there is one.
+    /// How long an operation id is remembered.
     pub(super) remembered: Duration,
-    /// What the caller wants the scope to be like.
+    /// The revision that the caller requires.
     pub(super) expected: ExpectedRevision,
-    /// What else goes into the commit.
+    /// Additional parts of the commit.
     pub(super) also: Commit,
 }
 
-/// Says what is wrong with a state, if anything is.
+/// Validation of a state; returns what is wrong with it.
 pub(crate) type Check<S> = Arc<dyn Fn(&S) -> Result<(), String> + Send + Sync>;
 
-/// A mutation that is made once, and for how long that is remembered.
+/// Id of a mutation that takes effect once, and its retention.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationId {
     pub(super) id: String,
     pub(super) remembered: Duration,
-    /// Which mutation it is of, once that is known.
+    /// Fingerprint of the mutation, once known.
     pub(super) of: Option<Fingerprint>,
 }
 
@@ -55,23 +55,23 @@ impl<S> Options<S> {
         }
     }
 
-    /// Whether it needs a commit to itself.
+    /// Whether the mutation needs its own commit.
     pub(super) fn needs_own_commit(&self) -> bool {
         self.operation.is_some() || self.expected != ExpectedRevision::Any || self.also.parts() > 0
     }
 
-    /// Whether nothing at all was said that a change by the store itself would pass over.
+    /// Whether the store can apply the change itself: no option is set that this would bypass.
     pub(super) fn let_the_store_do_it(&self) -> bool {
         !self.needs_own_commit() && self.check.is_none() && self.lives.is_none()
     }
 
-    /// Refuses a state that the scope's own check does not allow.
+    /// Rejects a state that the scope's validation does not accept.
     pub(super) fn allow<X>(&self, name: &Name, state: &S) -> Result<(), ScopeError<X>> {
         let rejected = |reason| ScopeError::Rejected { scope: name.to_string(), reason };
         self.check.as_ref().map_or(Ok(()), |check| check(state).map_err(rejected))
     }
 
-    /// The write, with the life that such a scope has.
+    /// Adds the scope's TTL to a write.
     pub(super) fn living(&self, write: RecordWrite) -> RecordWrite {
         match self.lives {
             Some(lives) => write.expiring(When::In(lives)),

@@ -1,12 +1,12 @@
-//! Turns that are waited for until a time, and no longer.
+//! A FIFO mutex with deadlines, whose waiters share one timer.
 //!
-//! A timer for each who waits would cost more than the turn itself: a turn is over in less than a
-//! microsecond, and a timer is an entry in a wheel that the whole runtime shares. So all who wait
-//! for the same turns share a bell, which rings at the earliest of their times. It wakes them all:
-//! who is late goes away, and the others hang up the next. While turns are had in time, a bell is
-//! hung once in the time that callers allow, and not once a call.
+//! A timer per waiter would cost more than the lock: the lock is held for less than a microsecond,
+//! and a timer is an entry in a wheel that the whole runtime shares. So all waiters of one mutex
+//! share a timer that fires at the earliest of their deadlines. It wakes all of them: waiters past
+//! their deadline give up, and the others arm the next timer. While locks are acquired in time, a
+//! timer is armed once per deadline interval, not once per call.
 //!
-//! Every runtime has a bell of its own, because a runtime that nobody drives any more keeps no
+//! Each runtime has its own timer, because a runtime that is no longer driven does not advance
 //! time.
 
 use std::future::{Future, poll_fn};
@@ -24,32 +24,31 @@ use super::sync::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct TimedTurns<T> {
     turns: Turns<T>,
-    /// The next bell of each runtime that has one.
+    /// The armed timer of each runtime.
     hung: Mutex<Vec<Hung>>,
 }
 
 #[derive(Debug)]
 struct Hung {
     place: Place,
-    /// Who rings it; nobody yet, while it is being hung.
+    /// The timer's task; `None` while it is being spawned.
     ringer: Option<Ringer>,
 }
 
-/// Where and when a bell rings.
+/// Runtime and time of a timer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Place {
     runtime: Id,
     at: Instant,
 }
 
-/// Rings when it is dropped: when its time has come, or when the runtime that kept its time is shut
-/// down.
+/// Fires when it is dropped: at its time, or when the runtime that drives it is shut down.
 struct Bell<T> {
     turns: Weak<TimedTurns<T>>,
     place: Place,
 }
 
-/// Keeps the time of a bell for as long as that is of use.
+/// Task of a timer; aborted on drop.
 #[derive(Debug)]
 struct Ringer(AbortHandle);
 
@@ -58,25 +57,27 @@ impl<T: Clone + Send + 'static> TimedTurns<T> {
         Arc::new(Self { turns: Turns::at(value), hung: Mutex::new(Vec::new()) })
     }
 
-    /// What there is, without a turn at it.
+    /// Reads the value without the lock.
     pub(crate) fn look(&self) -> T {
         self.turns.look()
     }
 
-    /// Waits for a turn, and for what there is then; for nothing, if it takes too long.
+    /// Waits for the lock and returns the value at that time; `None` after the deadline.
     pub(crate) async fn take(self: &Arc<Self>, until: Option<Instant>) -> Option<(Turn<'_, T>, T)> {
         let mut taking = pin!(self.turns.take());
         poll_fn(|context| match taking.as_mut().poll(context) {
             Poll::Ready(turn) => Poll::Ready(Some(turn)),
-            // Only now, with a place in the queue: a bell that rings from here on wakes this one.
+            // Checked only after joining the queue: a timer that fires from here on wakes this
+            // waiter.
             Poll::Pending if until.is_none_or(|until| self.will_ring_by(until)) => Poll::Pending,
             Poll::Pending => Poll::Ready(None),
         })
         .await
     }
 
-    /// Sees to it that a bell rings at this time or before; not if it has passed. Only who finds no
-    /// bell looks at the clock. Who is late finds none: the one that woke it was taken down.
+    /// Ensures that a timer fires at or before this deadline. Returns `false` if it has passed.
+    /// Only a waiter that finds no timer reads the clock. A waiter past its deadline finds none:
+    /// the timer that woke it was removed.
     fn will_ring_by(self: &Arc<Self>, at: Instant) -> bool {
         let runtime = Handle::current();
         let place = Place { runtime: runtime.id(), at };
@@ -90,7 +91,7 @@ impl<T: Clone + Send + 'static> TimedTurns<T> {
         in_time
     }
 
-    /// Hangs up a bell, unless another was quicker.
+    /// Arms a timer, unless another waiter was first.
     fn hang(self: &Arc<Self>, runtime: &Handle, place: Place) {
         let Some(_later) = self.make_room(place) else { return };
         let (bell, time) = (Bell { turns: Arc::downgrade(self), place }, sleep_until(place.at));
@@ -103,8 +104,7 @@ impl<T: Clone + Send + 'static> TimedTurns<T> {
 }
 
 impl<T> TimedTurns<T> {
-    /// Says that there will be a bell, and gives the ones that it takes the place of; nothing, if
-    /// it is not needed.
+    /// Registers a timer and returns the ones it replaces; `None` if it is not needed.
     fn make_room(&self, place: Place) -> Option<Vec<Hung>> {
         let mut hung = self.hung();
         if is_served(&hung, place) {
@@ -115,14 +115,14 @@ impl<T> TimedTurns<T> {
         Some(later)
     }
 
-    /// Keeps the ringer of a bell, if that was not rung meanwhile.
+    /// Stores the task of a timer, if it has not fired meanwhile.
     fn keep(&self, place: Place, ringer: Ringer) {
         if let Some(hung) = self.hung().iter_mut().find(|hung| hung.place == place) {
             hung.ringer = Some(ringer);
         }
     }
 
-    /// Takes down a bell, unless another took its place.
+    /// Removes a timer, unless another replaced it.
     fn take_down(&self, place: Place) -> Option<Hung> {
         let mut hung = self.hung();
         let found = hung.iter().position(|hung| hung.place == place)?;
@@ -134,7 +134,7 @@ impl<T> TimedTurns<T> {
     }
 }
 
-/// Whether a bell rings there by then.
+/// Whether a timer of this runtime fires by this time.
 fn is_served(hung: &[Hung], place: Place) -> bool {
     hung.iter().any(|hung| hung.place.runtime == place.runtime && hung.place.at <= place.at)
 }

@@ -1,7 +1,7 @@
-//! Whether a scope is there at all: begun, and taken away.
+//! Creation and deletion of a durable scope.
 //!
-//! Neither looks at the document. Under an operation, what was done is written down in the commit
-//! that does it, as for every other mutation.
+//! Neither reads the document. With an operation id, the result is recorded in the same commit, as
+//! for every other mutation.
 
 use tidelock_store::{
     Commit, Committed, Conflict, ExpectedRevision, RecordWrite, Result, Revision, Slot,
@@ -16,7 +16,7 @@ use super::super::state::ScopeState;
 use super::Alone;
 
 impl<S: ScopeState> Alone<'_, S> {
-    /// Makes the scope begin with this, if it is not there.
+    /// Creates the scope with this state, if it does not exist.
     pub(in super::super) async fn create(self, doc: Doc<S>) -> Result<Mutated, ScopeError> {
         let _turn = self.turn().await?;
         let write = RecordWrite::put(self.key(), ExpectedRevision::Absent, text(&doc));
@@ -51,7 +51,7 @@ impl<S: ScopeState> Alone<'_, S> {
         }
     }
 
-    /// Takes the scope away, if it is as it should be.
+    /// Deletes the scope, if it is as expected.
     pub(in super::super) async fn delete(self) -> Result<Mutated, ScopeError> {
         let _turn = self.turn().await?;
         let (before, did) = self.before().await?;
@@ -89,8 +89,8 @@ impl<S: ScopeState> Alone<'_, S> {
         }
     }
 
-    /// There is nothing to be taken away; an operation remembers that, so that it takes away
-    /// nothing that comes later.
+    /// There is nothing to delete. An operation records that, so that a repeat does not delete a
+    /// scope created later.
     async fn leave(&self, before: &Slot) -> Result<Mutated, ScopeError> {
         let outcome = MutationOutcome::Unchanged(before.revision());
         if self.operation.is_some() {
@@ -102,7 +102,8 @@ impl<S: ScopeState> Alone<'_, S> {
         Ok(self.queued.mutated((), outcome))
     }
 
-    /// What the operation did when somebody else made it meanwhile, which is why this was refused.
+    /// Returns the recorded result of an operation that was executed concurrently and caused this
+    /// conflict.
     async fn replay(&self, conflict: Conflict) -> Result<Mutated, ScopeError> {
         match self.before().await?.1 {
             Some(did) => Ok(Codec::json().replay(&did)?),
@@ -110,7 +111,7 @@ impl<S: ScopeState> Alone<'_, S> {
         }
     }
 
-    /// Corrects what is remembered of the operation, if there is one.
+    /// Corrects the operation's record, if there is one.
     async fn correct_existence(
         &self,
         committed: &Committed,
@@ -121,7 +122,7 @@ impl<S: ScopeState> Alone<'_, S> {
         self.correct(committed, Codec::json().remember(operation, guessed, &())?, outcome).await
     }
 
-    /// The same commit, saying what the operation did, if there is one.
+    /// Adds the operation's record to the commit, if there is an operation.
     fn noting(&self, commit: Commit, outcome: MutationOutcome) -> Result<Commit> {
         let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
             return Ok(commit);
@@ -130,7 +131,7 @@ impl<S: ScopeState> Alone<'_, S> {
     }
 }
 
-/// The revision that the next write has.
+/// The revision of the next write.
 fn after(before: &Slot) -> Revision {
     before.revision().map_or(Revision::FIRST, |revision| revision.plus(1))
 }

@@ -1,9 +1,9 @@
-//! Mutations that are committed together.
+//! Batch of mutations of one scope, committed together.
 //!
-//! What a batch writes is the document that the last of its mutations left. It takes more until its
-//! commit is sent, which is as soon as the batch before it has landed. It is driven by whoever
-//! waits for it; if that one goes away in the middle, the next one sends the same commit again, and
-//! the store answers with what the first did.
+//! A batch writes the document that its last mutation left. It accepts mutations until its commit
+//! is sent, which happens when the previous batch is committed. The callers that wait for a batch
+//! drive it. If the driving future is dropped, another waiter sends the same commit again, and the
+//! store returns the first one's outcome.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,52 +27,51 @@ pub(crate) struct Batch<S> {
     before: Mutex<Before<S>>,
     content: Mutex<Content<S>>,
     landing: OnceCell<Landing>,
-    /// How many wait for it. Changed under the line's lock.
+    /// Number of waiters. Changed under the lock of the scope's queue.
     waiters: AtomicUsize,
 }
 
-/// What the document of a batch was made of. It is never written over anything else.
+/// What the batch's document is based on. It never overwrites anything else.
 enum Before<S> {
-    /// What that one writes; let go of when it has landed.
+    /// The document of that batch; released once it is committed.
     Batch(Arc<Batch<S>>),
-    /// What is in the store like this.
+    /// A stored document with this revision.
     Landed(ExpectedRevision),
 }
 
 struct Content<S> {
     doc: Doc<S>,
     lives: Option<Duration>,
-    /// As it was sent; from then on nothing is added.
+    /// The commit as sent; the batch is closed from then on.
     sent: Option<Commit>,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub(crate) enum Landing {
-    /// It is there.
+    /// Committed at this revision.
     Landed(Revision),
-    /// Somebody else was quicker, or took the scope away.
+    /// A concurrent writer was first, or deleted the scope.
     Refused(Conflict),
     /// The store failed.
     Failed(StoreError),
 }
 
-/// One who waits for a batch, and drives it. When the last of them goes away before it is known
-/// what became of it, the line forgets the batch: what nobody wants any more is not sent by whoever
-/// comes next, some other day.
+/// A waiter of a batch, which drives it. If the last waiter is dropped before the outcome is known,
+/// the batch is discarded, so that a later caller does not send mutations whose callers are gone.
 pub(crate) struct Waiting<'a, S: ScopeState> {
     line: &'a Line<S>,
     batch: Arc<Batch<S>>,
 }
 
 impl<'a, S: ScopeState> Waiting<'a, S> {
-    /// For whoever holds the line's lock.
+    /// The caller holds the lock of the scope's queue.
     pub(super) fn new(line: &'a Line<S>, batch: Arc<Batch<S>>) -> Self {
         batch.waiters.fetch_add(1, Ordering::Relaxed);
         Self { line, batch }
     }
 
-    /// What becomes of it.
+    /// Waits for the outcome.
     pub(crate) async fn landing(&self, tidelock: &Tidelock) -> &Landing {
         self.batch.landing(self.line, tidelock).await
     }
@@ -82,7 +81,7 @@ impl<S: ScopeState> Drop for Waiting<'_, S> {
     fn drop(&mut self) {
         let mut inner = self.line.lock();
         let was_last = self.batch.waiters.fetch_sub(1, Ordering::Relaxed) == 1;
-        // If it is not the newest, those who wait for a newer one drive it.
+        // An older batch is driven by the waiters of the newer one.
         let is_newest =
             inner.ahead.as_ref().is_some_and(|(_, tail)| Arc::ptr_eq(tail, &self.batch));
         if was_last && is_newest && self.batch.landing.get().is_none() {
@@ -92,7 +91,7 @@ impl<S: ScopeState> Drop for Waiting<'_, S> {
 }
 
 impl<S: ScopeState> Batch<S> {
-    /// A document that was made of what is in the store.
+    /// Starts a batch on a stored document.
     pub(super) fn first(
         expected: ExpectedRevision,
         doc: Doc<S>,
@@ -101,8 +100,7 @@ impl<S: ScopeState> Batch<S> {
         Self::new(Before::Landed(expected), doc, lives)
     }
 
-    /// A document that was made of the one that the newest batch has: it takes its place there, or
-    /// goes into a batch behind it.
+    /// Replaces the document of the newest batch, or starts a batch behind it if that one was sent.
     pub(super) fn behind(tail: &Arc<Self>, doc: Doc<S>, lives: Option<Duration>) -> Arc<Self> {
         let mut content = tail.content();
         if content.sent.is_some() {
@@ -119,7 +117,7 @@ impl<S: ScopeState> Batch<S> {
         Arc::new(Self { before, content, landing: OnceCell::new(), waiters })
     }
 
-    /// What becomes of it. Whoever asks drives it, if nobody else does.
+    /// Waits for the outcome. The first waiter drives the commit.
     async fn landing(&self, line: &Line<S>, tidelock: &Tidelock) -> &Landing {
         self.landing.get_or_init(|| self.land(line, tidelock)).await
     }
@@ -146,7 +144,7 @@ impl<S: ScopeState> Batch<S> {
         }
     }
 
-    /// Waits for what it was made of to land.
+    /// Waits for the document this one is based on to be committed.
     async fn expected(
         &self,
         line: &Line<S>,
@@ -162,7 +160,7 @@ impl<S: ScopeState> Batch<S> {
     }
 
     fn landed(&self, line: &Line<S>, revision: Revision) -> Landing {
-        // In this order, which is that of `push`.
+        // Lock order: the same as in `push`.
         let mut inner = line.lock();
         inner.landed(self.content().doc.clone(), revision);
         if inner.ahead.as_ref().is_some_and(|(_, tail)| std::ptr::eq(&raw const **tail, self)) {
@@ -177,7 +175,7 @@ impl<S: ScopeState> Batch<S> {
 }
 
 impl<S: ScopeState> Content<S> {
-    /// What is sent, again and again if need be.
+    /// Closes the batch and returns its commit. May be called again to resend it.
     fn send(&mut self, line: &Line<S>, expected: ExpectedRevision) -> Commit {
         let Self { doc, lives, sent } = self;
         let make = || {
@@ -192,7 +190,7 @@ impl<S: ScopeState> Content<S> {
     }
 }
 
-/// A batch waits for the one before it, which is of the same kind: somewhere the types must end.
+/// Boxes the future: a batch awaits the previous one, which has the same type.
 fn in_a_box<'a, S: ScopeState>(
     batch: &'a Batch<S>,
     line: &'a Line<S>,
@@ -201,12 +199,12 @@ fn in_a_box<'a, S: ScopeState>(
     Box::pin(batch.landing(line, tidelock))
 }
 
-/// The revision of the batch before, or what it means that it did not land.
+/// Returns the revision of the previous batch, or the outcome that its failure implies.
 fn landed(earlier: &Landing) -> Result<Revision, Landing> {
     match earlier {
         Landing::Landed(revision) => Ok(*revision),
         Landing::Refused(conflict) => Err(Landing::Refused(conflict.clone())),
-        // Whether that one happened is for its callers to wonder; this one did not.
+        // Whether the previous batch was committed may be unknown; this one was not sent.
         Landing::Failed(error) => Err(Landing::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
