@@ -1,8 +1,8 @@
-//! Asking the store for one right, or for several at once: all of them in one commit, or none.
+//! Acquiring one or several claims in a single commit, all or none.
 //!
-//! What is expected of the store is first that everything is free. A refusal says what is there
-//! instead, and each bid learns from it: that somebody else has it, or that it can be had after all
-//! on another condition (a lease that has run out, say), which the next commit then compares with.
+//! The first commit expects every claim to be free. A conflict shows what is there instead, and
+//! each claim evaluates it: it is held by another claimant, or it can be acquired under another
+//! condition (such as an expired lease), which the next commit then compares with.
 
 use std::fmt::Debug;
 
@@ -13,38 +13,38 @@ use tidelock_store::{
 use super::{ClaimError, ClaimKey, Claims};
 use crate::events::submit;
 
-/// How often the world may change between a refusal and the next try.
+/// Number of commits before the attempt is given up as contended.
 const ATTEMPTS: u32 = 32;
 
-/// One right that is asked for.
+/// A claim to acquire.
 pub(super) trait Acquire: Debug + Send {
-    /// To what.
+    /// Name of the claim.
     fn key(&self) -> &ClaimKey;
 
-    /// Adds what it takes to a commit.
+    /// Adds the claim's writes and guards to a commit.
     fn stage(&self, commit: Commit) -> Result<Commit>;
 
-    /// Whether it can tell from what is there that its commit has landed, when nobody heard the
-    /// answer.
+    /// Whether the claim can detect from the store's records that an earlier commit of its own
+    /// succeeded although the reply was lost.
     fn is_witness(&self) -> bool;
 
-    /// The commit has landed.
+    /// Called after the commit.
     fn won(&mut self, committed: &Committed) -> Result<()>;
 
-    /// The commit was refused.
+    /// Called after a conflict.
     fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict>;
 }
 
-/// What a bid makes of a refusal.
+/// A claim's verdict on a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConflictVerdict {
-    /// It was not about this one.
+    /// The conflict was not about this claim.
     Nothing,
-    /// It can still be had.
+    /// The claim can still be acquired; try again.
     Again,
-    /// It is had already: an earlier try has landed. Since then, if that is known.
+    /// The claim is acquired: an earlier attempt was committed, at this time if known.
     Landed(Option<Timestamp>),
-    /// It cannot be had.
+    /// The claim cannot be acquired.
     Refused,
 }
 
@@ -57,16 +57,16 @@ impl ConflictVerdict {
     }
 }
 
-/// What came of bidding.
+/// Outcome of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bidding {
-    /// All is had, since then.
+    /// Everything is acquired, since this time.
     Won(Timestamp),
-    /// Nothing is had; those bids that could not have it know why.
+    /// Nothing is acquired; the refused claims know the reason.
     Refused,
 }
 
-/// Asks for all of these, together with the rest of this commit.
+/// Acquires all of these claims, together with the rest of this commit.
 pub(super) async fn bid(
     claims: &Claims,
     bids: &mut [&mut dyn Acquire],
@@ -107,7 +107,7 @@ fn first(bids: &[&mut dyn Acquire]) -> ClaimKey {
     bids.first().expect("something was asked for").key().clone()
 }
 
-/// What is there instead of what was expected under this key.
+/// Returns what a conflicting commit found under this key.
 pub(super) fn found<'a>(conflict: &'a Conflict, record: &RecordKey) -> Option<&'a Slot> {
     conflict.clashes.iter().find_map(|clash| match &clash.reason {
         ViolationReason::Record { key, found, .. } if key == record => Some(found),

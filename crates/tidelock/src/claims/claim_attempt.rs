@@ -1,9 +1,8 @@
-//! A bid for a claim that one claimant has at a time: a record that says who, and a lease that says
-//! for how long.
+//! An attempt to acquire an exclusive claim: a record that names the claimant, and a lease.
 //!
-//! The first commit expects neither record. If the claim is there and its lease is not, the lease
-//! has run out: the next commit takes the claim over, on the condition that both are still so. No
-//! clock but the store's is ever looked at, and nothing is ever deleted to make room.
+//! The first commit expects neither record. If the claim exists and its lease does not, the lease
+//! has expired: the next commit takes the claim over, on the condition that both are still so. Only
+//! the store's clock is used, and nothing is deleted to make room.
 
 use std::time::Duration;
 
@@ -17,46 +16,46 @@ use super::entry::{Entry, LeaseNote};
 use super::term::{self, Term};
 use super::{ClaimKey, keys};
 
-/// A bid for a claim.
+/// An attempt to acquire a claim.
 #[derive(Debug)]
 pub(super) struct ClaimAttempt {
     pub(super) key: ClaimKey,
     pub(super) record: RecordKey,
     pub(super) lease_record: RecordKey,
     pub(super) entry: Entry,
-    /// None if there is nothing to be done any more: the entry says already what came of it.
+    /// The lease; `None` for a claim that is completed in the same commit.
     pub(super) lease: Option<Duration>,
-    /// When the lease ends, if not that long after the commit.
+    /// End of the lease, if it is not its duration after the commit.
     pub(super) term: Option<Term>,
-    /// How long the result is kept, if not for ever.
+    /// How long the result is kept; `None` for indefinitely.
     pub(super) ttl: Option<Duration>,
     seen: Seen,
     standing: Option<ClaimStatus>,
 }
 
-/// What is thought to be there.
+/// Assumed state of the records.
 #[derive(Debug)]
 enum Seen {
-    /// Nothing.
+    /// Both are absent.
     Free,
-    /// Nothing but the lease of a claim that came to its end early.
+    /// Only the lease of a claim that ended early.
     Leftover,
-    /// A claim whose lease has run out.
+    /// A claim whose lease has expired.
     Stale(Box<(Revision, Entry)>),
 }
 
-/// How it stands with a claim that was bid for.
+/// Result of the attempt.
 #[derive(Debug)]
 pub(super) enum ClaimStatus {
-    /// It is this claimant's, with this revision as its fence.
+    /// The claim is acquired, with this revision as its fence.
     Won(Revision),
-    /// Somebody else is at it.
+    /// Another claimant holds it.
     Held(Box<Contender>),
-    /// Something came of it.
+    /// It was completed or failed.
     Over(Box<Entry>),
 }
 
-/// Somebody else who is at it.
+/// Another claimant that holds the claim.
 #[derive(Debug, Clone)]
 pub(super) struct Contender {
     pub(super) entry: Entry,
@@ -65,7 +64,7 @@ pub(super) struct Contender {
 }
 
 impl Contender {
-    /// The holder of this claim, going by its lease.
+    /// Creates it from the claim and its lease.
     pub(super) fn new(entry: Entry, lease: &Record) -> Self {
         Self { entry, since: LeaseNote::since(lease), until: lease.expires_at }
     }
@@ -88,7 +87,7 @@ impl ClaimAttempt {
         Ok(Self { key, record, lease_record, entry, lease, term, ttl, seen, standing })
     }
 
-    /// The same, with a result that is kept for so long.
+    /// Sets how long the result is kept.
     pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Result<Self> {
         term::check_ttl(&self.key, ttl)?;
         self.ttl = ttl;
@@ -96,13 +95,13 @@ impl ClaimAttempt {
         Ok(self)
     }
 
-    /// How it stands, once it was bid for.
+    /// Takes the result of the attempt.
     pub(super) fn standing(&mut self) -> ClaimStatus {
         self.standing.take().or_else(|| self.lapsed()).expect("whoever bids learns how it stands")
     }
 
-    /// The fence that it was won under; none if it is known of other claims only that they were
-    /// won.
+    /// Takes the fence of an acquired claim; `None` if only other claims of a compound show that it
+    /// was acquired.
     pub(super) fn won_under(&mut self) -> Option<Revision> {
         match self.standing.take().or_else(|| self.lapsed()) {
             Some(ClaimStatus::Won(revision)) => Some(revision),
@@ -110,7 +109,7 @@ impl ClaimAttempt {
         }
     }
 
-    /// Whether something is known about how it stands.
+    /// Whether the result is known.
     pub(super) fn stands(&self) -> bool {
         self.standing.is_some()
     }
@@ -123,7 +122,7 @@ impl ClaimAttempt {
         }
     }
 
-    /// The claim is not as it was thought to be.
+    /// Evaluates a claim record that is not as assumed.
     fn met(&mut self, claim: &Slot, lease: Option<&Slot>) -> Result<ConflictVerdict> {
         let Slot::Live(record) = claim else {
             self.seen = Seen::Free;
@@ -151,13 +150,13 @@ impl ClaimAttempt {
         }
     }
 
-    /// The claim is as it was thought to be, and there is a lease all the same.
+    /// Evaluates a lease that exists although the claim is as assumed.
     fn met_lease(&mut self, lease: &Slot) -> ConflictVerdict {
         match (std::mem::replace(&mut self.seen, Seen::Leftover), lease) {
             (Seen::Stale(stale), lease) if stale.1.is_same_operation(&self.entry) => {
                 self.met_own(stale.0, stale.1, Some(lease))
             }
-            // Its holder had only been slow.
+            // Its holder was only slow.
             (Seen::Stale(stale), Slot::Live(lease)) => {
                 self.refused(ClaimStatus::Held(Box::new(Contender::new(stale.1, lease))))
             }
@@ -165,8 +164,8 @@ impl ClaimAttempt {
         }
     }
 
-    /// It was claimed for the same operation. If its lease has run out since, it is taken over like
-    /// any other.
+    /// Evaluates a claim of the same operation. If its lease has expired since, it is taken over
+    /// like any other.
     fn met_own(
         &mut self,
         revision: Revision,
@@ -194,8 +193,8 @@ impl ClaimAttempt {
         ConflictVerdict::Landed(since)
     }
 
-    /// What was claimed for the same operation and has run out, but is nobody else's: others of a
-    /// compound have shown that it was won.
+    /// A claim of the same operation whose lease has expired and that was not taken over: other
+    /// claims of a compound show that it was acquired.
     fn lapsed(&self) -> Option<ClaimStatus> {
         match &self.seen {
             Seen::Stale(stale) if stale.1.is_same_operation(&self.entry) => {

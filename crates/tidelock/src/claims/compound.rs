@@ -1,10 +1,10 @@
-//! Compound: several rights at once. One commit takes them all, or none: there is nothing to clean
-//! up, no order to get wrong, and nobody who has one waits for somebody who has the other.
+//! Compound claims: several claims acquired in one commit, all or none. There is nothing to clean
+//! up, no lock order to respect, and no deadlock.
 //!
-//! All of them have one lease, which ends at one moment for all parts: what is drawn of quotas is a
-//! reservation until then, and is confirmed when the compound is completed. Whoever wants locks
-//! that others stand in line for stands in all those lines, with numbers that are drawn in one
-//! commit; so the order is the same in every line, and no two wait for each other.
+//! All parts share one lease that ends at the same time. Units of quotas are reserved until then,
+//! and confirmed when the compound is completed. If other claimants wait for some of the locks, the
+//! compound joins all those wait queues with numbers assigned in one commit. The order is the same
+//! in every queue, so two compounds never wait for each other.
 
 mod guard;
 mod refusal;
@@ -27,12 +27,12 @@ use crate::telemetry;
 pub use guard::CompoundGuard;
 pub use refusal::{Refusal, RefusalReason};
 
-/// How often a quota's period may end, or room be made in it, between two tries.
+/// Number of attempts while quota windows end or room is made in them.
 const ATTEMPTS: u32 = 32;
-/// How long a holder that has died keeps others waiting, if nothing but quotas is held.
+/// The default lease if only quotas are held.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Several rights, to be had together.
+/// Several claims to acquire together.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` is called"]
 pub struct Compound {
@@ -46,13 +46,13 @@ pub struct Compound {
     lease: Option<Duration>,
 }
 
-/// What came of claiming several rights.
+/// Outcome of a compound claim.
 #[derive(Debug)]
 #[must_use = "what is won together is given back, or runs out, together"]
 pub enum CompoundOutcome {
-    /// All of them are yours.
+    /// All claims are acquired.
     Won(CompoundGuard),
-    /// None of them is; these were in the way.
+    /// None is acquired; these claims were refused.
     Refused(Vec<Refusal>),
 }
 
@@ -70,56 +70,76 @@ impl Compound {
         }
     }
 
-    /// And this key.
+    /// Adds an idempotency key.
     pub fn idempotency(mut self, idempotency: &Idempotency) -> Self {
         self.idempotencies.push(idempotency.clone());
         self
     }
 
-    /// And this singleton.
+    /// Adds a singleton.
     pub fn singleton(mut self, singleton: &Singleton) -> Self {
         self.singletons.push(singleton.clone());
         self
     }
 
-    /// And this lock, behind those who stand in line for it.
+    /// Adds a lock. Other waiters of the lock come first.
     pub fn lock(mut self, lock: &Lock) -> Self {
         self.locks.push(lock.clone());
         self
     }
 
-    /// And so much of this quota: reserved for as long as the rest is held, and taken for good when
-    /// that is completed.
+    /// Adds units of a quota: reserved while the compound is held, and debited when it is
+    /// completed.
     pub fn quota(mut self, quota: &Quota, units: u32) -> Self {
         self.quotas.push((quota.clone(), units));
         self
     }
 
-    /// And what is in this commit, which lands with the claims or not at all.
+    /// Adds the parts of a commit, which is committed with the claims or not at all.
     pub fn with(mut self, commit: Commit) -> Self {
         self.with = commit;
         self
     }
 
-    /// How long to wait while nothing but locks is in the way; not at all unless this says
-    /// otherwise.
+    /// Sets how long to wait if only locks are refused. By default it does not wait.
     pub fn patience(mut self, patience: WaitPolicy) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How long a holder that has died keeps others waiting, for all parts; the shortest of their
-    /// leases unless this says otherwise, or half a minute if there are only quotas. The lease of
-    /// one that lives is renewed, so it need not be as long as the work.
+    /// Sets the lease of all parts: how long they stay held after their holder died. The default is
+    /// the shortest lease of the parts, or 30 seconds if there are only quotas. The lease is
+    /// renewed while the guard lives, so it need not be as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Claims all of them, in one commit; or says what was in the way.
+    /// Acquires all claims in one commit, or returns which were refused.
     ///
     /// # Errors
-    /// `Refused` if some part of the commit that was to land with them does not hold.
+    /// `Refused` if a part of the added commit is rejected; `Store` if the store failed.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::{CompoundOutcome, RefusalReason};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let claims = tidelock.claims();
+    /// let (lock, quota) = (claims.lock("till"), claims.quota("tickets", 2));
+    /// let both = claims.compound().lock(&lock).quota(&quota, 2);
+    ///
+    /// let mut held = both.claim().await?.won()?;
+    /// held.complete(&()).await?;
+    ///
+    /// let CompoundOutcome::Refused(refusals) = both.claim().await? else { panic!("all are taken") };
+    /// assert!(matches!(refusals[0].why, RefusalReason::Exceeded(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn claim(&self) -> Result<CompoundOutcome, ClaimError> {
         let mut waiting = self.patience.begin();
         let refusals = match self.attempt(self.unless_others_wait()?, Commit::new()).await? {
@@ -141,8 +161,8 @@ impl Compound {
         outcome
     }
 
-    /// Stands in line for every lock until it is this one's turn in all of them and everything can
-    /// be had, or until patience is over.
+    /// Waits in the queue of every lock until this compound is first in all of them and everything
+    /// can be acquired, or until the wait policy's deadline.
     async fn in_line(
         &self,
         lines: &mut [Line],
@@ -162,7 +182,7 @@ impl Compound {
                         lines.iter_mut().for_each(Line::left);
                         return Ok(won);
                     }
-                    // A place was lost meanwhile; the numbers were not.
+                    // A queue entry expired meanwhile; the queue number is kept.
                     Err(ClaimError::Refused { conflict, .. })
                         if lines.iter().any(|line| line.has_lost(&conflict)) =>
                     {
@@ -186,7 +206,7 @@ impl Compound {
         }
     }
 
-    /// Tries to have all of them, on these conditions, and with this in the commit.
+    /// Tries to acquire everything, under these conditions and with these writes in the commit.
     async fn attempt(
         &self,
         mut alone: Vec<NobodyWaits>,
@@ -222,7 +242,7 @@ impl Compound {
         Err(ClaimError::Contended { key: first, attempts: ATTEMPTS })
     }
 
-    /// Refuses the same right twice, before anything is written.
+    /// Rejects a claim that is listed twice.
     fn check(&self, stakes: &[ClaimAttempt]) -> Stored<()> {
         let stakes = stakes.iter().map(|stake| stake.key.clone());
         let mut keys = HashSet::new();
@@ -236,7 +256,7 @@ impl Compound {
         Ok(())
     }
 
-    /// What was won, held from now on.
+    /// Creates the guard of the acquired claims.
     async fn all_of(
         &self,
         first: &ClaimKey,
@@ -247,7 +267,7 @@ impl Compound {
     ) -> Result<CompoundGuard, ClaimError> {
         let mut holds = Vec::new();
         for mut stake in stakes {
-            // Under an operation, a part of what was won before may have been given back since.
+            // Under an operation id, a part that was acquired before may have been released since.
             let revision =
                 stake.won_under().ok_or_else(|| ClaimError::Settled { key: stake.key.clone() })?;
             holds.push(HeldClaim::new(&stake, revision, at));
@@ -259,7 +279,7 @@ impl Compound {
         Ok(CompoundGuard::new(Holding::keep_all(&self.claims, first, holds, pledges, lease)))
     }
 
-    /// One lease for all of them.
+    /// Returns the common lease.
     fn shared_lease(&self, key: &ClaimKey, stakes: &[ClaimAttempt]) -> Stored<Duration> {
         let shortest = stakes.iter().filter_map(|stake| stake.lease).min();
         let lease = self.lease.or(shortest).unwrap_or(LEASE);
@@ -267,7 +287,7 @@ impl Compound {
         Ok(lease)
     }
 
-    /// Has everything end at one moment, if it is not renewed.
+    /// Sets the common end of all leases and reservations.
     async fn set_end(
         &self,
         stakes: &mut [ClaimAttempt],
@@ -292,12 +312,13 @@ impl Compound {
         Ok(())
     }
 
-    /// The condition that nobody stands in line for any of the locks.
+    /// Conditions that the wait queues of the locks are empty.
     fn unless_others_wait(&self) -> Stored<Vec<NobodyWaits>> {
         self.locks.iter().map(|lock| NobodyWaits::new(lock.key())).collect()
     }
 
-    /// Those who stand in line. A line in which nobody is left is no longer looked at.
+    /// Returns refusals for the locks with waiters. Conditions on queues that have become empty are
+    /// dropped.
     async fn those_who_wait(
         &self,
         alone: &mut Vec<NobodyWaits>,
@@ -337,7 +358,7 @@ impl Compound {
         Ok(draws)
     }
 
-    /// Everything that is in the way; nothing if what was is out of it now.
+    /// Returns all refusals; empty if the obstacles are gone.
     async fn refusals(
         &self,
         stakes: &mut [ClaimAttempt],
@@ -352,7 +373,7 @@ impl Compound {
                         .push(Refusal { key, why: RefusalReason::Exceeded(Box::new(exceeded)) });
                 }
                 Ok(None) => {}
-                // What came of the rest says more.
+                // The other refusals are more specific.
                 Err(ClaimError::Settled { .. }) if !refusals.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -361,15 +382,15 @@ impl Compound {
     }
 }
 
-/// Whose turn it is in several lines.
+/// Position in several wait queues.
 enum Turns {
-    /// One's own in all of them: with this in the commit, the places are given up.
+    /// First in all of them; this commit leaves them.
     First(Commit),
-    /// Somebody else's in one of them, who stands there.
+    /// Behind another waiter in one of them, at this entry.
     Behind(Refusal, RecordKey),
 }
 
-/// Takes or keeps a place in every line, and looks whose turn it is.
+/// Joins or keeps the place in every queue, and returns the position.
 async fn turn(lines: &mut [Line]) -> Stored<Turns> {
     let (mut leave, mut behind) = (Commit::new(), None);
     for line in lines {
@@ -384,7 +405,7 @@ async fn turn(lines: &mut [Line]) -> Stored<Turns> {
 }
 
 impl CompoundOutcome {
-    /// All of them, or what was in the way as an error, for callers to whom it is one.
+    /// Returns the guard, or the first refusal as an error.
     ///
     /// # Errors
     /// The first [`Refusal`].
@@ -398,7 +419,7 @@ impl CompoundOutcome {
     }
 }
 
-/// The names of several claims, for people.
+/// Names of several claims, for display.
 pub(super) fn names<'a>(keys: impl Iterator<Item = &'a ClaimKey>) -> String {
     keys.map(ClaimKey::as_str).collect::<Vec<_>>().join(", ")
 }

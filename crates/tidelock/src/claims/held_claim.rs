@@ -1,9 +1,8 @@
-//! Claims that are held: their fences, and the lease that is renewed for as long as somebody works.
+//! Held claims: their fences, and the lease that is renewed while the guard lives.
 //!
-//! Claims that were won together are renewed, and given back, together: in one commit, or not at
-//! all. The fence of a claim is the revision of its record, which a renewal does not touch; so
-//! whatever carries it is refused from the moment that somebody else takes the claim over, and not
-//! before.
+//! Claims that were acquired together are renewed and released together, in one commit. The fence
+//! of a claim is the revision of its record, which a renewal does not change. So a commit with the
+//! fence is rejected from the moment another claimant takes the claim over, and not before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use super::term::Term;
 use super::{ClaimError, ClaimKey, Claims, keys};
 use crate::events::submit;
 
-/// One claim that is held.
+/// A held claim.
 #[derive(Debug, Clone)]
 pub(super) struct HeldClaim {
     pub(super) key: ClaimKey,
@@ -37,7 +36,7 @@ pub(super) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// What was won with this stake, under this revision.
+    /// Creates it from a successful attempt, with this revision.
     pub(super) fn new(stake: &ClaimAttempt, revision: Revision, since: Timestamp) -> Self {
         Self {
             key: stake.key.clone(),
@@ -51,8 +50,7 @@ impl HeldClaim {
         }
     }
 
-    /// What is gone on with under this revision. How long its result is kept was said when it was
-    /// claimed.
+    /// Creates it for an attached claim. The TTL of its result was set when it was acquired.
     pub(super) fn resumed(
         key: &ClaimKey,
         entry: Entry,
@@ -68,18 +66,18 @@ impl HeldClaim {
         Fence::new(self.revision.get()).expect("a revision is in the range of a fence")
     }
 
-    /// The claim is still this one's.
+    /// Guard: the claim is still held.
     pub(super) fn guard(&self) -> Guard {
         Guard::Record { key: self.record.clone(), expected: self.mine() }
     }
 
-    /// Whether this is a lock, which ends by being given back.
+    /// Whether this is a lock, which ends by being released.
     pub(super) fn is_lock(&self) -> bool {
         self.key.kind() == keys::LOCK
     }
 
-    /// What came of it, instead of the claim. The lease is left to run out; nobody looks at it any
-    /// more.
+    /// Builds the write that replaces the claim with its result. The lease is left to expire; it is
+    /// not read any more.
     pub(super) fn conclude(&self, entry: &Entry) -> Result<RecordWrite> {
         let write = RecordWrite::put(&self.record, self.mine(), entry.json()?);
         Ok(match self.ttl {
@@ -88,7 +86,7 @@ impl HeldClaim {
         })
     }
 
-    /// Gives it back.
+    /// Adds the release to a commit.
     pub(super) fn release(&self, commit: Commit) -> Commit {
         commit
             .write(RecordWrite::delete(&self.record, self.mine()))
@@ -102,12 +100,12 @@ impl HeldClaim {
         Ok(commit.write(write.expiring(term.end)))
     }
 
-    /// What the holder itself has left behind, if that is why something was refused.
+    /// Returns what the holder itself left behind, if that caused the conflict.
     pub(super) fn left<'a>(&self, conflict: &'a Conflict) -> Option<&'a Slot> {
         found(conflict, &self.record).filter(|slot| self.is_ended(slot))
     }
 
-    /// It was completed or given back under this fence.
+    /// The error for a claim that was completed or released under this fence.
     pub(super) fn over(&self) -> ClaimError {
         ClaimError::Over { key: self.key.clone(), fence: self.fence() }
     }
@@ -116,8 +114,9 @@ impl HeldClaim {
         ExpectedRevision::Revision(self.revision)
     }
 
-    /// Whether this is what the holder itself leaves behind: its result, or nothing, right after
-    /// its claim. Whoever takes a claim over writes at least twice before nothing is there again.
+    /// Whether this is what the holder itself leaves behind: its result, or a deletion directly
+    /// after its claim. A claimant that takes the claim over writes at least twice before the
+    /// record is absent again.
     fn is_ended(&self, slot: &Slot) -> bool {
         match slot {
             Slot::Live(record) => {
@@ -133,47 +132,47 @@ impl HeldClaim {
     }
 }
 
-/// What came of a commit that ends what is held.
+/// Outcome of a commit that ends held claims.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// It has landed.
+    /// Committed now.
     Now(Committed),
-    /// The holder had ended it before: this is what was in the way.
+    /// The holder had ended it before; this is the conflict.
     Before(Conflict),
 }
 
-/// Claims that are held together.
+/// Claims held together, with their renewal task.
 #[derive(Debug)]
 pub(super) struct Holding {
     claims: Claims,
-    /// What is held, in a word.
+    /// The claim that represents all of them.
     key: ClaimKey,
     held: Arc<Held>,
     lost: CancellationToken,
     beat: JoinHandle<()>,
 }
 
-/// What is held together: claims, and what is drawn of quotas.
+/// What is held together: claims, and reserved units of quotas.
 #[derive(Debug)]
 struct Held {
     claims: Claims,
     holds: Vec<HeldClaim>,
     pledges: Vec<Pledge>,
-    /// How long all of it is kept for a holder that does not come back.
+    /// How long everything stays held after the holder died.
     lease: Duration,
 }
 
-/// How often what is reserved may change between a look and a commit.
+/// Number of attempts while reservations change between a read and a commit.
 const ATTEMPTS: u32 = 8;
 
 impl Holding {
-    /// Renews this claim from now on, until this goes away.
+    /// Starts renewing this claim until drop.
     pub(super) fn keep(claims: &Claims, hold: HeldClaim) -> Self {
         let (key, lease) = (hold.key.clone(), hold.lease);
         Self::keep_all(claims, &key, vec![hold], Vec::new(), lease)
     }
 
-    /// Renews these from now on, until this goes away.
+    /// Starts renewing these claims until drop.
     pub(super) fn keep_all(
         claims: &Claims,
         key: &ClaimKey,
@@ -199,7 +198,7 @@ impl Holding {
         &self.lost
     }
 
-    /// Commits, provided that all of these are still held.
+    /// Commits on the condition that everything is still held.
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
         commit.guards.extend(self.holds().iter().map(HeldClaim::guard));
         commit.guards.extend(self.pledges().iter().map(Pledge::guard));
@@ -209,8 +208,8 @@ impl Holding {
         }
     }
 
-    /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what
-    /// is there now tells.
+    /// Sends a commit that ends the claims. If the reply to an earlier attempt was lost, the stored
+    /// records show its outcome.
     pub(super) async fn end(&self, commit: Commit) -> Result<Ended, ClaimError> {
         match self.claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
@@ -224,8 +223,7 @@ impl Holding {
         }
     }
 
-    /// Makes a commit that ends all that is held, with what is drawn of quotas as it stands at that
-    /// moment.
+    /// Sends a commit that ends everything, built from the current state of the reservations.
     pub(super) async fn end_all(
         &self,
         make: impl Fn(&[View]) -> Result<Commit, ClaimError>,
@@ -245,7 +243,7 @@ impl Holding {
         Err(ClaimError::Contended { key: self.key.clone(), attempts: ATTEMPTS })
     }
 
-    /// Gives the claims back.
+    /// Releases the claims.
     pub(super) async fn release(&self) -> Result<(), ClaimError> {
         let commit = self.holds().iter().fold(Commit::new(), |commit, hold| hold.release(commit));
         match self.end(commit).await? {
@@ -254,15 +252,14 @@ impl Holding {
         }
     }
 
-    /// Fine, if all of these were given back, and none was completed.
+    /// Succeeds if all claims were released and none was completed.
     pub(super) fn released_before(&self, conflict: &Conflict) -> Result<(), ClaimError> {
         let completed =
             |hold: &&HeldClaim| hold.left(conflict).is_some_and(|slot| slot.live().is_some());
         self.holds().iter().find(completed).map_or(Ok(()), |hold| Err(hold.over()))
     }
 
-    /// Gives all of these back without anybody waiting for it; if that does not get through, their
-    /// lease runs out.
+    /// Releases everything in the background; if that fails, the lease expires.
     pub(super) fn release_later(&self) {
         self.beat.abort();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -274,7 +271,7 @@ impl Holding {
         });
     }
 
-    /// Tells a claim that was lost from whatever else does not hold.
+    /// Distinguishes a lost claim from other rejected parts.
     pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
         if let Some(hold) =
             self.holds().iter().find(|hold| found(&conflict, &hold.record).is_some())
@@ -302,7 +299,7 @@ impl Held {
         first.or(self.pledges.first().map(|pledge| &pledge.key)).map_or("", |key| key.as_str())
     }
 
-    /// Gives all of it back, in one commit.
+    /// Releases everything in one commit.
     async fn release(&self) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let views = Pledge::look(&self.claims, &self.pledges).await?;
@@ -321,7 +318,7 @@ impl Held {
         Ok(())
     }
 
-    /// Renews all of it, in one commit; says what was in the way.
+    /// Renews everything in one commit; returns the conflict, if any.
     async fn renew(&self) -> Result<Option<Conflict>, ClaimError> {
         if self.pledges.is_empty() {
             let term = Term::lasting(self.lease);
@@ -346,7 +343,7 @@ impl Held {
         Err(ClaimError::Contended { key: self.pledges[0].key.clone(), attempts: ATTEMPTS })
     }
 
-    /// Moments that have passed do not pile up.
+    /// Removes past entries from crowded ledgers.
     async fn tidy(&self, views: &[View]) -> Result<(), ClaimError> {
         for (pledge, _) in self.pledges.iter().zip(views).filter(|(_, view)| view.is_crowded()) {
             pledge.tidy().await?;
@@ -354,7 +351,7 @@ impl Held {
         Ok(())
     }
 
-    /// Everything ends at one moment.
+    /// Builds the renewal, with a common end for everything.
     async fn renewal(&self, views: &[View]) -> Result<Commit> {
         let now = self.claims.store().now().await?;
         let end = shared_end(now, self.lease);
@@ -366,7 +363,7 @@ impl Held {
     }
 }
 
-/// Renews at a third of the lease, until one of these is lost.
+/// Renews at a third of the lease, until a claim is lost.
 async fn beat(held: Arc<Held>, lost: CancellationToken) {
     loop {
         tokio::time::sleep(held.lease / 3).await;
@@ -381,7 +378,7 @@ async fn beat(held: Arc<Held>, lost: CancellationToken) {
     }
 }
 
-/// Whether the holder itself has brought it to its end, which is no loss.
+/// Whether the holder itself has ended the claim, which is not a loss.
 fn is_over(conflict: &Conflict, holds: &[HeldClaim]) -> bool {
     holds.iter().any(|hold| hold.left(conflict).is_some())
 }

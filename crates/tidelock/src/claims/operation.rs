@@ -1,9 +1,9 @@
-//! Something that is asked for once: whoever asks again under its id gets what the first one got.
+//! Idempotent claims: a repeat with the same operation id gets the first result.
 //!
-//! The record of a claim has the id of the operation that claimed it, so that whoever asks again
-//! finds it to be their own. Where the same request comes to another record the next day, as quotas
-//! and singletons do with their periods, a note says what came of it: it is written in the commit
-//! that takes, and refuses every other one.
+//! A claim record contains the id of its operation, so that a repeat recognizes its own claim.
+//! Quotas and singletons map the same request to another record in the next period. For them a
+//! separate record stores the result: it is written in the acquiring commit and makes every other
+//! one conflict.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{ClaimKey, keys};
 use crate::bounds;
 use crate::events::submit;
 
-/// Something that is asked for once, and for how long that is remembered.
+/// An operation id and how long it is remembered.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     pub(super) id: String,
@@ -25,22 +25,22 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// Refuses one without an id, and one that no store remembers for so long.
+    /// Rejects an empty id and a duration that the store does not support.
     pub(super) fn check(&self) -> Result<()> {
         bounds::names(&self.id)?;
         let what = format_args!("operation {:?}: a memory", self.id);
         bounds::keeps(what, self.remembered)
     }
 
-    /// Where it says what came of it, as far as this right is concerned.
+    /// Returns the operation's record for this claim.
     pub(super) fn note(&self, key: &ClaimKey) -> Result<Note> {
         self.check()?;
         Ok(Note { record: keys::operation(key, &self.id)?, remembered: self.remembered })
     }
 }
 
-/// Under an id by which it can be sent again: by the sender, and, under an operation, by whoever
-/// asks again.
+/// Adds an id with which the commit can be sent again: by its sender, and under an operation by a
+/// repeat of the call.
 pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commit {
     match operation {
         Some(operation) => submit::once(commit, &operation.id),
@@ -48,7 +48,7 @@ pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commi
     }
 }
 
-/// Where it says what came of an operation.
+/// Record of an operation's result.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) record: RecordKey,
@@ -56,24 +56,24 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Says so, in the commit that does it.
+    /// Builds the write of the result, for the acquiring commit.
     pub(super) fn write(&self, came: RawJson) -> RecordWrite {
         RecordWrite::put(&self.record, ExpectedRevision::Absent, came)
             .expiring(When::In(self.remembered))
     }
 
-    /// What came of it before, if that is why this was refused.
+    /// Returns the earlier result, if that caused the conflict.
     pub(super) fn met<'a>(&self, conflict: &'a Conflict) -> Option<&'a Record> {
         found(conflict, &self.record)?.live()
     }
 }
 
-/// The condition that an operation was not done yet.
+/// Condition that an operation was not executed yet.
 #[derive(Debug)]
 pub(super) struct NotYet {
     key: ClaimKey,
     note: Note,
-    /// It was.
+    /// It was executed.
     pub(super) was_done: bool,
 }
 

@@ -1,7 +1,6 @@
-//! Stretches of the calendar, in somebody's time zone: what "once a day" means.
+//! Calendar periods in a time zone: what "once a day" means.
 //!
-//! The moment that counts is the store's. A day is what the zone says it is: 23 or 25 hours long
-//! when clocks change.
+//! Periods follow the store's clock. A day is 23 or 25 hours long when clocks change.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,38 +12,38 @@ use tidelock_store::{Result, StoreError, Timestamp, When};
 
 use crate::bounds;
 
-/// How long something counts for.
+/// Period of a quota or a singleton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Period {
-    /// For ever.
+    /// One period that never ends.
     Ever,
-    /// So long, from when it is first used.
+    /// A period of this length, from its first use.
     Every(Duration),
-    /// An hour of the clock.
+    /// A clock hour.
     Hour,
-    /// A day of the calendar.
+    /// A calendar day.
     Day,
-    /// A week of the calendar, from Monday.
+    /// A calendar week, from Monday.
     Week,
-    /// A month of the calendar.
+    /// A calendar month.
     Month,
-    /// A year of the calendar.
+    /// A calendar year.
     Year,
 }
 
-/// One such stretch.
+/// One occurrence of a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
-    /// Names it; empty if there is only one at a time.
+    /// Its label; empty if there is only one at a time.
     pub(super) label: String,
     /// When it ends.
     pub(super) end: Option<When>,
 }
 
 impl Period {
-    /// How it is named in a key, with its zone: nothing if there is only one, empty if the zone has
-    /// no name.
+    /// Name of the period and its zone in a key: `None` if there is only one occurrence, empty if
+    /// the zone has no name.
     pub(super) fn named(self, zone: &TimeZone) -> Option<String> {
         match self {
             Self::Ever => None,
@@ -57,7 +56,7 @@ impl Period {
         }
     }
 
-    /// The stretch that this moment is in.
+    /// Returns the occurrence that contains this time.
     pub(super) fn at(self, now: Timestamp, zone: &TimeZone) -> Result<Stretch> {
         if self == Self::Every(Duration::ZERO) {
             return Err(StoreError::invalid(
@@ -95,14 +94,13 @@ impl Period {
                 (date.strftime("%Y").to_string(), date.first_of_year().checked_add(1.year())?)
             }
         };
-        // Midnight as the zone has it: the first moment of the day, if clocks are set forward
-        // across it.
+        // Midnight in the zone: the first moment of the day, if clocks are set forward across it.
         let end = next.to_zoned(now.time_zone().clone())?;
         Ok(ends(label, end.timestamp()))
     }
 }
 
-/// By the offset that holds now, so that the hour that comes twice in autumn is two.
+/// By the current offset, so that the hour that occurs twice in autumn is two.
 fn hour(now: &Zoned) -> Result<Stretch> {
     let (hour, offset) = (3_600, i64::from(now.offset().seconds()));
     let local = now.timestamp().as_second() + offset;

@@ -1,9 +1,9 @@
-//! Quota: so much in a period and no more, whoever takes it.
+//! Quotas: at most so many units per scope and period.
 //!
-//! What was taken is a counter that the store adds to within a bound, in the same commit that asks
-//! whether the period is still open. The period is a record that expires when it is over, so the
-//! store's clock decides which one is charged, at the moment of the commit; its revision tells one
-//! period from the next, so that what is given back goes where it was taken from.
+//! The units taken are a counter that the store increments within a bound, in the same commit that
+//! checks that the window is open. The window is a record that expires when its period is over, so
+//! the store's clock decides which window is debited, at the time of the commit. The record's
+//! revision identifies the window, so that a refund goes to the window it was taken from.
 
 mod booking;
 mod crediting;
@@ -40,10 +40,10 @@ pub use grant::{Grant, RefundOutcome};
 pub use outcome::{QuotaExceeded, QuotaOutcome, QuotaUsage};
 pub use reservation::{Reservation, ReservationToken};
 
-/// How often a period may end, or reservations lapse, between two looks at it.
+/// Number of attempts while windows end or reservations expire.
 const ATTEMPTS: u32 = 32;
 
-/// So much in a period, and no more.
+/// A quota with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is taken until `take` or `reserve` is called"]
 pub struct Quota {
@@ -52,11 +52,11 @@ pub struct Quota {
     limit: i64,
     period: Period,
     zone: TimeZone,
-    /// The window that was open when it was last looked at. A guess, which every commit checks.
+    /// The last known open window. A guess that every commit verifies.
     guess: Arc<Mutex<Option<Window>>>,
 }
 
-/// A period that is open.
+/// An open window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) revision: Revision,
@@ -82,25 +82,25 @@ impl Quota {
         }
     }
 
-    /// So much for each of these.
+    /// Narrows the quota to a scope: each scope has its own units.
     pub fn of(mut self, scope: impl fmt::Display) -> Self {
         self.name = self.name.part(&scope);
         self.forget()
     }
 
-    /// So much in each of these; once and for all unless this says otherwise.
+    /// Sets the period after which the quota resets. By default it never does.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
         self.forget()
     }
 
-    /// Days and hours are those of this zone; UTC unless this says otherwise.
+    /// Sets the time zone of calendar periods. The default is UTC.
     pub fn zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
         self.forget()
     }
 
-    /// The whole name of this quota.
+    /// Returns the quota's name.
     pub fn key(&self) -> ClaimKey {
         match self.period.named(&self.zone) {
             None => self.name.clone(),
@@ -108,18 +108,36 @@ impl Quota {
         }
     }
 
-    /// Takes so much, if there is so much left: checked and added by the store, in one commit.
+    /// Takes units if enough are left: checked and added by the store, in one commit.
     ///
     /// # Errors
-    /// `Store` if the store fails, or a name cannot be one.
+    /// `Store` if the store fails, or the name is invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::{Period, QuotaOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let exports = tidelock.claims().quota("exports", 3).of("acme").per(Period::Day);
+    /// let grant = exports.take(2).await?.granted()?;
+    /// assert!(matches!(exports.take(2).await?, QuotaOutcome::Exceeded(_)));
+    ///
+    /// exports.refund(&grant).await?;
+    /// assert_eq!(exports.usage().await?.used, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take(&self, units: u32) -> Result<QuotaOutcome<Grant>, ClaimError> {
         self.take_with(units, Commit::new()).await
     }
 
-    /// Takes so much together with the rest of a commit: all of it lands, or none.
+    /// Takes units together with the parts of a commit, all or none.
     ///
     /// # Errors
-    /// As [`take`](Self::take); and `Refused` if some part of the commit does not hold.
+    /// As [`take`](Self::take); and `Refused` if a part of the commit is rejected.
     pub async fn take_with(
         &self,
         units: u32,
@@ -129,14 +147,32 @@ impl Quota {
         Ok(self.told(taken.map(|draw| draw.grant())))
     }
 
-    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
-    /// While many reservations of the quota stand, up to a 64th of that later:
-    /// [`Reservation::until`] says when.
+    /// Reserves units: they go back automatically after `life`, unless the reservation is
+    /// confirmed. While many reservations exist, up to a 64th of that later; [`Reservation::until`]
+    /// returns the exact time.
     ///
     /// # Errors
-    /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same
-    /// [operation](Claims::operation_id), and has been confirmed, given back or gone back by itself
-    /// since.
+    /// As [`take`](Self::take); and `Settled` if it was reserved before under the same [operation
+    /// id](Claims::operation_id), and has been confirmed, refunded or expired since.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.claims().quota("seats", 5);
+    /// let held = seats.reserve(2, Duration::from_secs(600)).await?.granted()?;
+    /// let given_up = seats.reserve(1, Duration::from_secs(600)).await?.granted()?;
+    ///
+    /// held.confirm().await?;
+    /// given_up.refund().await?;
+    /// assert_eq!(seats.usage().await?.used, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn reserve(
         &self,
         units: u32,
@@ -150,24 +186,24 @@ impl Quota {
         Ok(self.told(reserved))
     }
 
-    /// Goes on with a reservation, by its voucher.
+    /// Continues a reservation by its token.
     ///
     /// # Errors
-    /// `Store` if the voucher is another quota's.
+    /// `Store` if the token belongs to another quota.
     pub fn attach(&self, voucher: &ReservationToken) -> Result<Reservation, ClaimError> {
         voucher.grant.belongs_to(&self.key())?;
         Ok(Reservation::resumed(self.clone(), voucher)?)
     }
 
-    /// Gives back what was granted, once, to the period that it was taken from.
+    /// Refunds a grant, once, to the window it was taken from.
     ///
     /// # Errors
-    /// `Store` if the store fails, or the grant is another quota's.
+    /// `Store` if the store fails, or the grant belongs to another quota.
     pub async fn refund(&self, grant: &Grant) -> Result<RefundOutcome, ClaimError> {
         grant.refund(&self.claims, &self.key()).await
     }
 
-    /// How much is taken.
+    /// Returns the units taken.
     ///
     /// # Errors
     /// `Store` if the store fails.
@@ -205,8 +241,8 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// After a refusal: opens the next window, or credits what has lapsed; or says that there is
-    /// not so much.
+    /// Handles a refusal: opens the next window, or credits expired reservations; or returns that
+    /// the quota is exceeded.
     pub(super) async fn make_room(
         &self,
         draw: &mut Draw,
@@ -223,7 +259,7 @@ impl Quota {
         Ok(None)
     }
 
-    /// A bid for so much, in the window that is thought to be open.
+    /// Creates a debit in the last known window.
     pub(super) async fn bid(&self, units: u32) -> Result<Draw, ClaimError> {
         self.check()?;
         self.claims.check_operation()?;
@@ -235,12 +271,12 @@ impl Quota {
         Ok(draw.once(self.claims.operation.as_ref())?)
     }
 
-    /// The same, to be held with other claims.
+    /// Creates a debit that is held with other claims.
     pub(super) async fn pledge(&self, units: u32) -> Result<Draw, ClaimError> {
         Ok(self.bid(units).await?.pledged(self.claims.operation.as_ref()))
     }
 
-    /// The window that is open, opened if need be.
+    /// Returns the open window, opening it if necessary.
     async fn look(&self) -> Result<Window, ClaimError> {
         let slots = self.claims.store().get(&[keys::window(&self.key())?]).await?;
         match slots.first().and_then(Window::of) {
@@ -249,7 +285,8 @@ impl Quota {
         }
     }
 
-    /// Opens the window of this moment, with nothing taken; or finds that somebody else did.
+    /// Opens the current window with nothing taken, or returns the one that was opened
+    /// concurrently.
     async fn open(&self) -> Result<Window, ClaimError> {
         let (window, taken) = (keys::window(&self.key())?, keys::taken(&self.key())?);
         for _ in 0..ATTEMPTS {
@@ -270,7 +307,7 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// Refuses a limit that nothing could be within.
+    /// Rejects a negative limit.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.limit {
             limit if limit < 0 => {
@@ -303,7 +340,7 @@ impl Quota {
     }
 }
 
-/// The window that an attempt to open one has left, unless it is over already.
+/// Returns the window after an attempt to open one, unless it is over already.
 fn opened_window(
     key: &RecordKey,
     outcome: CommitOutcome,

@@ -1,7 +1,7 @@
-//! Frees a claim whose claimant is gone, for operators.
+//! Releasing a stale claim, for operators.
 //!
-//! Nobody has to wait for this: whoever comes next takes such a claim over. It is for those of
-//! which nobody will come, and which would otherwise stand there as begun for ever.
+//! The next claimant takes such a claim over anyway. This is for claims without a next claimant,
+//! which would otherwise stay listed as in progress indefinitely.
 
 use tidelock_store::{
     Commit, ExpectedRevision, RawJson, Record, RecordKey, RecordWrite, Result, Slot, Timestamp,
@@ -12,35 +12,35 @@ use super::entry::Entry;
 use super::operation::Note;
 use super::{ClaimKey, Claims, keys};
 
-/// What came of freeing a claim.
+/// Outcome of releasing a stale claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only one of these means that it is free"]
 pub enum Released {
-    /// It is free.
+    /// It is available.
     Free {
-        /// Who was at it last.
+        /// Its last claimant.
         by: WorkerName,
     },
-    /// Somebody is at it, and may be.
+    /// It is held, and its lease has not expired.
     Held {
-        /// Who.
+        /// Its holder.
         by: WorkerName,
-        /// Until when, unless they ask for longer.
+        /// When the lease expires, unless it is renewed.
         until: Option<Timestamp>,
     },
-    /// It was done, or failed, and what came of it is kept.
+    /// It was completed or failed, and the result is kept.
     Over,
     /// There is no such claim.
     Absent,
 }
 
 impl Claims {
-    /// Frees a claim, by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has run
-    /// out and nothing came of it. Judged by the store, inside the commit: a claimant who is only
-    /// slow keeps it, and one who comes meanwhile, too.
+    /// Releases a claim by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has
+    /// expired without a result. The store checks this inside the commit: a claimant that is only
+    /// slow keeps it, and so does one that arrives meanwhile.
     ///
     /// # Errors
-    /// `Invalid` if it cannot be a name; otherwise what the store says.
+    /// `Invalid` if the name is invalid; otherwise errors of the store.
     pub async fn release_stale(&self, claim: &str) -> Result<Released> {
         let record = keys::named(claim)?;
         let lease = keys::lease_of(&record)?;
@@ -71,7 +71,7 @@ impl Claims {
                 {
                     return Ok(Released::Free { by: entry.by });
                 }
-                // It has moved meanwhile.
+                // It has changed meanwhile; read again.
                 None => {}
             }
         }

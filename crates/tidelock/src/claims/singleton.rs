@@ -1,5 +1,4 @@
-//! Singleton: one of a kind for a scope, and for a period; whoever comes too late learns who was
-//! first, and when.
+//! Singletons: one winner per scope and period; later claimants learn who was first, and when.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,11 +18,10 @@ use super::operation::NotYet;
 use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, term};
 use crate::telemetry;
 
-/// How long one who has died before it was done keeps others out, unless something else is asked
-/// for.
+/// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// The right to be the only one.
+/// A singleton claim with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` or `take` is called"]
 pub struct Singleton {
@@ -35,26 +33,26 @@ pub struct Singleton {
     ttl: Option<Duration>,
 }
 
-/// What came of claiming to be the only one.
+/// Outcome of a singleton claim.
 #[derive(Debug)]
 pub enum SingletonOutcome<W> {
-    /// It is yours.
+    /// Acquired.
     Won(W),
-    /// Somebody was first.
+    /// Another claimant was first.
     Taken(SingletonTaken),
 }
 
-/// Somebody who was first.
+/// The claimant that was first.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("claim {key:?}: {by:?} was first{}", when(.at.as_ref()))]
 pub struct SingletonTaken {
-    /// Which claim.
+    /// The claim.
     pub key: ClaimKey,
-    /// Who.
+    /// The winner.
     pub by: WorkerName,
-    /// When, by the store's clock.
+    /// When it was acquired, by the store's clock.
     pub at: Option<Timestamp>,
-    /// Set while it is still being done: until when, unless they ask for longer.
+    /// Set while the work is in progress: when the lease expires, unless it is renewed.
     pub until: Option<Timestamp>,
     details: Option<RawJson>,
 }
@@ -64,10 +62,10 @@ fn when(at: Option<&Timestamp>) -> String {
 }
 
 impl SingletonTaken {
-    /// What the winner left; nothing while it is still being done.
+    /// Returns the winner's details; `None` while the work is in progress.
     ///
     /// # Errors
-    /// `Unreadable` if it is not a `T`.
+    /// `Unreadable` if they are not a `T`.
     pub fn details<T: DeserializeOwned>(&self) -> Result<Option<T>, ClaimError> {
         let read = self.details.as_ref().map(RawJson::to).transpose();
         read.map_err(|source| ClaimError::Unreadable { key: self.key.clone(), source })
@@ -100,43 +98,43 @@ impl Singleton {
         }
     }
 
-    /// One for each of these: a child, an item.
+    /// Narrows the singleton to a scope, such as a child or an item: one winner per scope.
     pub fn of(mut self, scope: impl fmt::Display) -> Self {
         self.key = self.key.part(&scope);
         self
     }
 
-    /// One for each of these stretches of time; one for ever unless this says otherwise. The
-    /// stretch is that of the store's clock when the claim begins.
+    /// Sets the period: one winner per period, by the store's clock when the claim begins. By
+    /// default there is one winner ever.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
         self
     }
 
-    /// Days and hours are those of this zone; UTC unless this says otherwise.
+    /// Sets the time zone of calendar periods. The default is UTC.
     pub fn zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
         self
     }
 
-    /// How long one who has died before it was done keeps others out; half a minute unless this
-    /// says otherwise.
+    /// Sets the lease: how long the claim stays held after its claimant died before completion. The
+    /// default is 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long it is remembered: by default until its period is over, and indefinitely if it
-    /// has none.
+    /// Sets how long the winner is remembered. The default is until its period is over, and
+    /// indefinitely without a period.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Claims it while something is being done: complete it then, with what others are to learn.
+    /// Claims it for work in progress: complete it with the details for later claimants.
     ///
     /// # Errors
-    /// `Store` if the store fails, or a name cannot be one.
+    /// `Store` if the store fails, or a name is invalid.
     pub async fn claim<T: DeserializeOwned>(
         &self,
     ) -> Result<SingletonOutcome<ClaimGuard<T>>, ClaimError> {
@@ -152,11 +150,31 @@ impl Singleton {
         })
     }
 
-    /// Takes it at once, with what others are to learn, and together with the rest of a commit: all
-    /// of it lands, or none.
+    /// Claims and completes it in one commit, with details for later claimants and together with
+    /// the parts of a commit, all or none.
     ///
     /// # Errors
-    /// `Refused` if some part of the commit does not hold.
+    /// `Refused` if a part of the commit is rejected; `Store` if the store fails, or a name is
+    /// invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::{Period, SingletonOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let report = tidelock.claims().singleton("report").of("acme").per(Period::Day);
+    /// assert!(matches!(report.take("ada", Commit::new()).await?, SingletonOutcome::Won(())));
+    ///
+    /// let SingletonOutcome::Taken(first) = report.take("bob", Commit::new()).await? else {
+    ///     panic!("there is one report a day");
+    /// };
+    /// assert_eq!(first.details::<String>()?.as_deref(), Some("ada"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take(
         &self,
         details: &(impl Serialize + ?Sized),
@@ -169,7 +187,7 @@ impl Singleton {
         let mut bids: Vec<&mut dyn Acquire> = vec![&mut stake];
         bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Acquire));
         let bidding = bid(&self.claims, &mut bids, with).await?;
-        // It may have been in another period, whoever has taken this one.
+        // The operation may have won in another period, whoever has this one.
         if not_yet.is_some_and(|not_yet| not_yet.was_done) {
             telemetry::claimed(&self.key, &self.claims.by, "won");
             return Ok(SingletonOutcome::Won(()));
@@ -180,8 +198,8 @@ impl Singleton {
         })
     }
 
-    /// The part of a commit that takes it, for a commit that somebody else makes: a reaction's,
-    /// say. That commit is refused if somebody was first.
+    /// Returns the part of a commit that takes it, for a commit made elsewhere, such as a
+    /// reaction's. That commit conflicts if another claimant was first.
     ///
     /// # Errors
     /// `Store` if the store fails, or the details cannot be stored.
@@ -214,7 +232,7 @@ impl Singleton {
         Ok(Entry::pending(&self.claims, None).done(RawJson::new(details)?, now))
     }
 
-    /// The condition that it was not taken under the same operation, in whichever period.
+    /// Condition that it was not taken under the same operation id, in any period.
     fn not_yet(&self) -> Result<Option<NotYet>, StoreError> {
         self.claims
             .operation
@@ -223,7 +241,7 @@ impl Singleton {
             .transpose()
     }
 
-    /// The whole name of the claim at this moment.
+    /// Returns the claim's name at this time.
     fn key_at(&self, now: Timestamp) -> Result<ClaimKey, StoreError> {
         let stretch = self.period.at(now, &self.zone)?;
         Ok(match self.period.named(&self.zone) {
@@ -233,8 +251,7 @@ impl Singleton {
         })
     }
 
-    /// How long it is remembered: a stretch that begins when it is taken has nothing else to end
-    /// by.
+    /// Returns how long it is remembered. A period that begins when it is taken ends only by this.
     fn life(&self) -> Option<Duration> {
         match self.period {
             Period::Every(long) => Some(self.ttl.unwrap_or(long)),

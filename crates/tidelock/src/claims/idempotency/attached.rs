@@ -1,4 +1,4 @@
-//! Work that is gone on with: renewed, completed or given up by whoever has its fence.
+//! Idempotency key continued by its fence: renewed, completed or released.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::super::entry::{Entry, State};
 use super::super::handoff::{AttachedClaim, Found};
 use super::super::{ClaimError, ClaimKey};
 
-/// The right to do the work, gone on with by its fence. Dropping it changes nothing.
+/// An idempotency key continued by its fence. Dropping it changes nothing.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done before it is renewed, completed or given back"]
 pub struct AttachedKey {
@@ -21,52 +21,51 @@ impl AttachedKey {
         Self { right }
     }
 
-    /// The name of the claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
         self.right.key()
     }
 
-    /// The fence that it is held under.
+    /// Returns the fence it is held under.
     pub fn fence(&self) -> Fence {
         self.right.fence()
     }
 
-    /// For a commit that must not land once somebody else has it.
+    /// Returns a guard for a commit that must not succeed once another claimant holds the key.
     ///
     /// # Errors
-    /// `Store` if the name cannot be one.
+    /// `Store` if the name is invalid.
     pub fn guard(&self) -> Result<Guard, ClaimError> {
         self.right.guard()
     }
 
-    /// See [`AttachedClaim::renew`].
+    /// Renews the lease: see [`AttachedClaim::renew`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`AttachedClaim::renew`].
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
         self.right.renew(lease).await
     }
 
-    /// Gives the key back: whoever asks next does the work. See [`AttachedClaim::release`].
+    /// Releases the key, so that the next claimant does the work: see [`AttachedClaim::release`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`AttachedClaim::release`].
     pub async fn release(&self) -> Result<(), ClaimError> {
         self.right.release().await
     }
 
-    /// Keeps the result, for as long as was said when the key was claimed. Asked for again with the
-    /// same result, it says the same.
+    /// Stores the result, for the TTL set when the key was claimed. Idempotent for the same result.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it: what this caller did must not count. `Over` if it was given
-    /// back, or completed with something else.
+    /// `Lost` if another claimant holds the key: this caller's work must not take effect. `Over` if
+    /// it was released, or completed with another result.
     pub async fn complete(&self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
         let value = RawJson::new(value)?;
         self.end(|entry, since| entry.done(value.clone(), since)).await
     }
 
-    /// Keeps the failure like a result: whoever asks next gets it as [`ClaimError::Failed`].
+    /// Stores the failure like a result: the next claimant gets it as [`ClaimError::Failed`].
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
@@ -86,7 +85,7 @@ impl AttachedKey {
         }
     }
 
-    /// Fine, if this is how it ended: the first reply was lost.
+    /// Accepts an earlier end with the same outcome: the first reply was lost.
     fn ended_so(
         &self,
         found: &Found,
@@ -102,7 +101,7 @@ impl AttachedKey {
     }
 }
 
-/// Whether both say that the same came of it.
+/// Whether both entries have the same outcome.
 fn is_same(there: &Entry, asked: &Entry) -> bool {
     match (there.state, asked.state) {
         (State::Done, State::Done) => {

@@ -1,4 +1,4 @@
-//! A key that was won: the work is this caller's to do, and to complete.
+//! Guard of an acquired idempotency key or singleton.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,10 +16,11 @@ use super::super::{ClaimError, ClaimKey, Handoff};
 use super::OnFailure;
 use crate::events::submit;
 
-/// The right to do the work. Its lease is renewed until this goes away.
+/// Guard of an acquired key: its holder does the work and completes it. The lease is renewed while
+/// the guard lives.
 ///
-/// Complete it when the work is done. If it is dropped before, nobody knows how far the work has
-/// come, so the key is not free at once but when the lease has run out.
+/// If it is dropped before completion, the progress of the work is unknown, so the key is not
+/// released at once but becomes available when the lease expires.
 #[derive(Debug)]
 #[must_use = "a key that is won and not completed is free again when its lease has run out"]
 pub struct ClaimGuard<T> {
@@ -33,51 +34,52 @@ impl<T> ClaimGuard<T> {
         Self { holding, on_failure, result: PhantomData }
     }
 
-    /// The name of the claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
         &self.hold().key
     }
 
-    /// Since when it is held, by the store's clock.
+    /// Returns when it was acquired, by the store's clock.
     pub fn since(&self) -> Timestamp {
         self.hold().since
     }
 
-    /// Grows with every claimant of this key: pass it on to whatever should refuse those who come
-    /// late.
+    /// Returns the fence, which grows with every claimant of this key. Pass it to external systems
+    /// that should reject outdated claimants.
     pub fn fence(&self) -> Fence {
         self.hold().fence()
     }
 
-    /// For a commit that must not land once somebody else has the claim.
+    /// Returns a guard for a commit that must not succeed once another claimant holds the key.
     pub fn guard(&self) -> Guard {
         self.hold().guard()
     }
 
-    /// Cancelled when the claim is lost: whatever is completed from then on is refused, so stop.
+    /// Returns a token that is cancelled when the claim is lost. Completing is refused from then
+    /// on, so stop the work.
     pub fn lost(&self) -> &CancellationToken {
         self.holding.lost()
     }
 
-    /// Lets go of the claim without giving it back: whoever has the fence [goes
-    /// on](super::Idempotency::attach) with it. Nobody renews it from here on.
+    /// Detaches the claim without releasing it: the holder of the fence
+    /// [continues](super::Idempotency::attach) it. The lease is not renewed any more.
     pub fn detach(self) -> Handoff {
         Handoff::of(self.hold())
     }
 
-    /// Gives the key back: whoever asks next does the work. Only if nothing was done yet, or all of
-    /// it was undone.
+    /// Releases the key, so that the next claimant does the work. Use it only if nothing was done
+    /// yet, or all of it was undone.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it.
+    /// `Lost` if another claimant holds it.
     pub async fn release(self) -> Result<(), ClaimError> {
         self.holding.release().await
     }
 
-    /// The work has failed: gives the key back, or keeps the failure, as the policy says.
+    /// Reports failed work: releases the key or stores the failure, according to [`OnFailure`].
     ///
     /// # Errors
-    /// `Lost` if somebody else has it.
+    /// `Lost` if another claimant holds it.
     pub async fn fail(self, error: impl fmt::Display) -> Result<(), ClaimError> {
         match self.on_failure {
             OnFailure::Release => self.release().await,
@@ -95,7 +97,7 @@ impl<T> ClaimGuard<T> {
         }
     }
 
-    /// What came of it, if it was brought to its end before.
+    /// Returns the outcome of an earlier end.
     fn before(&self, conflict: &Conflict) -> Result<Entry, ClaimError> {
         match self.hold().left(conflict) {
             Some(Slot::Live(record)) => Ok(Entry::read(record)?),
@@ -109,15 +111,15 @@ impl<T> ClaimGuard<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
-    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody
-    /// who asks later gets it. A claim that was completed before, here or [by its
-    /// fence](super::Idempotency::attach), keeps the first result, which is given back.
+    /// Stores the result and returns it as later claimants will read it. A claim that was completed
+    /// before, here or [by its fence](super::Idempotency::attach), keeps the first result, which is
+    /// returned.
     ///
     /// # Errors
-    /// - `Failed` if a failure was kept before, and `Over` if the claim was given back.
-    /// - `Lost` if somebody else has it: what this caller did must not count.
-    /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept:
-    ///   claim the key again to see.
+    /// - `Failed` if a failure was stored before, and `Over` if the claim was released.
+    /// - `Lost` if another claimant holds it: this caller's work must not take effect.
+    /// - `Store` with advice `Unknown` if it is unknown whether the result was stored: claim the
+    ///   key again to find out.
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = RawJson::new(value)?;
         let write = self.hold().conclude(&self.done(json.clone()))?;
@@ -129,13 +131,13 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
         }
     }
 
-    /// Keeps the result in the same commit as what it stands for: all of it lands, or none. The
-    /// parts of the commit come before the result among those written.
+    /// Stores the result in the same commit as the work's effects, all or none. The commit's own
+    /// parts come before the result among the writes.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); `Refused` if some part of the commit does not hold, and the
-    /// claim still stands: decide again; and `Over` if it was completed or given back before:
-    /// nothing of this commit has landed.
+    /// As [`complete`](Self::complete); `Refused` if a part of the commit is rejected and the claim
+    /// is still held: decide again; and `Over` if it was completed or released before: nothing of
+    /// this commit was applied.
     pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
         let commit = commit.write(self.completion(value)?);
         match self.holding.end(submit::repeatable(commit)).await? {
@@ -144,9 +146,9 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
         }
     }
 
-    /// The part of a commit that keeps the result, for a commit that somebody else makes: a
-    /// reaction's, say. It is refused if the claim was taken over by then. Keep this claim until
-    /// that commit is made, so that its lease is renewed.
+    /// Returns the part of a commit that stores the result, for a commit made elsewhere, such as a
+    /// reaction's. It is rejected if the claim was taken over by then. Keep this guard until that
+    /// commit is made, so that the lease is renewed.
     ///
     /// # Errors
     /// `Store` if the value cannot be stored.

@@ -1,4 +1,4 @@
-//! Somebody else who is at it, and the wait for what comes of it.
+//! Waiting for the result of another claimant.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
 use super::peek::{PeekEntry, glance};
 use crate::telemetry;
 
-/// Somebody else is at it.
+/// A key that another claimant is working on.
 #[derive(Debug)]
 pub struct InProgress<T> {
     claims: Claims,
     key: ClaimKey,
     record: RecordKey,
     rival: Contender,
-    /// What was asked for: the key may come to be used for something else meanwhile.
+    /// Fingerprint of the request: the key may be reused for another one meanwhile.
     asked: Option<Fingerprint>,
     result: PhantomData<fn() -> T>,
 }
@@ -30,7 +30,7 @@ impl<T: DeserializeOwned> InProgress<T> {
         Self::seen(claims, stake, rival)
     }
 
-    /// In nobody's way, who only looks.
+    /// Without reporting contention: the caller only peeks.
     pub(super) fn seen(claims: &Claims, stake: &ClaimAttempt, rival: Contender) -> Self {
         Self {
             claims: claims.clone(),
@@ -42,40 +42,40 @@ impl<T: DeserializeOwned> InProgress<T> {
         }
     }
 
-    /// The name of the claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
         &self.key
     }
 
-    /// Who is at it.
+    /// Returns the claimant.
     pub fn by(&self) -> &WorkerName {
         self.rival.by()
     }
 
-    /// Since when.
+    /// Returns when it was acquired.
     pub fn since(&self) -> Option<Timestamp> {
         self.rival.since
     }
 
-    /// Until when, unless they ask for longer; after this the key can be claimed again.
+    /// Returns when the lease expires, unless it is renewed; then the key can be claimed again.
     pub fn until(&self) -> Option<Timestamp> {
         self.rival.until
     }
 
-    /// Waits for the result, but no longer than this.
+    /// Waits for the result, at most this long.
     ///
     /// # Errors
     /// - `StillHeld` if there is no result by then.
-    /// - `Free` if whoever is at it gives up or dies: claim it again.
-    /// - `Failed` if the work failed, and the failure is to be remembered.
+    /// - `Free` if the claimant gives up or dies: claim the key again.
+    /// - `Failed` if the work failed, and the failure was remembered.
     ///
     /// # Cancel safety
-    /// Whoever stops waiting has changed nothing.
+    /// Dropping the future changes nothing.
     pub async fn wait(&self, deadline: Duration) -> Result<T, ClaimError> {
         self.wait_with(WaitPolicy::of(deadline)).await
     }
 
-    /// The same, looking as often as this says.
+    /// Waits for the result according to a wait policy.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).

@@ -1,4 +1,4 @@
-//! The whole of it in one call: claim, work, complete; or wait for whoever does.
+//! Claim, work and complete in one call; or wait for another claimant's result.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,16 +11,40 @@ use super::super::{ClaimError, OnceError};
 use super::{ClaimGuard, Idempotency, IdempotencyClaim};
 
 impl Idempotency {
-    /// Does the work once, whoever asks for it: whoever wins the key works, everybody else waits,
-    /// but no longer than `patience`, and gets the same result. If whoever works gives up or dies,
-    /// the next one does.
+    /// Does the work once, however many callers ask for it. The caller that acquires the key works;
+    /// every other caller waits, at most `patience`, and gets the same result. If the working
+    /// caller gives up or dies, the next one takes over.
     ///
     /// # Errors
-    /// - `Work` with what the work failed with, to the one who did it. What becomes of the key
-    ///   then, the policy says.
+    /// - `Work` with the error of the work, for the caller that did it.
+    ///   [`OnFailure`](super::OnFailure) decides what becomes of the key.
     /// - `FingerprintMismatch` if the key was used for another request.
     /// - `Claim` as [`claim`](Self::claim), [`ClaimGuard::complete`] and
-    ///   [`InProgress::wait`](super::InProgress::wait) have it.
+    ///   [`InProgress::wait`](super::InProgress::wait).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let payment = tidelock.claims().idempotency("pay:order-7").fingerprint(&("order-7", 450));
+    /// let mut charges = 0;
+    /// for _ in 0..2 {
+    ///     let receipt = payment
+    ///         .once(Duration::from_secs(2), async || {
+    ///             charges += 1;
+    ///             Ok::<_, String>(format!("receipt {charges}"))
+    ///         })
+    ///         .await?;
+    ///     assert_eq!(receipt, "receipt 1");
+    /// }
+    /// assert_eq!(charges, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn once<T, X, F>(
         &self,
         patience: Duration,
@@ -55,8 +79,8 @@ where
     match worked {
         Ok(value) => Ok(won.complete(&value).await?),
         Err(error) => {
-            // The caller is to hear of the failure in any case; a key that was not given back is
-            // free when its lease has run out.
+            // The caller gets the error of the work in any case; a key that was not released
+            // becomes available when its lease expires.
             if let Err(kept) = won.fail(&error).await {
                 tracing::warn!(error = %kept, "a failure was not noted");
             }

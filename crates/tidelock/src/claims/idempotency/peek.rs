@@ -1,4 +1,4 @@
-//! What there is to see of a key, for whoever does not want it.
+//! Reads the state of an idempotency key without claiming it.
 
 use serde::de::DeserializeOwned;
 use tidelock_store::{Fence, Slot, StoreError};
@@ -9,20 +9,21 @@ use super::super::handoff::places;
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
 use super::InProgress;
 
-/// A key as it is now.
+/// State of an idempotency key.
 #[derive(Debug)]
 pub enum Peek<T> {
-    /// Nobody has claimed it; or somebody did, and gave up or died.
+    /// Not claimed, or the claimant gave up or died.
     Free,
-    /// Somebody is at it, under this fence: [wait](InProgress::wait) for the result, or come back.
+    /// Another claimant is working, under this fence: [wait](InProgress::wait) for the result, or
+    /// come back later.
     Held(Box<InProgress<T>>, Fence),
-    /// It was done; this is what came of it.
+    /// The work was done; this is its result.
     Done(T),
-    /// It was done, and failed, and the failure was to be remembered.
+    /// The work failed, and the failure was remembered.
     Failed(String),
 }
 
-/// What the records of a claim say.
+/// State according to the claim's records.
 pub(super) enum PeekEntry {
     Free,
     Held(Contender, Fence),
@@ -45,7 +46,7 @@ impl<T: DeserializeOwned> Peek<T> {
     }
 }
 
-/// Looks at a key as whoever asks for this sees it.
+/// Reads the state of a key for a request with this fingerprint.
 pub(super) async fn glance(
     claims: &Claims,
     key: &ClaimKey,
@@ -55,8 +56,7 @@ pub(super) async fn glance(
     let [Slot::Live(claim), lease] = &slots[..] else { return Ok(PeekEntry::Free) };
     let entry = Entry::read(claim)?;
     Ok(match lease {
-        // Given back, and taken for another request: that one's result is not an answer to this
-        // one.
+        // Released, and claimed for another request: its result does not answer this one.
         _ if entry.differs(asked) => PeekEntry::Free,
         _ if !entry.is_pending() => PeekEntry::Over(entry),
         Slot::Live(lease) => {

@@ -1,5 +1,5 @@
-//! Locks that others wait for, for whoever looks after a store. What it costs depends on how many
-//! those are, and not on how many locks there are.
+//! Locks with waiters, for operators. The cost depends on the number of contended locks, not on the
+//! number of locks.
 
 use tidelock_store::{
     Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits,
@@ -9,26 +9,26 @@ use super::super::entry::{Entry, LeaseNote};
 use super::super::keys;
 use super::wait_queue::PLACES;
 
-/// A lock that others wait for.
+/// A lock with waiters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContendedLocks {
-    /// The whole name of the lock.
+    /// The lock's whole name.
     pub(crate) key: String,
-    /// How many stand in line.
+    /// Number of waiters.
     pub(crate) waiting: usize,
-    /// Who has it, if anybody does, and since when.
+    /// Its holder, if any, and since when.
     pub(crate) holder: Option<(WorkerName, Option<Timestamp>)>,
 }
 
 impl ContendedLocks {
-    /// The locks that others wait for; a page of them at most.
+    /// Returns the locks with waiters, at most one page.
     pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Self>> {
         let mut lines = store.rows(RecordQuery::prefix(keys::LINES));
         let mut crowds = Vec::new();
         while let Some(line) = lines.next().await?.filter(|_| crowds.len() < limits::PAGE_SIZE) {
             crowds.push(Self::at(store, &line).await?);
         }
-        // A line outlives the last who stood in it by a moment.
+        // The mark outlives the last waiter by a moment.
         crowds.retain(|crowd| crowd.waiting > 0);
         Ok(crowds)
     }

@@ -1,4 +1,4 @@
-//! Who has a lock, for whoever only looks.
+//! The holder of a lock.
 
 use serde::Serialize;
 use tidelock_store::{Fence, Slot, Timestamp, WorkerName};
@@ -8,16 +8,16 @@ use super::super::entry::Entry;
 use super::super::handoff::places;
 use super::super::{ClaimError, ClaimKey, Claims};
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockHolder {
-    /// Who.
+    /// Its name.
     pub by: WorkerName,
-    /// The fence that they hold it under.
+    /// The fence it holds the lock under.
     pub fence: Fence,
-    /// Since when.
+    /// When it acquired the lock.
     pub since: Option<Timestamp>,
-    /// Until when, unless they ask for longer.
+    /// When the lease expires, unless it is renewed.
     pub until: Option<Timestamp>,
 }
 

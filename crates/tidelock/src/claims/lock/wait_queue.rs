@@ -1,9 +1,9 @@
-//! The line of those who wait for a lock, kept in the store.
+//! Wait queue of a lock, stored in the database: FIFO across processes.
 //!
-//! Whoever comes writes a record that says that somebody waits; the revision of that write is the
-//! number in line. Then a place is taken, a record that expires unless whoever stands there keeps
-//! it. The lowest number among the places is first. Places are used again, so that a line leaves
-//! behind no more than it was ever long.
+//! A waiter writes a mark that the lock has waiters; the revision of that write is its number. Then
+//! it takes a slot, a record that expires unless its waiter renews it. The lowest number among the
+//! slots is first. Slots are reused, so a queue leaves behind no more records than its greatest
+//! length.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use tokio::time::Instant;
 use super::super::acquire::{Acquire, ConflictVerdict, found};
 use super::super::{ClaimKey, Claims, keys};
 
-/// How many can stand in line. Whoever finds no place looks again from time to time.
+/// Capacity of a wait queue. A waiter that finds no slot polls for one.
 pub(super) const PLACES: usize = 256;
-/// How long a place is kept for somebody who has died.
+/// Lease of a queue slot.
 const KEPT: Duration = Duration::from_secs(3);
 
-/// The condition that nobody waits for a lock.
+/// Condition that a lock has no waiters.
 #[derive(Debug)]
 pub(in super::super) struct NobodyWaits {
     pub(in super::super) key: ClaimKey,
     line: RecordKey,
-    /// It does not hold.
+    /// Whether the condition failed.
     pub(in super::super) met: bool,
 }
 
@@ -60,14 +60,14 @@ impl Acquire for NobodyWaits {
     }
 }
 
-/// What stands in the record of a place.
+/// Content of a queue slot.
 #[derive(Debug, Serialize, Deserialize)]
 struct Standing {
     number: Revision,
     by: WorkerName,
 }
 
-/// Somebody's way through the line.
+/// A waiter in the queue.
 #[derive(Debug)]
 pub(in super::super) struct Line {
     claims: Claims,
@@ -84,15 +84,15 @@ struct Place {
     kept: Instant,
 }
 
-/// Whose turn it is.
+/// Position of a waiter.
 pub(in super::super) enum Turn {
-    /// One's own: with this in the commit, the place is given up.
+    /// First; this commit leaves the queue.
     First(Commit),
-    /// Somebody else's, before.
+    /// Behind another waiter.
     Behind(Ahead),
 }
 
-/// The next one ahead in line.
+/// The next waiter ahead.
 pub(in super::super) struct Ahead {
     pub(in super::super) by: WorkerName,
     pub(in super::super) place: RecordKey,
@@ -109,13 +109,13 @@ impl Line {
         })
     }
 
-    /// Who is first, if anybody is.
+    /// Returns the first waiter, if any.
     pub(in super::super) async fn first(&self) -> Result<Option<WorkerName>> {
         let first = self.standing().await?.into_iter().min_by_key(|(_, standing)| standing.number);
         Ok(first.map(|(_, standing)| standing.by))
     }
 
-    /// Takes or keeps a place, and looks whose turn it is.
+    /// Takes or renews a slot and returns the position.
     pub(in super::super) async fn turn(&mut self) -> Result<Turn> {
         let number = self.number().await?;
         self.keep(number).await?;
@@ -125,7 +125,7 @@ impl Line {
             return Ok(Turn::Behind(Ahead { by: ahead.by.clone(), place: record.key.clone() }));
         }
         if self.place.is_none() {
-            // The line is full; whoever is last in it goes first.
+            // The queue is full; wait for the last entry.
             if let Some((record, last)) = standing.iter().max_by_key(|(_, other)| other.number) {
                 return Ok(Turn::Behind(Ahead { by: last.by.clone(), place: record.key.clone() }));
             }
@@ -133,22 +133,22 @@ impl Line {
         Ok(Turn::First(self.place.as_ref().map_or_else(Commit::new, Place::give_up)))
     }
 
-    /// The place was given up in a commit that has landed.
+    /// The slot was released in a commit that succeeded.
     pub(in super::super) fn left(&mut self) {
         self.place = None;
     }
 
-    /// Gives the place up.
+    /// Leaves the queue.
     pub(in super::super) async fn leave(mut self) -> Result<()> {
         if let Some(place) = self.place.take() {
-            // If it was lost, there is nothing to give up.
+            // If the slot expired, there is nothing to release.
             let _left = self.claims.send(&place.give_up()).await?;
         }
         Ok(())
     }
 
-    /// Draws the numbers in several lines, in one commit: whoever draws later is behind in every
-    /// line that both stand in, so that no two callers wait for each other.
+    /// Assigns the numbers of several queues in one commit. A later caller is behind in every queue
+    /// that both are in, so two callers never wait for each other.
     pub(in super::super) async fn draw(lines: &mut [Self]) -> Result<()> {
         let Some(first) = lines.first() else { return Ok(()) };
         let signs = lines.iter().map(Self::sign).collect::<Result<Vec<_>>>()?;
@@ -161,12 +161,12 @@ impl Line {
         Ok(())
     }
 
-    /// Whether the place was lost, going by what was in the way of giving it up.
+    /// Whether the slot was lost, according to this conflict.
     pub(in super::super) fn has_lost(&self, conflict: &Conflict) -> bool {
         self.place.as_ref().is_some_and(|place| found(conflict, &place.record).is_some())
     }
 
-    /// The number in line: drawn once.
+    /// Returns the number, assigned once.
     async fn number(&mut self) -> Result<Revision> {
         if self.number.is_none() {
             Self::draw(std::slice::from_mut(self)).await?;
@@ -174,14 +174,14 @@ impl Line {
         self.number.ok_or_else(|| StoreError::corrupt("a write without expectations was refused"))
     }
 
-    /// Says that somebody waits.
+    /// Builds the write of the mark that the lock has waiters.
     fn sign(&self) -> Result<RecordWrite> {
         let write =
             RecordWrite::put(&self.line, ExpectedRevision::Any, RawJson::new(&self.claims.by)?);
         Ok(write.expiring(When::In(KEPT)))
     }
 
-    /// Has a place, if there is any, and keeps it from expiring.
+    /// Takes a slot if one is free, and renews it.
     async fn keep(&mut self, number: Revision) -> Result<()> {
         match &self.place {
             Some(place) if place.kept.elapsed() < KEPT / 3 => return Ok(()),
@@ -214,8 +214,7 @@ impl Line {
         Ok(revision.map(|revision| Place { record: record.clone(), revision, kept }))
     }
 
-    /// A place where nobody stands, drawn among the first few, so that those who come together do
-    /// not meet.
+    /// Returns a random slot among the first free ones, so that concurrent waiters rarely collide.
     async fn free(&self) -> Result<Option<RecordKey>> {
         let standing = self.standing().await?;
         let records =
@@ -242,7 +241,7 @@ impl Place {
 }
 
 impl Drop for Line {
-    /// Whoever stops waiting should not keep those behind waiting for the place to expire.
+    /// A cancelled waiter releases its slot, so that those behind need not wait for its expiry.
     fn drop(&mut self) {
         let (Some(place), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current())
         else {

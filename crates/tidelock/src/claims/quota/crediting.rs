@@ -1,8 +1,8 @@
-//! Giving back what reservations had taken that are past their end.
+//! Crediting the units of expired reservations.
 //!
-//! What is taken of a quota is one counter, which the store compares with the limit. It has in it
-//! what lapsed reservations took until that is credited; so it is never less than what is taken,
-//! and whatever it refuses is tried again once the lapsed part is out of it.
+//! The units taken are one counter, which the store compares with the limit. It includes the units
+//! of expired reservations until they are credited. So it is never too low, and a refusal is
+//! retried once the expired part is credited.
 
 use tidelock_store::{
     Bounds, Commit, ExpectedRevision, RecordWrite, Result, Slot, Store, Timestamp,
@@ -12,10 +12,11 @@ use super::super::{ClaimKey, Claims, keys};
 use super::Window;
 use super::ledger::Ledger;
 
-/// How many buckets are credited in one commit.
+/// Number of buckets credited in one commit.
 const BUCKETS: usize = 900;
 
-/// Credits what has lapsed in this window; says whether there was any, whoever has credited it.
+/// Credits the expired reservations of this window. Returns whether there were any, even if a
+/// concurrent caller credited them.
 pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> Result<bool> {
     let store = claims.store();
     let slots = store.get(&[keys::ledger(key.as_str())?]).await?;
@@ -40,13 +41,13 @@ pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> R
                 commit.write(RecordWrite::add(&keys::taken(key)?, -units, Bounds::at_least(0)));
         }
     }
-    // If it is refused, another caller was quicker, or a late reservation has changed a bucket: the
-    // next look shows.
+    // On a conflict a concurrent caller was first, or a late reservation has changed a bucket: the
+    // next read shows.
     let _credited_or_not = claims.send(&commit).await?;
     Ok(true)
 }
 
-/// What is taken now, by the name of a quota; nothing if its period is over.
+/// Returns the units taken of a quota; `None` if its window is over.
 pub(in super::super) async fn taken(
     store: &dyn Store,
     quota: &str,
@@ -70,7 +71,7 @@ pub(in super::super) async fn taken(
         Some(still) if still.revision == open.revision => {
             Some(((count(&slots[1])? - sum(&slots[2..])?).max(0), open))
         }
-        // The period has ended meanwhile, and nothing is taken of the next one.
+        // The window has ended meanwhile, and nothing is taken from the next one.
         _ => None,
     })
 }

@@ -1,4 +1,4 @@
-//! A bid for some of a quota: the window is still open, and what is taken stays within the limit.
+//! Debit of a quota: the window is still open, and the units taken stay within the limit.
 
 use tidelock_store::{
     Bounds, Commit, Committed, Conflict, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result,
@@ -13,7 +13,7 @@ use super::booking::Booking;
 use super::pledge::Pledge;
 use super::{Grant, Quota, QuotaExceeded, Window};
 
-/// A bid for some of a quota.
+/// A debit to be made.
 #[derive(Debug)]
 pub(in super::super) struct Draw {
     key: ClaimKey,
@@ -23,27 +23,26 @@ pub(in super::super) struct Draw {
     units: i64,
     limit: i64,
     pub(super) booking: Option<Booking>,
-    /// Why it cannot be had, if it cannot.
+    /// Why it was refused, if it was.
     pub(super) met: Option<Met>,
     id: Uuid,
-    /// Where it says that it was had before.
+    /// Record of an operation that took units before.
     note: Option<Note>,
     pub(super) noted: Option<Grant>,
-    /// Whether it is held with other claims, and only noted when it is confirmed.
+    /// Whether it is held with other claims, and recorded only when it is confirmed.
     is_pledged: bool,
 }
 
-/// Why some of a quota cannot be had.
+/// Why a debit was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
     /// The window is over.
     Over,
-    /// The moment at which the reservation was to end was taken off the list, or put there,
-    /// meanwhile.
+    /// The reservation's end was added to or removed from the ledger meanwhile.
     Moved,
-    /// It was had before, under the same operation, and is over.
+    /// It was taken before under the same operation id, and has ended.
     Settled,
-    /// So much was taken already.
+    /// So many units are taken already.
     Exceeded(i64),
 }
 
@@ -66,14 +65,14 @@ impl Draw {
         })
     }
 
-    /// The same, once: had before under the same operation, it is had no second time.
+    /// Makes the debit idempotent under an operation id.
     pub(super) fn once(mut self, operation: Option<&Operation>) -> Result<Self> {
         self.note = operation.map(|operation| operation.note(&self.key)).transpose()?;
         Ok(self)
     }
 
-    /// The same, to be held with other claims. Asked for again under the same operation, it is the
-    /// same reservation.
+    /// Marks the debit as held with other claims. A repeat under the same operation id is the same
+    /// reservation.
     pub(super) fn pledged(mut self, operation: Option<&Operation>) -> Self {
         if let Some(operation) = operation {
             let name = format!("{}/{}", self.key, operation.id);
@@ -83,7 +82,7 @@ impl Draw {
         self
     }
 
-    /// Until when it is reserved, for what is held with other claims.
+    /// Sets the end of a reservation that is held with other claims.
     pub(in super::super) async fn reserve_until(
         &mut self,
         quota: &Quota,
@@ -93,7 +92,7 @@ impl Draw {
         Ok(())
     }
 
-    /// What is held with other claims, once it is had.
+    /// Converts a successful debit into a pledge.
     pub(in super::super) async fn into_pledge(self, quota: &Quota) -> Result<Pledge, ClaimError> {
         let grant = match self.booking.and_then(|booking| booking.made) {
             Some((booked, _)) => Some(booked.grant),
@@ -102,7 +101,7 @@ impl Draw {
         Pledge::of(quota, self.id, grant, self.note).await
     }
 
-    /// What is granted, or was before.
+    /// Returns the grant, new or recorded.
     pub(in super::super) fn grant(&self) -> Grant {
         self.noted.clone().unwrap_or_else(|| self.fresh())
     }
@@ -118,7 +117,7 @@ impl Draw {
         }
     }
 
-    /// What was had before, if that was asked for like this.
+    /// Returns the recorded grant, if it matches the request.
     fn as_asked(&self, noted: Grant) -> Result<Grant> {
         if noted.units == self.units && noted.reserved == self.booking.is_some() {
             return Ok(noted);
@@ -129,8 +128,7 @@ impl Draw {
         )))
     }
 
-    /// Refuses to go on with what was reserved under the same operation and is not what is asked
-    /// for now.
+    /// Rejects a reservation of the same operation that does not match the request.
     fn as_made(&self) -> Result<()> {
         let made = self.booking.as_ref().and_then(|booking| booking.made.as_ref());
         made.map_or(Ok(()), |(booked, _)| self.as_asked(booked.grant.clone()).map(drop))
@@ -204,7 +202,7 @@ impl Acquire for Draw {
         match found(conflict, &self.record) {
             Some(Slot::Live(record)) => {
                 self.window = Window { revision: record.revision, end: record.expires_at };
-                // Buckets are those of a window.
+                // Buckets belong to a window.
                 return Ok(if self.booking.is_some() {
                     self.refused(Met::Moved)
                 } else {

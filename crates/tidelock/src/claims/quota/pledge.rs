@@ -1,8 +1,8 @@
-//! A reservation that is held with other claims: renewed, confirmed and given back in their
+//! Pledge: a reservation held with other claims, and renewed, confirmed and released in their
 //! commits.
 //!
-//! Each commit is made from a look at what stands in the store, because a renewal may come in
-//! between; if something has changed since, it is refused and made again.
+//! Each commit is built from a read of the current records, because a renewal may come in between;
+//! if something has changed since, the commit conflicts and is built again.
 
 use tidelock_store::{
     Bounds, Commit, Conflict, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Result,
@@ -17,35 +17,34 @@ use super::booking::{self, Booked};
 use super::ledger::{Ledger, change};
 use super::{Grant, Quota, Window};
 
-/// A reservation that is held with other claims.
+/// A reservation held with other claims.
 #[derive(Debug)]
 pub(in super::super) struct Pledge {
     quota: Quota,
     pub(in super::super) key: ClaimKey,
     pub(in super::super) grant: Grant,
     record: RecordKey,
-    /// Where it says, once it is confirmed, that it was had under an operation.
+    /// Record of the operation, written when it is confirmed.
     note: Option<Note>,
 }
 
-/// How a pledge stands.
+/// Current state of a pledge.
 #[derive(Debug)]
 pub(in super::super) struct View {
-    /// What is booked, and at which revision; nothing once it is over.
+    /// The reservation and its revision; `None` once it has ended.
     booked: Option<(Booked, Revision)>,
-    /// Whether the period that it was taken from is still open.
+    /// Whether the window it was taken from is still open.
     is_open: bool,
     ledger: Ledger,
 }
 
 impl View {
-    /// Whether there are so many moments in the ledger that those which have passed should leave
-    /// it.
+    /// Whether the ledger has so many entries that past ones should be removed.
     pub(in super::super) fn is_crowded(&self) -> bool {
         self.ledger.is_crowded()
     }
 
-    /// Whether nothing has changed between two looks.
+    /// Whether nothing has changed between two reads.
     pub(in super::super) fn is_like(&self, other: &Self) -> bool {
         self.booked == other.booked
             && self.is_open == other.is_open
@@ -64,7 +63,7 @@ impl Pledge {
         let record = keys::reservation(key.as_str(), id)?;
         let grant = match grant {
             Some(grant) => grant,
-            // An earlier try has landed, and another part of it has told so.
+            // An earlier attempt was committed, as another part of it showed.
             None => {
                 let slots = quota.claims.store().get(std::slice::from_ref(&record)).await?;
                 let there = slots.first().and_then(Slot::live);
@@ -78,17 +77,17 @@ impl Pledge {
         Ok(Self { quota: quota.clone(), key, grant, record, note })
     }
 
-    /// It still stands.
+    /// Guard: the reservation still exists.
     pub(in super::super) fn guard(&self) -> Guard {
         Guard::Record { key: self.record.clone(), expected: ExpectedRevision::Exists }
     }
 
-    /// Whether it is over, going by what was in the way.
+    /// Whether it has ended, according to this conflict.
     pub(in super::super) fn is_gone(&self, conflict: &Conflict) -> bool {
         found(conflict, &self.record).is_some_and(|slot| slot.live().is_none())
     }
 
-    /// How these stand, all at one moment.
+    /// Reads the state of several pledges in one consistent read.
     pub(in super::super) async fn look(claims: &Claims, pledges: &[Self]) -> Result<Vec<View>> {
         let mut places = Vec::new();
         for pledge in pledges {
@@ -116,7 +115,7 @@ impl Pledge {
         })
     }
 
-    /// Takes it for good. What is past its end is refused.
+    /// Adds the confirmation to a commit. An expired reservation is rejected.
     pub(in super::super) fn confirm(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
         Ok(match &self.note {
@@ -125,7 +124,7 @@ impl Pledge {
         })
     }
 
-    /// Gives it back, to the period that it was taken from.
+    /// Adds the release to a commit: the units go back to the window they were taken from.
     pub(in super::super) fn give_back(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
         if !view.is_open || view.booked.is_none() {
@@ -136,7 +135,7 @@ impl Pledge {
         Ok(commit.guard_record(&keys::window(&self.key)?, self.of_window()).write(back))
     }
 
-    /// Keeps it until this moment.
+    /// Extends the reservation until this time.
     pub(in super::super) fn extend(
         &self,
         commit: Commit,
@@ -156,12 +155,12 @@ impl Pledge {
             let commit = commit.guard_record(&keys::window(&self.key)?, self.of_window());
             return view.ledger.book(commit, end, units);
         }
-        // Nothing will ever be credited to a period that is over.
+        // Nothing is ever credited to a window that is over.
         let after = keys::bucket(self.key.as_str(), self.grant.window, end)?;
         Ok(commit.write(RecordWrite::add(&after, units, Bounds::NONE).expiring(When::At(end))))
     }
 
-    /// Moments that have passed do not pile up.
+    /// Removes past entries from the ledger.
     pub(in super::super) async fn tidy(&self) -> Result<(), ClaimError> {
         let window = Window { revision: self.grant.window, end: self.grant.ends };
         booking::look(&self.quota, window).await.map(drop)
