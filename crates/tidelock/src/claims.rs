@@ -167,8 +167,8 @@ impl Claims {
     }
 
     /// Adds an id with which the commit can be sent again.
-    fn repeatable(&self, commit: Commit) -> Commit {
-        operation::repeatable(self.operation.as_ref(), commit)
+    fn ensure_retry_id(&self, commit: Commit) -> Commit {
+        operation::ensure_retry_id(self.operation.as_ref(), commit)
     }
 
     fn store(&self) -> &Arc<dyn Store> {

@@ -66,7 +66,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::closing::discard;
+    /// use tidelock::discard;
     ///
     /// # #[derive(Default, Clone)]
     /// # struct Order;
@@ -185,7 +185,7 @@ impl<A: Aggregate> Closing<A> {
 
     async fn work(self, plan: Plan) -> Result<CloseSummary, CloseError> {
         let stream = self.target.stream()?.clone();
-        if plan.goes_on() && !A::snapshots().can_be_kept() {
+        if plan.goes_on() && !A::snapshots().are_enabled() {
             return Err(CloseError::NoSnapshot { stream });
         }
         let desk = ClosingLease::take(self.store(), &stream, self.lease).await?;

@@ -104,7 +104,7 @@ pub type Upcaster = fn(Value) -> Value;
 
 /// Encodes fields as a payload. Personal values are included, so that they can be split off.
 pub fn encode(fields: &impl Serialize) -> Result<RawJson, StoreError> {
-    personal::spelled_out(|| RawJson::new(fields))
+    personal::with_values(|| RawJson::new(fields))
 }
 
 /// Decodes fields from a payload, upcasting it first.

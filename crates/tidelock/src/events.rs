@@ -22,9 +22,9 @@ mod folded;
 mod load;
 mod snapshots;
 
-mod line;
-mod lines;
+mod group_commit;
 mod participant;
+mod state_cache;
 
 pub(crate) mod encoded;
 pub(crate) mod keys;
@@ -47,6 +47,6 @@ pub use retry::RetryPolicy;
 pub use snapshots::Snapshots;
 
 pub(crate) use keys::snapshot as snapshot_key;
-pub(crate) use lines::Lines;
 pub(crate) use retry::{Attempts, Random};
+pub(crate) use state_cache::StateCache as Lines;
 pub(crate) use submit::send;

@@ -76,7 +76,7 @@ pub(super) async fn bid(
     for _ in 0..ATTEMPTS {
         let commit = bids.iter().try_fold(with.clone(), |commit, bid| bid.stage(commit))?;
         let witnessed = bids.iter().any(|bid| bid.is_witness());
-        let commit = if witnessed { commit } else { submit::repeatable(commit) };
+        let commit = if witnessed { commit } else { submit::ensure_retry_id(commit) };
         let conflict = match claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
                 bids.iter_mut().try_for_each(|bid| bid.won(&committed))?;

@@ -123,7 +123,7 @@ impl Compound {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::{CompoundOutcome, RefusalReason};
+    /// use tidelock::claims::{CompoundOutcome, RefusalReason};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -202,7 +202,7 @@ impl Holding {
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
         commit.guards.extend(self.holds().iter().map(HeldClaim::guard));
         commit.guards.extend(self.pledges().iter().map(Pledge::guard));
-        match self.claims.send(&submit::repeatable(commit)).await? {
+        match self.claims.send(&submit::ensure_retry_id(commit)).await? {
             CommitOutcome::Committed(committed) => Ok(committed),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
         }

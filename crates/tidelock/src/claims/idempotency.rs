@@ -149,7 +149,6 @@ impl Idempotency {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::IdempotencyClaim;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

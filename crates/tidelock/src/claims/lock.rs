@@ -147,7 +147,7 @@ impl Lock {
     /// ```
     /// use std::time::Duration;
     /// use tidelock::prelude::*;
-    /// use tidelock::LockOutcome;
+    /// use tidelock::claims::LockOutcome;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -41,10 +41,10 @@ impl Operation {
 
 /// Adds an id with which the commit can be sent again: by its sender, and under an operation by a
 /// repeat of the call.
-pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commit {
+pub(super) fn ensure_retry_id(operation: Option<&Operation>, commit: Commit) -> Commit {
     match operation {
-        Some(operation) => submit::once(commit, &operation.id),
-        None => submit::repeatable(commit),
+        Some(operation) => submit::derive_id(commit, &operation.id),
+        None => submit::ensure_retry_id(commit),
     }
 }
 

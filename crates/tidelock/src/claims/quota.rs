@@ -116,7 +116,7 @@ impl Quota {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::{Period, QuotaOutcome};
+    /// use tidelock::claims::{Period, QuotaOutcome};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -160,7 +160,7 @@ impl Singleton {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::{Period, SingletonOutcome};
+    /// use tidelock::claims::{Period, SingletonOutcome};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -80,10 +80,10 @@ impl Encoded {
         let event_type = EventType::new(event.event_type())?;
         let new = NewEvent::new(event_type, split.payload);
         self.events.push(new.with_id(id).with_metadata(metadata.clone()));
-        self.keep_apart(id, split.values)
+        self.add_personal(id, split.values)
     }
 
-    fn keep_apart(&mut self, id: EventId, values: BTreeMap<String, Vec<Value>>) -> Result<()> {
+    fn add_personal(&mut self, id: EventId, values: BTreeMap<String, Vec<Value>>) -> Result<()> {
         for (subject, values) in values {
             let key = keys::personal(&subject, id)?;
             // The same event sent again writes the same value; the guard rejects an erased subject.

@@ -43,7 +43,7 @@ pub(crate) async fn load<A: Aggregate>(
     until: Until,
 ) -> Result<Folded<A>, LoadError> {
     let mut before = None;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let snapshot = A::snapshots().find(store, stream).await?;
         let version = snapshot.as_ref().and_then(|snapshot: &Folded<A>| snapshot.version);
         if let Some(folded) = load_from(store, stream, snapshot, until).await? {
@@ -59,7 +59,7 @@ pub(crate) async fn load<A: Aggregate>(
 }
 
 /// Number of attempts to load a state while its events are being trimmed.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// Folds from the snapshot, or else from the first event. Returns `None` if the stream continues
 /// from neither.
@@ -73,14 +73,14 @@ async fn load_from<A: Aggregate>(
         |snapshot: &Folded<A>| snapshot.version.is_some_and(|v| until.includes(v, snapshot.last));
     if let Some(snapshot) = snapshot.filter(fits)
         // A snapshot that the stream does not continue belongs to an earlier stream of this name.
-        && let Some(folded) = go_on(store, stream, snapshot, until, drop_them).await?
+        && let Some(folded) = fold_from(store, stream, snapshot, until, ignore).await?
     {
         return Ok(Some(folded));
     }
-    go_on(store, stream, Folded::default(), until, drop_them).await
+    fold_from(store, stream, Folded::default(), until, ignore).await
 }
 
-fn drop_them<E>(_: Version, _: Vec<E>) {}
+fn ignore<E>(_: Version, _: Vec<E>) {}
 
 async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadError {
     match store.read_stream(StreamQuery::forward(stream).limit(1)).await {
@@ -97,7 +97,7 @@ async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadErro
 
 /// Folds the events after a state. Returns `None` if the stream does not continue where the state
 /// ends. `seen` is called with the events of each folded page and the version of the first.
-pub(crate) async fn go_on<A: Aggregate>(
+pub(crate) async fn fold_from<A: Aggregate>(
     store: &(impl Store + ?Sized),
     stream: &StreamName,
     mut folded: Folded<A>,
@@ -115,12 +115,12 @@ pub(crate) async fn go_on<A: Aggregate>(
         let wanted = events.iter().take_while(|event| until.includes_event(event)).count();
         let is_past = wanted < events.len();
         events.truncate(wanted);
-        let missed = read::<A>(store, events).await?;
-        folded.personal |= missed.personal;
-        for (stored, event) in missed.stored.iter().zip(&missed.events) {
+        let decoded = read::<A>(store, events).await?;
+        folded.personal |= decoded.personal;
+        for (stored, event) in decoded.stored.iter().zip(&decoded.events) {
             folded.apply(stored, event);
         }
-        seen(from, missed.events);
+        seen(from, decoded.events);
         if is_past {
             return Ok(Some(folded));
         }
@@ -153,7 +153,7 @@ fn reached<A>(
 }
 
 /// Events as stored and as decoded.
-struct Missed<E> {
+struct Decoded<E> {
     stored: Vec<StoredEvent>,
     events: Vec<E>,
     personal: bool,
@@ -163,8 +163,8 @@ struct Missed<E> {
 async fn read<A: Aggregate>(
     store: &(impl Store + ?Sized),
     mut events: Vec<StoredEvent>,
-) -> Result<Missed<A::Event>, LoadError> {
+) -> Result<Decoded<A::Event>, LoadError> {
     let personal = personal::join(store, &mut events).await?;
-    let decoded = events.iter().map(decode).collect::<Result<_, _>>()?;
-    Ok(Missed { stored: events, events: decoded, personal })
+    let typed = events.iter().map(decode).collect::<Result<_, _>>()?;
+    Ok(Decoded { stored: events, events: typed, personal })
 }

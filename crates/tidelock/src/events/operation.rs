@@ -39,9 +39,9 @@ pub(crate) fn event_id(operation: &OperationId, stream: &StreamName, nth: usize)
 pub(crate) fn write(
     operation: &OperationId,
     key: &RecordKey,
-    did: &[OperationRecord],
+    records: &[OperationRecord],
 ) -> Result<RecordWrite> {
-    let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(did)?);
+    let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(records)?);
     Ok(write.expiring(When::In(operation.remembered)))
 }
 
@@ -50,16 +50,16 @@ pub(crate) async fn find(
     store: &(impl Store + ?Sized),
     key: &RecordKey,
 ) -> Result<Option<Vec<Executed>>> {
-    let Some(record) = store.get_one(key).await?.into_live() else { return Ok(None) };
+    let Some(stored) = store.get_one(key).await?.into_live() else { return Ok(None) };
     let mut executed = Vec::new();
-    for did in record.value.to::<Vec<OperationRecord>>()? {
-        executed.push(replayed(store, did).await?);
+    for record in stored.value.to::<Vec<OperationRecord>>()? {
+        executed.push(replayed(store, record).await?);
     }
     Ok(Some(executed))
 }
 
-async fn replayed(store: &(impl Store + ?Sized), did: OperationRecord) -> Result<Executed> {
-    let OperationRecord { stream, version, events } = did;
+async fn replayed(store: &(impl Store + ?Sized), record: OperationRecord) -> Result<Executed> {
+    let OperationRecord { stream, version, events } = record;
     let position = match version.filter(|_| !events.is_empty()) {
         Some(version) => store.event(&stream, version).await?.map(|event| event.position),
         None => None,

@@ -29,7 +29,7 @@ const MARK: &str = "~personal";
 
 thread_local! {
     /// Whether values are serialized: only while an event is encoded.
-    static SPELLED_OUT: Cell<bool> = const { Cell::new(false) };
+    static INCLUDE_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A value about a person that can be erased without changing the event that contains it.
@@ -82,19 +82,19 @@ impl<T> fmt::Debug for Personal<T> {
 }
 
 /// Runs an encoder that includes personal values.
-pub(crate) fn spelled_out<T>(encode: impl FnOnce() -> T) -> T {
+pub(crate) fn with_values<T>(encode: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
-            SPELLED_OUT.set(self.0);
+            INCLUDE_VALUES.set(self.0);
         }
     }
-    let _before = Before(SPELLED_OUT.replace(true));
+    let _before = Before(INCLUDE_VALUES.replace(true));
     encode()
 }
 
 #[derive(Serialize)]
-struct Inside<'a, T> {
+struct Content<'a, T> {
     subject: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a T>,
@@ -102,9 +102,9 @@ struct Inside<'a, T> {
 
 impl<T: Serialize> Serialize for Personal<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let value = self.value.as_ref().filter(|_| SPELLED_OUT.get());
+        let value = self.value.as_ref().filter(|_| INCLUDE_VALUES.get());
         let mut object = to.serialize_map(Some(1))?;
-        object.serialize_entry(MARK, &Inside { subject: &self.subject, value })?;
+        object.serialize_entry(MARK, &Content { subject: &self.subject, value })?;
         object.end()
     }
 }
@@ -136,7 +136,7 @@ mod tests {
         let name = Personal::new("user-7", "Ada");
         let outside = || serde_json::to_value(&name).unwrap();
         assert_eq!(outside(), json!({ "~personal": { "subject": "user-7" } }));
-        let inside = spelled_out(outside);
+        let inside = with_values(outside);
         assert_eq!(inside, json!({ "~personal": { "subject": "user-7", "value": "Ada" } }));
         assert_eq!(serde_json::from_value::<Personal<String>>(outside()).unwrap().get(), None);
         assert_eq!(

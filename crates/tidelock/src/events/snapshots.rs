@@ -109,7 +109,7 @@ impl<A> Snapshots<A> {
     }
 
     /// Whether snapshots are enabled.
-    pub(crate) fn can_be_kept(&self) -> bool {
+    pub(crate) fn are_enabled(&self) -> bool {
         self.codec.is_some()
     }
 
@@ -139,7 +139,7 @@ impl<A> Snapshots<A> {
     }
 
     /// Writes a snapshot unless a newer one exists. Returns whether it was written.
-    pub(crate) async fn keep(
+    pub(crate) async fn save(
         &self,
         store: &(impl Store + ?Sized),
         stream: &StreamName,

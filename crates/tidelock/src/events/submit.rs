@@ -6,14 +6,14 @@ use uuid::Uuid;
 use super::retry::{Random, RetryPolicy};
 
 /// Adds a retry id, unless the commit can be repeated without one because it only appends events.
-pub(crate) fn repeatable(commit: Commit) -> Commit {
+pub(crate) fn ensure_retry_id(commit: Commit) -> Commit {
     let only_appends = commit.parts() == commit.appends.len();
     if only_appends || commit.id.is_some() { commit } else { commit.with_retry_id() }
 }
 
 /// Derives the commit id from the operation and the content. The same commit of the same operation
 /// has the same id, so a repeat returns the first outcome.
-pub(crate) fn once(commit: Commit, operation: &str) -> Commit {
+pub(crate) fn derive_id(commit: Commit, operation: &str) -> Commit {
     let id = Uuid::new_v5(&Uuid::from_bytes(commit.fingerprint()), operation.as_bytes());
     commit.with_id(CommitId::from_bytes(id.into_bytes()))
 }

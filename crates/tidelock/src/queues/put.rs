@@ -95,8 +95,8 @@ impl EnqueueItem {
             .map(|data| RecordWrite::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
         let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
         let commit = match self.operation {
-            Some(id) => submit::once(commit, &id),
-            None => submit::repeatable(commit),
+            Some(id) => submit::derive_id(commit, &id),
+            None => submit::ensure_retry_id(commit),
         };
         let sent =
             submit::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;

@@ -86,7 +86,7 @@ impl CompoundGuard {
             return Err(self.ended_before());
         }
         let value = RawJson::new(value)?;
-        let with = self.repeatable(with);
+        let with = self.ensure_retry_id(with);
         let holding = &self.holding;
         let ended = holding.end_all(|views| {
             let commit = holding
@@ -116,7 +116,7 @@ impl CompoundGuard {
         if self.over {
             return Err(self.ended_before());
         }
-        let with = self.repeatable(Commit::new());
+        let with = self.ensure_retry_id(Commit::new());
         let holding = &self.holding;
         let ended = holding.end_all(|views| {
             let commit =
@@ -133,7 +133,7 @@ impl CompoundGuard {
 
     /// Without a held claim there is no record that shows whether an earlier attempt was committed,
     /// so the commit gets an id.
-    fn repeatable(&self, with: Commit) -> Commit {
+    fn ensure_retry_id(&self, with: Commit) -> Commit {
         match self.holding.holds().is_empty() && with.id.is_none() {
             true => with.with_id(CommitId::fresh()),
             false => with,

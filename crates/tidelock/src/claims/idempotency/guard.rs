@@ -140,7 +140,7 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
     /// this commit was applied.
     pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
         let commit = commit.write(self.completion(value)?);
-        match self.holding.end(submit::repeatable(commit)).await? {
+        match self.holding.end(submit::ensure_retry_id(commit)).await? {
             Ended::Now(committed) => Ok(committed),
             Ended::Before(_) => Err(self.hold().over()),
         }

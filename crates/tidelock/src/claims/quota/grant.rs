@@ -51,7 +51,7 @@ impl Grant {
             );
             return Err(StoreError::invalid(context).into());
         }
-        let commit = claims.repeatable(self.give_back(Commit::new(), key)?);
+        let commit = claims.ensure_retry_id(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(RefundOutcome::Refunded),
             CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => {

@@ -118,7 +118,7 @@ impl Reservation {
 
     async fn settle(&self, commit: Commit) -> Result<CommitOutcome, ClaimError> {
         let commit = self.confirmation()?.into_iter().fold(commit, Commit::write);
-        let commit = self.quota.claims.repeatable(commit);
+        let commit = self.quota.claims.ensure_retry_id(commit);
         Ok(self.quota.claims.send(&commit).await?)
     }
 }

@@ -37,9 +37,9 @@ fn take_value(inside: &mut Map<String, Value>, values: &mut BTreeMap<String, Vec
     inside.remove("at");
     let Some(value) = inside.remove("value") else { return };
     let Some(subject) = subject(inside) else { return };
-    let places = values.entry(subject.to_owned()).or_default();
-    inside.insert("at".into(), json!(places.len()));
-    places.push(value);
+    let of_subject = values.entry(subject.to_owned()).or_default();
+    inside.insert("at".into(), json!(of_subject.len()));
+    of_subject.push(value);
 }
 
 /// Restores the personal values of these events, except erased ones. Returns whether there were
@@ -57,7 +57,7 @@ pub(crate) async fn join(
         return Ok(false);
     }
     let needed: BTreeSet<(String, EventId)> =
-        marked.iter_mut().flat_map(|(event, payload)| places(event.id, payload)).collect();
+        marked.iter_mut().flat_map(|(event, payload)| references(event.id, payload)).collect();
     let values = fetch(store, needed).await?;
     for (event, mut payload) in marked {
         each_mark(&mut payload, &mut |inside| put_value(inside, event.id, &values));
@@ -68,14 +68,14 @@ pub(crate) async fn join(
 
 type Values = BTreeMap<(String, EventId), Vec<Value>>;
 
-fn places(event: EventId, payload: &mut Value) -> Vec<(String, EventId)> {
-    let mut places = Vec::new();
+fn references(event: EventId, payload: &mut Value) -> Vec<(String, EventId)> {
+    let mut references = Vec::new();
     each_mark(payload, &mut |inside| {
         if inside.contains_key("at") {
-            places.extend(subject(inside).map(|subject| (subject.to_owned(), event)));
+            references.extend(subject(inside).map(|subject| (subject.to_owned(), event)));
         }
     });
-    places
+    references
 }
 
 fn put_value(inside: &mut Map<String, Value>, event: EventId, values: &Values) {
@@ -96,17 +96,17 @@ async fn fetch(
     let mut values = Values::new();
     for some in needed.chunks(limits::PAGE_SIZE / 2) {
         let slots = store.get(&pairs_of_keys(some)?).await?;
-        for (place, pair) in some.iter().zip(slots.chunks(2)) {
+        for (reference, pair) in some.iter().zip(slots.chunks(2)) {
             if let [Slot::Absent | Slot::Deleted(_), Slot::Live(record)] = pair {
-                values.insert(place.clone(), record.value.to()?);
+                values.insert(reference.clone(), record.value.to()?);
             }
         }
     }
     Ok(values)
 }
 
-fn pairs_of_keys(places: &[(String, EventId)]) -> Result<Vec<RecordKey>> {
-    let pairs = places.iter().map(|(subject, event)| {
+fn pairs_of_keys(references: &[(String, EventId)]) -> Result<Vec<RecordKey>> {
+    let pairs = references.iter().map(|(subject, event)| {
         Ok::<_, StoreError>([keys::erased(subject)?, keys::personal(subject, *event)?])
     });
     Ok(pairs.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
@@ -150,8 +150,8 @@ mod tests {
         assert!(!split.payload.as_str().contains("Ada") && !split.payload.as_str().contains("Bob"));
         assert_eq!(split.values["ada"], [json!("Ada"), json!("Ada")]);
         assert_eq!(split.values["bob"], [json!("Bob")]);
-        let places: Value = split.payload.to().unwrap();
-        assert_eq!(places[1][1], json!({ "~personal": { "subject": "ada", "at": 1 } }));
+        let references: Value = split.payload.to().unwrap();
+        assert_eq!(references[1][1], json!({ "~personal": { "subject": "ada", "at": 1 } }));
     }
 
     #[test]

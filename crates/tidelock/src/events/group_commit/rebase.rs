@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use tidelock_store::Version;
 
-use super::Line;
+use super::GroupCommit;
 use crate::events::aggregate::Aggregate;
 
 /// Number of event lists kept. A decision that missed more runs again.
-const REMEMBERED: usize = 64;
+const MAX_LISTS: usize = 64;
 
 /// Events committed recently, kept while a decision is in flight.
 pub(super) struct Recent<E> {
     /// Number of decisions in flight.
-    carriers: usize,
+    in_flight: usize,
     /// Each list with the version of its first event, in order.
     lists: VecDeque<(Version, Arc<[E]>)>,
 }
 
 /// Decided events that are not committed yet, and the version they were decided on.
 pub(crate) struct PendingDecision<A: Aggregate> {
-    line: Arc<Line<A>>,
+    group: Arc<GroupCommit<A>>,
     pub(crate) events: Arc<[A::Event]>,
     /// The store's version at the time of the decision. Events pending at that time may have been
     /// committed at other versions, or not at all.
@@ -30,21 +30,21 @@ pub(crate) struct PendingDecision<A: Aggregate> {
 
 impl<E> Default for Recent<E> {
     fn default() -> Self {
-        Self { carriers: 0, lists: VecDeque::new() }
+        Self { in_flight: 0, lists: VecDeque::new() }
     }
 }
 
 impl<E> Recent<E> {
     /// Records events of other writers.
-    pub(super) fn note(&mut self, first: Version, events: Vec<E>) {
-        if self.carriers > 0 && !events.is_empty() {
+    pub(super) fn record_theirs(&mut self, first: Version, events: Vec<E>) {
+        if self.in_flight > 0 && !events.is_empty() {
             self.push(first, events.into());
         }
     }
 
     /// Records events of this process.
-    pub(super) fn note_ours(&mut self, first: Version, events: &Arc<[E]>) {
-        if self.carriers > 0 {
+    pub(super) fn record_ours(&mut self, first: Version, events: &Arc<[E]>) {
+        if self.in_flight > 0 {
             self.push(first, events.clone());
         }
     }
@@ -56,7 +56,7 @@ impl<E> Recent<E> {
     fn push(&mut self, first: Version, events: Arc<[E]>) {
         let follows =
             self.lists.back().is_none_or(|(at, list)| at.plus(list.len() as u64) == first);
-        if !follows || self.lists.len() == REMEMBERED {
+        if !follows || self.lists.len() == MAX_LISTS {
             self.lists.clear();
         }
         self.lists.push_back((first, events));
@@ -75,15 +75,19 @@ impl<E> Recent<E> {
 
 impl<A: Aggregate> PendingDecision<A> {
     /// Starts tracking decided events, so that they can be rebased after a conflict.
-    pub(crate) fn new(line: Arc<Line<A>>, events: Arc<[A::Event]>, known: Option<Version>) -> Self {
-        line.lock().recent.carriers += 1;
-        Self { line, events, known }
+    pub(crate) fn new(
+        group: Arc<GroupCommit<A>>,
+        events: Arc<[A::Event]>,
+        known: Option<Version>,
+    ) -> Self {
+        group.lock().recent.in_flight += 1;
+        Self { group, events, known }
     }
 
     /// Whether the decision is still valid: every event of it commutes with every event since,
     /// committed or pending. A decision without events is valid if nothing was appended.
-    pub(crate) fn still_holds(&self) -> bool {
-        let inner = self.line.lock();
+    pub(crate) fn is_valid(&self) -> bool {
+        let inner = self.group.lock();
         let Some(base) = &inner.base else { return false };
         if self.events.is_empty() {
             return inner.version() == self.known;
@@ -92,17 +96,19 @@ impl<A: Aggregate> PendingDecision<A> {
         if base.next() < from {
             return false;
         }
-        let Some(landed) = inner.recent.between(from, base.next()) else { return false };
+        let Some(committed) = inner.recent.between(from, base.next()) else { return false };
         let pending = inner.pending.iter().flat_map(|events| events.iter());
-        landed.chain(pending).all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs)))
+        committed
+            .chain(pending)
+            .all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs)))
     }
 }
 
 impl<A: Aggregate> Drop for PendingDecision<A> {
     fn drop(&mut self) {
-        let recent = &mut self.line.lock().recent;
-        recent.carriers -= 1;
-        if recent.carriers == 0 {
+        let recent = &mut self.group.lock().recent;
+        recent.in_flight -= 1;
+        if recent.in_flight == 0 {
             recent.clear();
         }
     }

@@ -29,10 +29,10 @@ pub(crate) use rebase::PendingDecision;
 use rebase::Recent;
 
 /// State and commit queue of one aggregate in this process.
-pub(crate) struct Line<A: Aggregate> {
+pub(crate) struct GroupCommit<A: Aggregate> {
     pub(crate) stream: StreamName,
     /// FIFO lock: one caller decides at a time.
-    turns: Arc<tokio::sync::Mutex<()>>,
+    decide_lock: Arc<tokio::sync::Mutex<()>>,
     /// Never held across an await: batches complete regardless of the decision lock's holder.
     inner: Mutex<Inner<A>>,
 }
@@ -43,7 +43,7 @@ struct Inner<A: Aggregate> {
     /// Another writer may have appended since: catch up before the next decision.
     stale: bool,
     /// The base with all pending events applied; computed on demand.
-    ahead: Option<Arc<A>>,
+    speculative: Option<Arc<A>>,
     /// Decided events that are not committed yet, in order.
     pending: VecDeque<Arc<[A::Event]>>,
     /// The newest batch; it references the older ones.
@@ -59,7 +59,7 @@ pub(crate) struct View<A: Aggregate> {
     /// The version after all pending events are committed.
     pub(crate) version: Option<Version>,
     /// The version known to be in the store.
-    pub(crate) landed: Option<Version>,
+    pub(crate) committed: Option<Version>,
     /// Whether the state was compared with the store for this caller.
     pub(crate) is_fresh: bool,
     pub(crate) is_personal: bool,
@@ -68,24 +68,24 @@ pub(crate) struct View<A: Aggregate> {
     failures: u64,
 }
 
-impl<A: Aggregate> Line<A> {
+impl<A: Aggregate> GroupCommit<A> {
     pub(crate) fn new(stream: StreamName) -> Self {
-        Self { stream, turns: Arc::default(), inner: Mutex::new(Inner::default()) }
+        Self { stream, decide_lock: Arc::default(), inner: Mutex::new(Inner::default()) }
     }
 
     /// Acquires the decision lock, in FIFO order; `None` after the deadline.
-    pub(crate) async fn turn(
+    pub(crate) async fn acquire(
         &self,
         deadline: impl FnOnce() -> Option<Instant>,
     ) -> Option<OwnedMutexGuard<()>> {
         // Usually uncontended: then the clock is not read.
-        if let Ok(turn) = self.turns.clone().try_lock_owned() {
-            return Some(turn);
+        if let Ok(guard) = self.decide_lock.clone().try_lock_owned() {
+            return Some(guard);
         }
-        let turn = self.turns.clone().lock_owned();
+        let lock = self.decide_lock.clone().lock_owned();
         match deadline() {
-            Some(deadline) => tokio::time::timeout_at(deadline, turn).await.ok(),
-            None => Some(turn.await),
+            Some(deadline) => tokio::time::timeout_at(deadline, lock).await.ok(),
+            None => Some(lock.await),
         }
     }
 
@@ -95,18 +95,18 @@ impl<A: Aggregate> Line<A> {
         if let Some(view) = self.lock().view() {
             return Ok(view);
         }
-        let folded = self.read_on(store).await?;
+        let folded = self.catch_up(store).await?;
         let mut inner = self.lock();
         let view = View {
             state: folded.state.clone(),
             version: folded.version,
-            landed: folded.version,
+            committed: folded.version,
             is_fresh: true,
             is_personal: folded.personal,
             tail: None,
             failures: inner.failures,
         };
-        inner.offer(folded);
+        inner.cache_state(folded);
         // This caller has just read the store; a concurrent load may have read an older state.
         inner.stale &= inner.version() != view.version;
         Ok(view)
@@ -114,17 +114,19 @@ impl<A: Aggregate> Line<A> {
 
     /// Loads the current state from the store.
     pub(crate) async fn load(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
-        let folded = self.read_on(store).await?;
-        self.lock().offer(folded.clone());
+        let folded = self.catch_up(store).await?;
+        self.lock().cache_state(folded.clone());
         Ok(folded)
     }
 
     /// Reads the events after the cached state, or the whole stream.
-    async fn read_on(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
+    async fn catch_up(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
         let known = self.lock().base.clone();
         if let Some(known) = known {
-            let keep = |first, events| self.lock().recent.note(first, events);
-            if let Some(folded) = load::go_on(store, &self.stream, known, Until::End, keep).await? {
+            let keep = |first, events| self.lock().recent.record_theirs(first, events);
+            if let Some(folded) =
+                load::fold_from(store, &self.stream, known, Until::End, keep).await?
+            {
                 return Ok(folded);
             }
         }
@@ -145,8 +147,8 @@ impl<A: Aggregate> Line<A> {
         {
             return None;
         }
-        if let Some(ahead) = &mut inner.ahead {
-            events.iter().for_each(|event| Arc::make_mut(ahead).apply(event));
+        if let Some(speculative) = &mut inner.speculative {
+            events.iter().for_each(|event| Arc::make_mut(speculative).apply(event));
         }
         inner.pending.push_back(events.clone());
         let tail = inner.tail.take();
@@ -167,7 +169,7 @@ impl<A: Aggregate> Line<A> {
 
     /// Applies events that a commit outside the batches appended. Returns the state if a snapshot
     /// is due.
-    pub(crate) fn landed(
+    pub(crate) fn apply_committed(
         &self,
         before: Option<Version>,
         events: &[A::Event],
@@ -176,7 +178,7 @@ impl<A: Aggregate> Line<A> {
     ) -> Option<Folded<A>> {
         let mut inner = self.lock();
         if personal {
-            inner.forget();
+            inner.clear();
         }
         // A concurrent load may have applied the events already.
         let base = inner.base.as_mut().filter(|base| base.version == before)?;
@@ -195,8 +197,8 @@ impl<A: Aggregate> Line<A> {
         self.inner.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Inner<A>>>| {
             self.inner.clear_poison();
             let mut inner = poisoned.into_inner();
-            inner.throw_away();
-            inner.forget();
+            inner.discard_pending();
+            inner.clear();
             inner
         })
     }
@@ -207,7 +209,7 @@ impl<A: Aggregate> Default for Inner<A> {
         Self {
             base: None,
             stale: false,
-            ahead: None,
+            speculative: None,
             pending: VecDeque::new(),
             tail: None,
             failures: 0,
@@ -223,7 +225,7 @@ impl<A: Aggregate> Inner<A> {
         if self.pending.is_empty() {
             return (!self.stale).then(|| self.view_of(base.state.clone(), base));
         }
-        let ahead = self.ahead.get_or_insert_with(|| {
+        let speculative = self.speculative.get_or_insert_with(|| {
             let mut state = A::clone(&base.state);
             self.pending
                 .iter()
@@ -231,7 +233,7 @@ impl<A: Aggregate> Inner<A> {
                 .for_each(|event| state.apply(event));
             Arc::new(state)
         });
-        let state = ahead.clone();
+        let state = speculative.clone();
         Some(self.view_of(state, base))
     }
 
@@ -239,7 +241,7 @@ impl<A: Aggregate> Inner<A> {
         View {
             state,
             version: self.version(),
-            landed: base.version,
+            committed: base.version,
             is_fresh: false,
             is_personal: base.personal,
             tail: self.tail.clone(),
@@ -260,28 +262,28 @@ impl<A: Aggregate> Inner<A> {
 
     /// Caches a state that was read, unless a newer one is cached, decisions are pending, or it
     /// holds personal data.
-    fn offer(&mut self, folded: Folded<A>) {
+    fn cache_state(&mut self, folded: Folded<A>) {
         if !self.pending.is_empty() {
             return;
         }
         if folded.personal {
-            self.forget();
+            self.clear();
         } else if self.base.as_ref().is_none_or(|base| base.version < folded.version) {
             self.base = Some(folded);
             self.stale = false;
         }
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.base = None;
         self.stale = false;
         self.recent.clear();
     }
 
     /// Discards all pending events: they will not be committed.
-    fn throw_away(&mut self) {
+    fn discard_pending(&mut self) {
         self.pending.clear();
-        self.ahead = None;
+        self.speculative = None;
         self.tail = None;
         self.failures += 1;
         self.stale = true;

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidelock_store::{StreamName, Version};
 
 use super::aggregate::Aggregate;
-use super::line::{Line, PendingDecision};
+use super::group_commit::{GroupCommit, PendingDecision};
 
 /// Two types over the same stream have separate entries; the store resolves their conflicts.
 type Key = (TypeId, StreamName);
 
-pub(crate) struct Lines {
+pub(crate) struct StateCache {
     /// Number of states kept.
     capacity: usize,
     entries: Mutex<Entries>,
@@ -27,59 +27,59 @@ pub(crate) struct Lines {
 
 #[derive(Default)]
 struct Entries {
-    lines: HashMap<Key, Entry>,
+    map: HashMap<Key, Entry>,
     /// Counts uses: the logical clock of the LRU order.
     uses: u64,
 }
 
 struct Entry {
-    line: Arc<dyn Any + Send + Sync>,
+    group: Arc<dyn Any + Send + Sync>,
     used: u64,
 }
 
 /// Handle to the cache entry of one aggregate. Dropping it may remove the entry.
-pub(crate) struct Place<A: Aggregate> {
-    line: Arc<Line<A>>,
-    lines: Arc<Lines>,
+pub(crate) struct CacheEntry<A: Aggregate> {
+    group: Arc<GroupCommit<A>>,
+    cache: Arc<StateCache>,
 }
 
-impl Lines {
+impl StateCache {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity, entries: Mutex::default() })
     }
 
     /// Returns the entry of an aggregate, creating it if necessary.
-    pub(crate) fn place<A: Aggregate>(self: &Arc<Self>, stream: &StreamName) -> Place<A> {
+    pub(crate) fn entry<A: Aggregate>(self: &Arc<Self>, stream: &StreamName) -> CacheEntry<A> {
         let mut entries = self.lock();
         entries.uses += 1;
         let used = entries.uses;
-        let new = || Entry { line: Arc::new(Line::<A>::new(stream.clone())), used };
-        let entry = entries.lines.entry((TypeId::of::<A>(), stream.clone())).or_insert_with(new);
+        let new = || Entry { group: Arc::new(GroupCommit::<A>::new(stream.clone())), used };
+        let entry = entries.map.entry((TypeId::of::<A>(), stream.clone())).or_insert_with(new);
         entry.used = used;
-        let line = entry.line.clone().downcast().expect("the key has the line's type in it");
-        if entries.lines.len() > self.capacity + self.capacity / 8 + 64 {
-            entries.forget(self.capacity);
+        let group = entry.group.clone().downcast().expect("the key has the line's type in it");
+        if entries.map.len() > self.capacity + self.capacity / 8 + 64 {
+            entries.evict(self.capacity);
         }
         drop(entries);
-        Place { line, lines: self.clone() }
+        CacheEntry { group, cache: self.clone() }
     }
 
     /// Number of entries.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().lines.len()
+        self.lock().map.len()
     }
 
-    fn leave<A: Aggregate>(&self, line: &Arc<Line<A>>) {
-        if self.capacity > 0 && line.has_state() {
+    fn release<A: Aggregate>(&self, group: &Arc<GroupCommit<A>>) {
+        if self.capacity > 0 && group.has_state() {
             return;
         }
         let mut entries = self.lock();
-        let key = (TypeId::of::<A>(), line.stream.clone());
+        let key = (TypeId::of::<A>(), group.stream.clone());
         // One reference is the map's and one is this handle's; a new user has to wait for this
         // lock.
-        if Arc::strong_count(line) == 2 {
-            entries.lines.remove(&key);
+        if Arc::strong_count(group) == 2 {
+            entries.map.remove(&key);
         }
     }
 
@@ -90,43 +90,43 @@ impl Lines {
 
 impl Entries {
     /// Evicts the least recently used entries until `left` remain. Entries in use are kept.
-    fn forget(&mut self, left: usize) {
-        let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
+    fn evict(&mut self, left: usize) {
+        let mut uses: Vec<u64> = self.map.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);
         if surplus == 0 {
             return;
         }
         let (_, youngest, _) = uses.select_nth_unstable(surplus - 1);
-        self.lines.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.line) > 1);
+        self.map.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.group) > 1);
     }
 }
 
-impl<A: Aggregate> Place<A> {
+impl<A: Aggregate> CacheEntry<A> {
     /// Tracks decided events until they are committed: see [`PendingDecision`].
-    pub(crate) fn carry(
+    pub(crate) fn track(
         &self,
         events: Arc<[A::Event]>,
         known: Option<Version>,
     ) -> PendingDecision<A> {
-        PendingDecision::new(self.line.clone(), events, known)
+        PendingDecision::new(self.group.clone(), events, known)
     }
 }
 
-impl<A: Aggregate> Deref for Place<A> {
-    type Target = Line<A>;
+impl<A: Aggregate> Deref for CacheEntry<A> {
+    type Target = GroupCommit<A>;
 
-    fn deref(&self) -> &Line<A> {
-        &self.line
+    fn deref(&self) -> &GroupCommit<A> {
+        &self.group
     }
 }
 
-impl<A: Aggregate> Drop for Place<A> {
+impl<A: Aggregate> Drop for CacheEntry<A> {
     fn drop(&mut self) {
-        self.lines.leave(&self.line);
+        self.cache.release(&self.group);
     }
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for StateCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lines").field("capacity", &self.capacity).finish_non_exhaustive()
     }
@@ -186,7 +186,7 @@ mod tests {
         );
         let remembered = |id: &str| {
             let stream = StreamName::new(format!("club-{id}")).unwrap();
-            tidelock.lines().place::<Club>(&stream).has_state()
+            tidelock.lines().entry::<Club>(&stream).has_state()
         };
         assert!(remembered("0") && remembered("999") && !remembered("1"));
     }
@@ -218,7 +218,7 @@ mod tests {
     async fn a_caller_who_goes_away_while_waiting_leaves_no_trace() {
         let tidelock = over(0);
         let stream = StreamName::new("club-1").unwrap();
-        let place = tidelock.lines().place::<Club>(&stream);
+        let place = tidelock.lines().entry::<Club>(&stream);
         let turn = place.turn(|| None).await.unwrap();
         {
             let club = tidelock.aggregate::<Club>("1");

@@ -14,7 +14,7 @@ use tidelock_store::{
 };
 use tokio::sync::OnceCell;
 
-use super::{Inner, Line};
+use super::{GroupCommit, Inner};
 use crate::events::aggregate::Aggregate;
 use crate::events::folded::Folded;
 use crate::events::submit::send;
@@ -22,11 +22,11 @@ use crate::handle::Tidelock;
 
 /// JSON size at which a batch stops accepting decisions: well below the limit of a commit, and
 /// large enough to keep any disk busy.
-const ENOUGH_BYTES: usize = limits::COMMIT_BYTES / 8;
+const MAX_BATCH_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 pub(crate) struct Batch<A: Aggregate> {
     /// The previous batch; released once it is committed.
-    before: Mutex<Option<Arc<Batch<A>>>>,
+    previous: Mutex<Option<Arc<Batch<A>>>>,
     content: Mutex<Content<A::Event>>,
     outcome: OnceCell<Outcome>,
     /// The state to write as a snapshot, if one is due.
@@ -45,14 +45,14 @@ struct Content<E> {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// All events are committed.
-    Landed {
+    Committed {
         /// Positions of the first and the last event.
         positions: Option<(Position, Position)>,
         /// Number of events.
         count: u64,
     },
     /// A concurrent writer was first, or the stream is closed.
-    Refused(Conflict),
+    Conflict(Conflict),
     /// The store failed.
     Failed(StoreError),
 }
@@ -70,7 +70,7 @@ impl<A: Aggregate> Share<A> {
     /// consecutive positions. If they do not, this is the last position of the commit, which is
     /// sufficient for waiting readers.
     pub(crate) fn position(&self, outcome: &Outcome) -> Option<Position> {
-        let Outcome::Landed { positions: Some((first, last)), count } = outcome else {
+        let Outcome::Committed { positions: Some((first, last)), count } = outcome else {
             return None;
         };
         let without_gap = last.get() - first.get() + 1 == *count;
@@ -79,10 +79,10 @@ impl<A: Aggregate> Share<A> {
 }
 
 impl<A: Aggregate> Batch<A> {
-    fn after(before: Option<Arc<Self>>) -> Arc<Self> {
+    fn after(previous: Option<Arc<Self>>) -> Arc<Self> {
         let content = Content { is_sent: false, bytes: 0, events: Vec::new(), decided: Vec::new() };
         Arc::new(Self {
-            before: Mutex::new(before),
+            previous: Mutex::new(previous),
             content: Mutex::new(content),
             outcome: OnceCell::new(),
             snapshot: Mutex::new(None),
@@ -98,15 +98,15 @@ impl<A: Aggregate> Batch<A> {
         let ids = events.iter().map(|event| event.id).collect();
         let batch = match tail {
             Some(tail) if tail.content().has_room(events.len()) => tail,
-            before => Self::after(before),
+            previous => Self::after(previous),
         };
         let end = batch.content().add(decided, events);
         Share { batch, end, ids }
     }
 
     /// Waits for the outcome. The first waiter drives the commit.
-    pub(crate) async fn outcome(&self, line: &Line<A>, tidelock: &Tidelock) -> &Outcome {
-        self.outcome.get_or_init(|| self.land(line, tidelock)).await
+    pub(crate) async fn outcome(&self, group: &GroupCommit<A>, tidelock: &Tidelock) -> &Outcome {
+        self.outcome.get_or_init(|| self.commit_batch(group, tidelock)).await
     }
 
     /// Takes the state to write as a snapshot; `Some` once.
@@ -114,50 +114,50 @@ impl<A: Aggregate> Batch<A> {
         lock(&self.snapshot).take()
     }
 
-    async fn land(&self, line: &Line<A>, tidelock: &Tidelock) -> Outcome {
-        let before = lock(&self.before).clone();
-        if let Some(before) = before {
-            let earlier = in_a_box(&before, line, tidelock).await;
-            if let Some(not_landed) = behind(earlier) {
-                return not_landed;
+    async fn commit_batch(&self, group: &GroupCommit<A>, tidelock: &Tidelock) -> Outcome {
+        let previous = lock(&self.previous).clone();
+        if let Some(previous) = previous {
+            let earlier = boxed_outcome(&previous, group, tidelock).await;
+            if let Some(failed) = after_previous(earlier) {
+                return failed;
             }
-            *lock(&self.before) = None;
+            *lock(&self.previous) = None;
         }
-        let Some(expected) = line.lock().expected() else {
+        let Some(expected) = group.lock().expected() else {
             let advice =
                 if self.content().is_sent { RetryAdvice::Unknown } else { RetryAdvice::Later };
-            return Outcome::Failed(thrown_away(&line.stream).advising(advice));
+            return Outcome::Failed(discarded(&group.stream).advising(advice));
         };
-        let commit = Commit::new().append(&line.stream, expected, self.content().sent());
+        let commit = Commit::new().append(&group.stream, expected, self.content().close());
         let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await;
         match sent {
-            Ok(CommitOutcome::Committed(committed)) => self.landed(line, &committed),
+            Ok(CommitOutcome::Committed(committed)) => self.on_committed(group, &committed),
             Ok(CommitOutcome::Conflict(conflict)) => {
-                line.lock().throw_away();
-                Outcome::Refused(conflict)
+                group.lock().discard_pending();
+                Outcome::Conflict(conflict)
             }
             Err(error) => {
-                line.lock().throw_away();
+                group.lock().discard_pending();
                 Outcome::Failed(error)
             }
         }
     }
 
-    fn landed(&self, line: &Line<A>, committed: &Committed) -> Outcome {
+    fn on_committed(&self, group: &GroupCommit<A>, committed: &Committed) -> Outcome {
         let positions = committed.appends.first().and_then(|appended| appended.positions);
         // Lock order: the same as in `push`.
-        let mut inner = line.lock();
+        let mut inner = group.lock();
         let mut content = self.content();
         let count = content.events.len() as u64;
         let last = positions.map(|(_, last)| (last, committed.at));
-        if let Some(folded) = inner.landed(&content.decided, last) {
+        if let Some(folded) = inner.apply_batch(&content.decided, last) {
             *lock(&self.snapshot) = Some(folded);
         }
         if inner.tail.as_ref().is_some_and(|tail| std::ptr::eq(&raw const **tail, self)) {
             inner.tail = None;
         }
         (content.events, content.decided) = (Vec::new(), Vec::new());
-        Outcome::Landed { positions, count }
+        Outcome::Committed { positions, count }
     }
 
     fn content(&self) -> MutexGuard<'_, Content<A::Event>> {
@@ -166,25 +166,25 @@ impl<A: Aggregate> Batch<A> {
 }
 
 /// Boxes the future: a batch awaits the previous one, which has the same type.
-fn in_a_box<'a, A: Aggregate>(
+fn boxed_outcome<'a, A: Aggregate>(
     batch: &'a Batch<A>,
-    line: &'a Line<A>,
+    group: &'a GroupCommit<A>,
     tidelock: &'a Tidelock,
 ) -> Pin<Box<dyn Future<Output = &'a Outcome> + Send + 'a>> {
-    Box::pin(batch.outcome(line, tidelock))
+    Box::pin(batch.outcome(group, tidelock))
 }
 
 /// Outcome of a batch whose previous batch was not committed.
-fn behind(earlier: &Outcome) -> Option<Outcome> {
+fn after_previous(earlier: &Outcome) -> Option<Outcome> {
     match earlier {
-        Outcome::Landed { .. } => None,
-        Outcome::Refused(conflict) => Some(Outcome::Refused(conflict.clone())),
+        Outcome::Committed { .. } => None,
+        Outcome::Conflict(conflict) => Some(Outcome::Conflict(conflict.clone())),
         // Whether the previous batch was committed may be unknown; this one was not sent.
         Outcome::Failed(error) => Some(Outcome::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
 
-fn thrown_away(stream: &StreamName) -> StoreError {
+fn discarded(stream: &StreamName) -> StoreError {
     StoreError::invalid(format!(
         "stream {stream:?}: applying an event panicked, and what was decided is thrown away"
     ))
@@ -193,7 +193,7 @@ fn thrown_away(stream: &StreamName) -> StoreError {
 impl<E> Content<E> {
     fn has_room(&self, events: usize) -> bool {
         !self.is_sent
-            && self.bytes < ENOUGH_BYTES
+            && self.bytes < MAX_BATCH_BYTES
             && self.events.len() + events <= limits::EVENTS_PER_COMMIT
     }
 
@@ -206,7 +206,7 @@ impl<E> Content<E> {
     }
 
     /// Closes the batch and returns its events. May be called again to resend them.
-    fn sent(&mut self) -> Vec<NewEvent> {
+    fn close(&mut self) -> Vec<NewEvent> {
         self.is_sent = true;
         self.events.clone()
     }
@@ -219,7 +219,7 @@ impl<A: Aggregate> Inner<A> {
     }
 
     /// Applies a committed batch to the base. Returns the state if a snapshot is due.
-    fn landed(
+    fn apply_batch(
         &mut self,
         decided: &[Arc<[A::Event]>],
         last: Option<(Position, Timestamp)>,
@@ -227,12 +227,12 @@ impl<A: Aggregate> Inner<A> {
         let base = self.base.as_mut()?;
         let before = base.version;
         for events in decided {
-            self.recent.note_ours(base.next(), events);
+            self.recent.record_ours(base.next(), events);
             base.append(events, last);
             self.pending.pop_front();
         }
         if self.pending.is_empty() {
-            self.ahead = None;
+            self.speculative = None;
         }
         A::snapshots().are_due(before, base).then(|| base.clone())
     }
