@@ -36,8 +36,8 @@ mod local;
 mod batched;
 mod counter;
 mod exclusive;
-mod line;
-mod lines;
+mod group_commit;
+mod state_cache;
 
 mod keys;
 mod listing;
@@ -55,4 +55,4 @@ pub use scope::Scope;
 pub use state::ScopeState;
 pub use watch::ScopeWatch;
 
-pub(crate) use lines::Lines;
+pub(crate) use state_cache::StateCache as Lines;

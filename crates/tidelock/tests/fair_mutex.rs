@@ -26,18 +26,18 @@ use shuttle::future::block_on;
 use shuttle::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use shuttle::{check_pct, check_random, thread};
 
-use fair_mutex::{Taking, Turns};
+use fair_mutex::{Acquire, FairMutex};
 
 const SCHEDULES: usize = 2_000;
 
 /// A queue that outlives the threads of its schedule.
-fn turns() -> &'static Turns<u32> {
-    Box::leak(Box::new(Turns::at(0)))
+fn mutex() -> &'static FairMutex<u32> {
+    Box::leak(Box::new(FairMutex::new(0)))
 }
 
 /// Takes a place in the queue, and says whether it is the first.
-fn join(taking: &mut Taking<'static, u32>) -> bool {
-    pin!(taking).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+fn join(acquire: &mut Acquire<'static, u32>) -> bool {
+    pin!(acquire).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 /// Adds to a count in two steps, as whoever has the turn may.
@@ -47,38 +47,38 @@ fn count(counter: &AtomicU32) {
     counter.store(before + 1, Ordering::SeqCst);
 }
 
-fn counted_by_three(take: impl Fn(&'static Turns<u32>, &AtomicU32) + Send + Copy + 'static) {
-    let (turns, counter) = (turns(), StdArc::new(AtomicU32::new(0)));
+fn counted_by_three(take: impl Fn(&'static FairMutex<u32>, &AtomicU32) + Send + Copy + 'static) {
+    let (mutex, counter) = (mutex(), StdArc::new(AtomicU32::new(0)));
     let threads: Vec<_> = (0..3)
         .map(|_| {
             let counter = counter.clone();
-            thread::spawn(move || take(turns, &counter))
+            thread::spawn(move || take(mutex, &counter))
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(counter.load(Ordering::SeqCst).max(turns.look()), 3);
+    assert_eq!(counter.load(Ordering::SeqCst).max(mutex.get()), 3);
 }
 
 /// One who goes away at any moment: before, while, or just after the turn was handed to it.
-fn with_one_who_leaves(leave: fn(Taking<'static, u32>)) {
-    let turns = turns();
+fn with_one_who_leaves(leave: fn(Acquire<'static, u32>)) {
+    let mutex = mutex();
     let holder = thread::spawn(move || {
-        let (turn, _) = block_on(turns.take());
+        let (guard, _) = block_on(mutex.lock());
         thread::yield_now();
-        drop(turn);
+        drop(guard);
     });
     let leaving = thread::spawn(move || {
-        let mut taking = turns.take();
-        if !join(&mut taking) {
+        let mut acquire = mutex.lock();
+        if !join(&mut acquire) {
             thread::yield_now();
-            leave(taking);
+            leave(acquire);
         }
     });
-    let waiting = thread::spawn(move || drop(block_on(turns.take())));
+    let waiting = thread::spawn(move || drop(block_on(mutex.lock())));
     for thread in [holder, leaving, waiting] {
         thread.join().unwrap();
     }
-    drop(block_on(turns.take()));
+    drop(block_on(mutex.lock()));
 }
 
 /// The control: without a turn, the explorer finds the addition that is lost.
@@ -98,15 +98,15 @@ fn the_explorer_finds_a_turn_that_is_lost_with_its_waiter() {
 /// SCOPE-1.
 #[test]
 fn no_two_have_the_turn_at_once() {
-    let take = |turns: &'static Turns<u32>, counter: &AtomicU32| {
-        let (turn, before) = block_on(turns.take());
+    let take = |mutex: &'static FairMutex<u32>, counter: &AtomicU32| {
+        let (guard, before) = block_on(mutex.lock());
         count(counter);
         assert_eq!(
             counter.load(Ordering::SeqCst),
             before + 1,
             "what is given is what the one before left"
         );
-        turn.leave(before + 1);
+        guard.release_with(before + 1);
     };
     check_random(move || counted_by_three(take), SCHEDULES);
     check_pct(move || counted_by_three(take), SCHEDULES, 3);
@@ -123,21 +123,21 @@ fn one_who_leaves_at_any_moment_takes_nobodys_turn_along() {
 #[test]
 fn one_who_is_told_to_look_up_does() {
     let told_while_it_waits = || {
-        let (turns, is_over) = (turns(), StdArc::new(AtomicBool::new(false)));
-        let (first, _) = block_on(turns.take());
+        let (mutex, is_over) = (mutex(), StdArc::new(AtomicBool::new(false)));
+        let (first, _) = block_on(mutex.lock());
         let over = is_over.clone();
         let waiting = thread::spawn(move || {
-            let mut taking = pin!(turns.take());
-            block_on(poll_fn(|context| match taking.as_mut().poll(context) {
+            let mut acquire = pin!(mutex.lock());
+            block_on(poll_fn(|context| match acquire.as_mut().poll(context) {
                 Poll::Pending if !over.load(Ordering::SeqCst) => Poll::Pending,
                 _ => Poll::Ready(()),
             }));
         });
         is_over.store(true, Ordering::SeqCst);
-        turns.wake_all();
+        mutex.wake_all();
         waiting.join().unwrap();
         drop(first);
-        drop(block_on(turns.take()));
+        drop(block_on(mutex.lock()));
     };
     check_random(told_while_it_waits, SCHEDULES);
     check_pct(told_while_it_waits, SCHEDULES, 3);
@@ -147,20 +147,20 @@ fn one_who_is_told_to_look_up_does() {
 #[test]
 fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
     let in_order = || {
-        let (turns, order) = (turns(), StdArc::new(StdMutex::new(Vec::new())));
-        let (first, _) = block_on(turns.take());
-        let mut waiting: Vec<_> = (0..4).map(|_| turns.take()).collect();
-        assert!(waiting.iter_mut().all(|taking| !join(taking)), "the turn is taken");
+        let (mutex, order) = (mutex(), StdArc::new(StdMutex::new(Vec::new())));
+        let (first, _) = block_on(mutex.lock());
+        let mut waiting: Vec<_> = (0..4).map(|_| mutex.lock()).collect();
+        assert!(waiting.iter_mut().all(|acquire| !join(acquire)), "the turn is taken");
         let mut threads = vec![thread::spawn(move || drop(first))];
-        for (nth, taking) in waiting.into_iter().enumerate() {
+        for (nth, acquire) in waiting.into_iter().enumerate() {
             let order = order.clone();
             threads.push(thread::spawn(move || {
                 if nth == 1 {
-                    return drop(taking);
+                    return drop(acquire);
                 }
-                let (turn, _) = block_on(taking);
+                let (guard, _) = block_on(acquire);
                 order.lock().unwrap().push(nth);
-                drop(turn);
+                drop(guard);
             }));
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -176,14 +176,14 @@ fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
 fn a_free_turn_is_had_at_once() {
     check_random(
         || {
-            let turns = turns();
-            let mut taking = turns.take();
+            let mutex = mutex();
+            let mut acquire = mutex.lock();
             assert!(matches!(
-                pin!(&mut taking).poll(&mut Context::from_waker(Waker::noop())),
+                pin!(&mut acquire).poll(&mut Context::from_waker(Waker::noop())),
                 Poll::Ready(_)
             ));
-            drop(taking);
-            drop(block_on(turns.take()));
+            drop(acquire);
+            drop(block_on(mutex.lock()));
         },
         10,
     );

@@ -13,15 +13,15 @@ pub(crate) const DEFAULT: Duration = Duration::from_secs(30);
 /// The time budget of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
-    pub(crate) long: Option<Duration>,
+    pub(crate) limit: Option<Duration>,
     pub(crate) until: Option<Instant>,
 }
 
 impl Budget {
     /// Starts the budget now. A duration too long to represent means no limit.
-    pub(crate) fn begin(long: Option<Duration>) -> Self {
-        let until = long.and_then(|long| Instant::now().checked_add(long));
-        Self { long, until }
+    pub(crate) fn begin(limit: Option<Duration>) -> Self {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Self { limit, until }
     }
 
     pub(crate) fn is_over(&self) -> bool {

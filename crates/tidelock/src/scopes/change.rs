@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_patch_merges_objects_and_null_takes_away() {
+    fn a_patch_merges_objects_and_null_removes_entries() {
         let mut document =
             json!({ "name": "ada", "flags": { "beta": true, "dark": true }, "tags": [1, 2] });
         patch(&mut document, &json!({ "flags": { "beta": null, "wide": true }, "tags": [3] }));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_counts_as_nothing_and_what_does_not_fit_is_refused() {
+    fn an_absent_value_is_empty_and_a_wrong_type_is_rejected() {
         let mut document = json!({ "name": "ada" });
         assert_eq!(increment(&mut document, &Pointer::new("visits"), 2), Ok(2));
         assert_eq!(increment(&mut document, &Pointer::new("visits"), -5), Ok(-3));

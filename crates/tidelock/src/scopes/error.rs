@@ -55,7 +55,7 @@ pub enum ScopeError<X = Infallible> {
         found: Revision,
     },
     /// The scope was deleted or has expired, or was required to exist and never did.
-    #[error("scope {scope}: {}; create it to begin anew", gone(.revision))]
+    #[error("scope {scope}: {}; create it first", gone(.revision))]
     Gone {
         /// The scope.
         scope: String,

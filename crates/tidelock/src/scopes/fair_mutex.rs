@@ -18,7 +18,7 @@ use super::sync::{Mutex, MutexGuard};
 
 /// FIFO async mutex around a value.
 #[derive(Debug)]
-pub(crate) struct Turns<T> {
+pub(crate) struct FairMutex<T> {
     queue: Mutex<Queue<T>>,
 }
 
@@ -36,59 +36,60 @@ struct Queue<T> {
 
 /// Holds the lock; dropping it passes the lock to the next waiter.
 #[derive(Debug)]
-pub(crate) struct Turn<'a, T> {
-    turns: &'a Turns<T>,
+pub(crate) struct FairMutexGuard<'a, T> {
+    mutex: &'a FairMutex<T>,
     /// The new value to store on release.
-    left: Option<T>,
+    new_value: Option<T>,
 }
 
 /// Waits for the lock. Joins the queue at the first poll.
 #[derive(Debug)]
-pub(crate) struct Taking<'a, T> {
-    turns: &'a Turns<T>,
+pub(crate) struct Acquire<'a, T> {
+    mutex: &'a FairMutex<T>,
     ticket: Option<u64>,
 }
 
-impl<T: Clone> Turns<T> {
-    pub(crate) fn at(value: T) -> Self {
+impl<T: Clone> FairMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
         Self {
             queue: Mutex::new(Queue { value, tickets: 0, holder: None, waiting: VecDeque::new() }),
         }
     }
 
     /// Reads the value without the lock.
-    pub(crate) fn look(&self) -> T {
-        self.lock().value.clone()
+    pub(crate) fn get(&self) -> T {
+        self.lock_queue().value.clone()
     }
 }
 
-impl<T> Turns<T> {
+impl<T> FairMutex<T> {
     /// Waits for the lock and returns the value at that time.
-    pub(crate) fn take(&self) -> Taking<'_, T> {
-        Taking { turns: self, ticket: None }
+    pub(crate) fn lock(&self) -> Acquire<'_, T> {
+        Acquire { mutex: self, ticket: None }
     }
 
     /// Wakes all waiters, so that each checks its deadline.
     pub(crate) fn wake_all(&self) {
-        let wakers: Vec<_> = self.lock().waiting.iter().map(|(_, waker)| waker.clone()).collect();
+        let wakers: Vec<_> =
+            self.lock_queue().waiting.iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+    fn lock_queue(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Turn<'_, T> {
+impl<T> FairMutexGuard<'_, T> {
     /// Releases the lock and stores a new value.
-    pub(crate) fn leave(mut self, value: T) {
-        self.left = Some(value);
+    pub(crate) fn release_with(mut self, value: T) {
+        self.new_value = Some(value);
     }
 }
 
 impl<T> Queue<T> {
     /// Grants the lock to the first waiter and returns its waker.
-    fn hand_on(&mut self) -> Option<Waker> {
+    fn grant_next(&mut self) -> Option<Waker> {
         let next = self.waiting.pop_front();
         self.holder = next.as_ref().map(|(ticket, _)| *ticket);
         next.map(|(_, waker)| waker)
@@ -98,61 +99,61 @@ impl<T> Queue<T> {
     fn join(&mut self, waker: &Waker) -> (u64, bool) {
         self.tickets += 1;
         let ticket = self.tickets;
-        let at_once = self.holder.is_none();
-        if at_once {
+        let acquired = self.holder.is_none();
+        if acquired {
             self.holder = Some(ticket);
         } else {
             self.waiting.push_back((ticket, waker.clone()));
         }
-        (ticket, at_once)
+        (ticket, acquired)
     }
 
     /// Whether this ticket holds the lock; if not, updates its waker.
-    fn look(&mut self, ticket: u64, waker: &Waker) -> bool {
+    fn is_granted(&mut self, ticket: u64, waker: &Waker) -> bool {
         if self.holder == Some(ticket) {
             return true;
         }
-        if let Some(place) = self.place(ticket) {
-            self.waiting[place].1.clone_from(waker);
+        if let Some(position) = self.position(ticket) {
+            self.waiting[position].1.clone_from(waker);
         }
         false
     }
 
     /// Tickets in the queue are sorted.
-    fn place(&self, ticket: u64) -> Option<usize> {
+    fn position(&self, ticket: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()
     }
 }
 
-impl<'a, T: Clone> Future for Taking<'a, T> {
-    type Output = (Turn<'a, T>, T);
+impl<'a, T: Clone> Future for Acquire<'a, T> {
+    type Output = (FairMutexGuard<'a, T>, T);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let turns = self.turns;
-        let mut queue = turns.lock();
-        let (ticket, is_mine) = match self.ticket {
+        let mutex = self.mutex;
+        let mut queue = mutex.lock_queue();
+        let (ticket, acquired) = match self.ticket {
             None => queue.join(context.waker()),
-            Some(ticket) => (ticket, queue.look(ticket, context.waker())),
+            Some(ticket) => (ticket, queue.is_granted(ticket, context.waker())),
         };
         // Once acquired, the guard releases the lock, not this future.
-        self.ticket = (!is_mine).then_some(ticket);
-        if is_mine {
-            Poll::Ready((Turn { turns, left: None }, queue.value.clone()))
+        self.ticket = (!acquired).then_some(ticket);
+        if acquired {
+            Poll::Ready((FairMutexGuard { mutex, new_value: None }, queue.value.clone()))
         } else {
             Poll::Pending
         }
     }
 }
 
-impl<T> Drop for Taking<'_, T> {
+impl<T> Drop for Acquire<'_, T> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut queue = self.turns.lock();
+        let mut queue = self.mutex.lock_queue();
         let next = if queue.holder == Some(ticket) {
-            queue.hand_on()
+            queue.grant_next()
         } else {
-            let place = queue.place(ticket);
-            place.and_then(|place| queue.waiting.remove(place));
+            let position = queue.position(ticket);
+            position.and_then(|position| queue.waiting.remove(position));
             None
         };
         drop(queue);
@@ -162,14 +163,14 @@ impl<T> Drop for Taking<'_, T> {
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for FairMutexGuard<'_, T> {
     fn drop(&mut self) {
-        let mut queue = self.turns.lock();
+        let mut queue = self.mutex.lock_queue();
         // The old value is dropped with the guard, outside the lock.
-        if let Some(left) = &mut self.left {
-            mem::swap(left, &mut queue.value);
+        if let Some(new_value) = &mut self.new_value {
+            mem::swap(new_value, &mut queue.value);
         }
-        let next = queue.hand_on();
+        let next = queue.grant_next();
         drop(queue);
         // Woken outside the lock: the next waiter may take it at once.
         if let Some(next) = next {

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_and_id_can_be_told_apart() {
+    fn kind_and_id_are_unambiguous() {
         assert_eq!(document(&ScopeKind::USER, "a/b").unwrap().as_str(), "~scope/user/a/b");
         for (kind, id) in [("", "7"), ("~x", "7"), ("a/b", "7"), ("cart", ""), ("cart", "a\nb")] {
             document(&ScopeKind::custom(kind), id).expect_err(kind);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operation_of_one_scope_is_one_of_another() {
+    fn no_scopes_operations_are_below_anothers() {
         let of = |id: &str, name: &str| {
             operation(&document(&ScopeKind::USER, id).unwrap(), name).unwrap()
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeKind {
     name: Cow<'static, str>,
-    lives: Option<Duration>,
+    ttl: Option<Duration>,
 }
 
 impl ScopeKind {
@@ -23,8 +23,8 @@ impl ScopeKind {
     /// Scope of one organization. Exists until it is deleted.
     pub const ORG: Self = Self::lasting("org", None);
 
-    const fn lasting(name: &'static str, lives: Option<Duration>) -> Self {
-        Self { name: Cow::Borrowed(name), lives }
+    const fn lasting(name: &'static str, ttl: Option<Duration>) -> Self {
+        Self { name: Cow::Borrowed(name), ttl }
     }
 
     /// Creates a custom kind without a TTL.
@@ -32,20 +32,20 @@ impl ScopeKind {
     /// The name must not be empty, start with `~`, or contain a `/`. An invalid name is reported by
     /// the first use of a scope of this kind.
     pub fn custom(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), lives: None }
+        Self { name: name.into(), ttl: None }
     }
 
     /// Sets the time to live: scopes expire this long after their last change.
     #[must_use]
     pub fn ttl(mut self, long: Duration) -> Self {
-        self.lives = Some(long);
+        self.ttl = Some(long);
         self
     }
 
     /// Removes the time to live: scopes exist until they are deleted.
     #[must_use]
     pub fn without_ttl(mut self) -> Self {
-        self.lives = None;
+        self.ttl = None;
         self
     }
 
@@ -56,6 +56,6 @@ impl ScopeKind {
 
     /// Returns the time to live; `None` if scopes of this kind never expire.
     pub fn lives(&self) -> Option<Duration> {
-        self.lives
+        self.ttl
     }
 }

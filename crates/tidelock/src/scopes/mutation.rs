@@ -11,7 +11,7 @@ use super::change;
 use super::counter;
 use super::error::ScopeError;
 use super::mutated::Mutated;
-use super::mutator::{Atomic, Changing, Computing, Mutator};
+use super::mutator::{AsyncMutator, DocumentMutator, Mutator, SyncMutator};
 use super::operation::Codec;
 use super::options::{OperationId, Options};
 use super::pointer::{Pointer, Unfit};
@@ -29,12 +29,12 @@ pub struct Mutation<S> {
     scope: Scope<S>,
     options: Options<S>,
     /// Fingerprint of the request, if the caller gave one.
-    about: Result<Option<Fingerprint>>,
+    request: Result<Option<Fingerprint>>,
 }
 
 impl<S: ScopeState> Mutation<S> {
     pub(super) fn new(scope: Scope<S>, options: Options<S>) -> Self {
-        Self { scope, options, about: Ok(None) }
+        Self { scope, options, request: Ok(None) }
     }
 
     /// Makes the mutation idempotent. If it was executed under this id before, the recorded result
@@ -52,7 +52,7 @@ impl<S: ScopeState> Mutation<S> {
     /// Sets the request that the [operation id](Self::operation_id) belongs to. The same id with
     /// another request is rejected. Only a digest is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
-        self.about = Fingerprint::of(request).map(Some);
+        self.request = Fingerprint::of(request).map(Some);
         self
     }
 
@@ -97,7 +97,7 @@ impl<S: ScopeState> Mutation<S> {
     /// As described at [`Scope`].
     pub async fn patch(self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
         let patch = value(&patch)?;
-        self.that("patch", &patch)?
+        self.identified_as("patch", &patch)?
             .change(move |document| {
                 change::patch(document, &patch);
                 Ok(())
@@ -114,7 +114,7 @@ impl<S: ScopeState> Mutation<S> {
             before.clone_from(state);
             Ok(())
         };
-        self.that("set", state)?.run(Atomic(set)).await
+        self.identified_as("set", state)?.run(SyncMutator(set)).await
     }
 
     /// Creates the scope: see [`Scope::create`].
@@ -123,7 +123,7 @@ impl<S: ScopeState> Mutation<S> {
     /// [`Taken`](ScopeError::Taken) if it exists; otherwise as described at [`Scope`].
     pub async fn create(self, state: S) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
-        let Self { scope, options, .. } = self.that("create", &state)?;
+        let Self { scope, options, .. } = self.identified_as("create", &state)?;
         scope.create_with(&options, state).await
     }
 
@@ -134,7 +134,7 @@ impl<S: ScopeState> Mutation<S> {
     /// exist; otherwise as described at [`Scope`].
     pub async fn delete(self) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
-        let Self { scope, options, .. } = self.that("delete", &())?;
+        let Self { scope, options, .. } = self.identified_as("delete", &())?;
         scope.delete_with(&options).await
     }
 
@@ -146,11 +146,11 @@ impl<S: ScopeState> Mutation<S> {
         let at = Pointer::new(at.as_ref());
         let is_counter = at.is_root() && counter::is_counter::<S>();
         if let Some((tidelock, name)) =
-            self.scope.stored().filter(|_| is_counter && self.options.let_the_store_do_it())
+            self.scope.stored().filter(|_| is_counter && self.options.store_can_apply())
         {
             return counter::add(tidelock, name, by).await;
         }
-        let this = self.that("increment", &(at.tokens(), by))?;
+        let this = self.identified_as("increment", &(at.tokens(), by))?;
         this.change(move |document| change::increment(document, &at, by)).await
     }
 
@@ -164,7 +164,7 @@ impl<S: ScopeState> Mutation<S> {
         item: impl Serialize,
     ) -> Result<Mutated<usize>, ScopeError> {
         let (at, item) = (Pointer::new(at.as_ref()), value(&item)?);
-        let this = self.that("push", &(at.tokens(), &item))?;
+        let this = self.identified_as("push", &(at.tokens(), &item))?;
         this.change(move |document| change::push(document, &at, &item)).await
     }
 
@@ -179,7 +179,7 @@ impl<S: ScopeState> Mutation<S> {
         entry: impl Serialize,
     ) -> Result<Mutated, ScopeError> {
         let (at, key, entry) = (Pointer::new(at.as_ref()), key.into(), value(&entry)?);
-        let this = self.that("set_entry", &(at.tokens(), &key, &entry))?;
+        let this = self.identified_as("set_entry", &(at.tokens(), &key, &entry))?;
         this.change(move |document| change::set_entry(document, &at, &key, &entry)).await
     }
 
@@ -193,7 +193,7 @@ impl<S: ScopeState> Mutation<S> {
         key: impl Into<String>,
     ) -> Result<Mutated<bool>, ScopeError> {
         let (at, key) = (Pointer::new(at.as_ref()), key.into());
-        let this = self.that("remove_entry", &(at.tokens(), &key))?;
+        let this = self.identified_as("remove_entry", &(at.tokens(), &key))?;
         this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
@@ -206,7 +206,9 @@ impl<S: ScopeState> Mutation<S> {
         self,
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
-        self.that(FUNCTION, &())?.run(Atomic(move |state: &mut S| Ok(mutate(state)))).await
+        self.identified_as(FUNCTION, &())?
+            .run(SyncMutator(move |state: &mut S| Ok(mutate(state))))
+            .await
     }
 
     /// Changes the state by a function that may refuse: see [`Scope::try_mutate`].
@@ -218,7 +220,7 @@ impl<S: ScopeState> Mutation<S> {
         self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
-        self.that(FUNCTION, &())?.run(Atomic(mutate)).await
+        self.identified_as(FUNCTION, &())?.run(SyncMutator(mutate)).await
     }
 
     /// Changes the state by an async function: see [`Scope::mutate_async`].
@@ -234,14 +236,14 @@ impl<S: ScopeState> Mutation<S> {
         R: Serialize + DeserializeOwned,
         Later: Future<Output = Result<(S, R), X>>,
     {
-        self.that(FUNCTION, &())?.run(Computing(mutate)).await
+        self.identified_as(FUNCTION, &())?.run(AsyncMutator(mutate)).await
     }
 
     /// Sets the operation's fingerprint to this mutation and its arguments.
-    fn that(mut self, mutation: &str, given: &(impl Serialize + ?Sized)) -> Result<Self> {
-        let about = self.about.clone()?;
+    fn identified_as(mut self, mutation: &str, given: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let request = self.request.clone()?;
         if let Some(operation) = &mut self.options.operation {
-            operation.of = Some(Fingerprint::of(&(mutation, given, about))?);
+            operation.of = Some(Fingerprint::of(&(mutation, given, request))?);
         }
         Ok(self)
     }
@@ -250,15 +252,15 @@ impl<S: ScopeState> Mutation<S> {
         self,
         change: impl FnMut(&mut Value) -> Result<R, Unfit>,
     ) -> Result<Mutated<R>, ScopeError> {
-        self.run(Changing(change)).await
+        self.run(DocumentMutator(change)).await
     }
 
     async fn run<W: Mutator<S, Answer: Serialize + DeserializeOwned>>(
         self,
-        work: W,
+        mutator: W,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
         self.check_parts()?;
-        self.scope.apply(&self.options, work, Codec::json()).await
+        self.scope.apply(&self.options, mutator, Codec::json()).await
     }
 
     /// A scope in memory has no commit, so it cannot take parts.

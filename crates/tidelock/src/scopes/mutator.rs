@@ -19,10 +19,10 @@ pub(crate) trait Mutator<S> {
     type Answer;
     type Refusal;
     /// A named type that borrows nothing, so that a mutation can be spawned on any thread.
-    type Doing: Future<Output = Result<Done<S, Self::Answer>, Fault<Self::Refusal>>> + Unpin;
+    type Running: Future<Output = Result<Done<S, Self::Answer>, Fault<Self::Refusal>>> + Unpin;
 
     /// Starts the mutator on a document.
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing;
+    fn start(&mut self, to: &Doc<S>) -> Self::Running;
 }
 
 /// Result of a mutator.
@@ -65,14 +65,14 @@ impl<S: ScopeState> Next<S> {
 }
 
 /// A function on the state.
-pub(crate) struct Atomic<F>(pub(crate) F);
+pub(crate) struct SyncMutator<F>(pub(crate) F);
 
-impl<S: ScopeState, R, X, F: FnMut(&mut S) -> Result<R, X>> Mutator<S> for Atomic<F> {
+impl<S: ScopeState, R, X, F: FnMut(&mut S) -> Result<R, X>> Mutator<S> for SyncMutator<F> {
     type Answer = R;
     type Refusal = X;
-    type Doing = Ready<Result<Done<S, R>, Fault<X>>>;
+    type Running = Ready<Result<Done<S, R>, Fault<X>>>;
 
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+    fn start(&mut self, to: &Doc<S>) -> Self::Running {
         let mut state = S::clone(&to.state);
         let answer = (self.0)(&mut state).map_err(Fault::Refused);
         ready(answer.map(|answer| Done { next: changed(&*to.state, state), answer }))
@@ -84,9 +84,9 @@ fn changed<S: PartialEq>(before: &S, state: S) -> Option<Next<S>> {
 }
 
 /// An async function on the state.
-pub(crate) struct Computing<F>(pub(crate) F);
+pub(crate) struct AsyncMutator<F>(pub(crate) F);
 
-impl<S, R, X, F, Later> Mutator<S> for Computing<F>
+impl<S, R, X, F, Later> Mutator<S> for AsyncMutator<F>
 where
     S: ScopeState,
     F: FnMut(S) -> Later,
@@ -94,20 +94,22 @@ where
 {
     type Answer = R;
     type Refusal = X;
-    type Doing = Computed<S, Later>;
+    type Running = RunningMutator<S, Later>;
 
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
-        Computed { before: to.state.clone(), later: Box::pin((self.0)(S::clone(&to.state))) }
+    fn start(&mut self, to: &Doc<S>) -> Self::Running {
+        RunningMutator { before: to.state.clone(), later: Box::pin((self.0)(S::clone(&to.state))) }
     }
 }
 
 /// An async function in progress.
-pub(crate) struct Computed<S, Later> {
+pub(crate) struct RunningMutator<S, Later> {
     before: Arc<S>,
     later: Pin<Box<Later>>,
 }
 
-impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future for Computed<S, Later> {
+impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future
+    for RunningMutator<S, Later>
+{
     type Output = Result<Done<S, R>, Fault<X>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -120,14 +122,14 @@ impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future for 
 }
 
 /// A function on the JSON document. The result must be readable as the state's type.
-pub(crate) struct Changing<F>(pub(crate) F);
+pub(crate) struct DocumentMutator<F>(pub(crate) F);
 
-impl<S: ScopeState, R, F: FnMut(&mut Value) -> Result<R, Unfit>> Mutator<S> for Changing<F> {
+impl<S: ScopeState, R, F: FnMut(&mut Value) -> Result<R, Unfit>> Mutator<S> for DocumentMutator<F> {
     type Answer = R;
     type Refusal = std::convert::Infallible;
-    type Doing = Ready<Result<Done<S, R>, Fault<Self::Refusal>>>;
+    type Running = Ready<Result<Done<S, R>, Fault<Self::Refusal>>>;
 
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+    fn start(&mut self, to: &Doc<S>) -> Self::Running {
         ready(change(to, &mut self.0).map_err(Fault::from))
     }
 }

@@ -66,9 +66,9 @@ impl<R> Codec<R> {
         Ok(OperationRecord { outcome, first, answer: (self.encode)(answer)?, of: operation.of })
     }
 
-    pub(super) fn replay(&self, did: &OperationRecord) -> Result<Mutated<R>> {
-        let value = (self.decode)(&did.answer)?;
-        Ok(Mutated { value, outcome: did.outcome, attempts: 1, replayed: true })
+    pub(super) fn replay(&self, record: &OperationRecord) -> Result<Mutated<R>> {
+        let value = (self.decode)(&record.answer)?;
+        Ok(Mutated { value, outcome: record.outcome, attempts: 1, replayed: true })
     }
 }
 
@@ -78,7 +78,7 @@ fn not_remembered() -> StoreError {
 
 impl OperationRecord {
     /// Applies the revision of the record this was read from.
-    pub(super) fn noted_at(mut self, revision: Revision) -> Self {
+    pub(super) fn at_revision(mut self, revision: Revision) -> Self {
         if self.first {
             self.outcome = MutationOutcome::Applied(revision);
         }
@@ -87,17 +87,19 @@ impl OperationRecord {
 
     /// Returns the corrected record, or `None` if the record at this revision is right already.
     pub(super) fn corrected(self, outcome: MutationOutcome, revision: Revision) -> Option<Self> {
-        let told = self.clone().noted_at(revision).outcome;
+        let told = self.clone().at_revision(revision).outcome;
         (told != outcome).then_some(Self { outcome, first: false, ..self })
     }
 
     /// Rejects an operation id that was used for another mutation.
     pub(super) fn check(&self, name: &Name, operation: &OperationId) -> Result<()> {
         match (self.of, operation.of) {
-            (Some(did), Some(asked)) if did != asked => Err(StoreError::mismatch(format!(
-                "scope {name}: the id {:?} is of another mutation; another one needs another id",
-                operation.id
-            ))),
+            (Some(recorded), Some(asked)) if recorded != asked => {
+                Err(StoreError::mismatch(format!(
+                    "scope {name}: the id {:?} is of another mutation; another one needs another id",
+                    operation.id
+                )))
+            }
             _ => Ok(()),
         }
     }

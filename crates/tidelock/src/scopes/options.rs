@@ -13,7 +13,7 @@ use crate::claims::Fingerprint;
 
 pub(crate) struct Options<S> {
     pub(super) budget: Option<Duration>,
-    pub(super) lives: Option<Duration>,
+    pub(super) ttl: Option<Duration>,
     pub(super) check: Option<Check<S>>,
     pub(super) operation: Option<OperationId>,
     /// How long an operation id is remembered.
@@ -43,10 +43,10 @@ impl OperationId {
 }
 
 impl<S> Options<S> {
-    pub(super) fn new(lives: Option<Duration>) -> Self {
+    pub(super) fn new(ttl: Option<Duration>) -> Self {
         Self {
             budget: Some(budget::DEFAULT),
-            lives,
+            ttl,
             check: None,
             operation: None,
             remembered: limits::COMMIT_MEMORY,
@@ -61,8 +61,8 @@ impl<S> Options<S> {
     }
 
     /// Whether the store can apply the change itself: no option is set that this would bypass.
-    pub(super) fn let_the_store_do_it(&self) -> bool {
-        !self.needs_own_commit() && self.check.is_none() && self.lives.is_none()
+    pub(super) fn store_can_apply(&self) -> bool {
+        !self.needs_own_commit() && self.check.is_none() && self.ttl.is_none()
     }
 
     /// Rejects a state that the scope's validation does not accept.
@@ -72,9 +72,9 @@ impl<S> Options<S> {
     }
 
     /// Adds the scope's TTL to a write.
-    pub(super) fn living(&self, write: RecordWrite) -> RecordWrite {
-        match self.lives {
-            Some(lives) => write.expiring(When::In(lives)),
+    pub(super) fn with_ttl(&self, write: RecordWrite) -> RecordWrite {
+        match self.ttl {
+            Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
         }
     }
@@ -84,7 +84,7 @@ impl<S> Clone for Options<S> {
     fn clone(&self) -> Self {
         Self {
             budget: self.budget,
-            lives: self.lives,
+            ttl: self.ttl,
             check: self.check.clone(),
             operation: self.operation.clone(),
             remembered: self.remembered,

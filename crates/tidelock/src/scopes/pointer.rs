@@ -101,7 +101,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_name_is_a_field_and_a_slash_goes_deeper() {
+    fn a_name_is_a_field_and_a_slash_starts_a_json_pointer() {
         let mut document = json!({ "a/b": 1, "c": { "d": [10, 20] }, "~": 3 });
         let mut at = |text: &str| Pointer::new(text).find(&mut document).cloned();
         assert_eq!(at("a/b"), Some(json!(1)));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_made_but_not_through_something_else() {
+    fn missing_objects_are_created_but_other_values_are_not_replaced() {
         let mut document = Value::Null;
         *Pointer::new("/a/b").make(&mut document).unwrap() = json!(1);
         assert_eq!(document, json!({ "a": { "b": 1 } }));

@@ -13,48 +13,49 @@ use std::task::{Context, Poll};
 pub(crate) type Identity = usize;
 
 thread_local! {
-    static AROUND: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
+    static ACTIVE: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Whether the current code runs inside this scope's mutator.
-pub(crate) fn is_around(scope: Identity) -> bool {
-    AROUND.with_borrow(|around| around.contains(&scope))
+pub(crate) fn is_inside(scope: Identity) -> bool {
+    ACTIVE.with_borrow(|active| active.contains(&scope))
 }
 
 /// Removes the scope from the stack on drop, also when the mutator panics.
-struct Around;
+struct ActiveScope;
 
-impl Around {
+impl ActiveScope {
     fn enter(scope: Identity) -> Self {
-        AROUND.with_borrow_mut(|around| around.push(scope));
+        ACTIVE.with_borrow_mut(|active| active.push(scope));
         Self
     }
 }
 
-impl Drop for Around {
+impl Drop for ActiveScope {
     fn drop(&mut self) {
-        AROUND.with_borrow_mut(Vec::pop);
+        ACTIVE.with_borrow_mut(Vec::pop);
     }
 }
 
 /// Starts a future inside a scope at its first poll, and polls it there.
 pub(crate) fn inside<B: FnOnce() -> F, F>(scope: Identity, begin: B) -> Inside<B, F> {
-    Inside { scope, begin: Some(begin), doing: None }
+    Inside { scope, begin: Some(begin), running: None }
 }
 
 pub(crate) struct Inside<B, F> {
     scope: Identity,
     begin: Option<B>,
-    doing: Option<F>,
+    running: Option<F>,
 }
 
 impl<B: FnOnce() -> F + Unpin, F: Future + Unpin> Future for Inside<B, F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _around = Around::enter(self.scope);
+        let _active = ActiveScope::enter(self.scope);
         let begin = self.begin.take();
-        let doing = self.doing.get_or_insert_with(|| begin.expect("it has either begun or not")());
-        Pin::new(doing).poll(context)
+        let running =
+            self.running.get_or_insert_with(|| begin.expect("it has either begun or not")());
+        Pin::new(running).poll(context)
     }
 }

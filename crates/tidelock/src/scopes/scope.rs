@@ -10,17 +10,17 @@ use tidelock_store::{Result, Revision, StoreExt};
 use super::batched::Queued;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
-use super::exclusive::Alone;
+use super::exclusive::Exclusive;
 use super::kind::ScopeKind;
-use super::lines::Place;
 use super::local::Local;
 use super::mutated::Mutated;
 use super::mutation::Mutation;
-use super::mutator::{Atomic, Computing, Mutator};
+use super::mutator::{AsyncMutator, Mutator, SyncMutator};
 use super::name::Name;
 use super::operation::Codec;
 use super::options::Options;
 use super::state::ScopeState;
+use super::state_cache::CacheEntry;
 use super::watch::ScopeWatch;
 use crate::handle::Tidelock;
 
@@ -65,15 +65,15 @@ use crate::handle::Tidelock;
 /// # }
 /// ```
 pub struct Scope<S> {
-    place: Where<S>,
+    backend: Backend<S>,
     options: Options<S>,
 }
 
-enum Where<S> {
+enum Backend<S> {
     Memory(Arc<Local<S>>),
     Store(Tidelock, Name),
     /// The name is invalid; every call reports it.
-    Nowhere(tidelock_store::StoreError),
+    Invalid(tidelock_store::StoreError),
 }
 
 impl<S: ScopeState> Scope<S> {
@@ -81,20 +81,20 @@ impl<S: ScopeState> Scope<S> {
     /// to it exists.
     #[allow(clippy::needless_pass_by_value)] // it is a constant, or made for the call
     pub fn in_memory(kind: ScopeKind, id: impl AsRef<str>, state: S) -> Self {
-        let place = match Name::new(&kind, id.as_ref()) {
-            Ok(name) => Where::Memory(Arc::new(Local::new(name, state))),
-            Err(error) => Where::Nowhere(error),
+        let backend = match Name::new(&kind, id.as_ref()) {
+            Ok(name) => Backend::Memory(Arc::new(Local::new(name, state))),
+            Err(error) => Backend::Invalid(error),
         };
-        Self { place, options: Options::new(None) }
+        Self { backend, options: Options::new(None) }
     }
 
     #[allow(clippy::needless_pass_by_value)] // as above
     pub(crate) fn durable(tidelock: Tidelock, kind: ScopeKind, id: &str) -> Self {
-        let place = match Name::new(&kind, id) {
-            Ok(name) => Where::Store(tidelock, name),
-            Err(error) => Where::Nowhere(error),
+        let backend = match Name::new(&kind, id) {
+            Ok(name) => Backend::Store(tidelock, name),
+            Err(error) => Backend::Invalid(error),
         };
-        Self { place, options: Options::new(kind.lives()) }
+        Self { backend, options: Options::new(kind.lives()) }
     }
 
     /// Sets the time budget of each mutation: for its wait, its work and all its attempts. The
@@ -152,12 +152,12 @@ impl<S: ScopeState> Scope<S> {
     /// [`Unreadable`](ScopeError::Unreadable) if the stored document does not match the type;
     /// errors of the store.
     pub async fn load(&self) -> Result<Document<S>, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => Ok(local.load()),
-            Where::Store(tidelock, name) => {
+        match &self.backend {
+            Backend::Memory(local) => Ok(local.load()),
+            Backend::Store(tidelock, name) => {
                 Document::read(name, &tidelock.store().get_one(name.key()).await?)
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
@@ -182,10 +182,12 @@ impl<S: ScopeState> Scope<S> {
     /// # }
     /// ```
     pub fn watch(&self) -> Result<ScopeWatch<S>, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => Ok(ScopeWatch::local(local.clone())),
-            Where::Store(tidelock, name) => Ok(ScopeWatch::durable(tidelock.clone(), name.clone())),
-            Where::Nowhere(error) => Err(error.clone().into()),
+        match &self.backend {
+            Backend::Memory(local) => Ok(ScopeWatch::local(local.clone())),
+            Backend::Store(tidelock, name) => {
+                Ok(ScopeWatch::durable(tidelock.clone(), name.clone()))
+            }
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
@@ -202,17 +204,19 @@ impl<S: ScopeState> Scope<S> {
         options: &Options<S>,
         state: S,
     ) -> Result<Mutated, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => local.create(options, state).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                let queued = Queued::begin(tidelock, options, &place)?;
+        match &self.backend {
+            Backend::Memory(local) => local.create(options, state).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                let queued = Queued::begin(tidelock, options, &entry)?;
                 let text = tidelock_store::RawJson::new(&state)
                     .map_err(|e| e.about(format_args!("scope {name}")))?;
                 options.allow(name, &state)?;
-                Alone::new(queued)?.create(Doc { state: Arc::new(state), text: Some(text) }).await
+                Exclusive::new(queued)?
+                    .create(Doc { state: Arc::new(state), text: Some(text) })
+                    .await
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
@@ -225,13 +229,13 @@ impl<S: ScopeState> Scope<S> {
     }
 
     pub(super) async fn delete_with(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => local.delete(options).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                Alone::new(Queued::begin(tidelock, options, &place)?)?.delete().await
+        match &self.backend {
+            Backend::Memory(local) => local.delete(options).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                Exclusive::new(Queued::begin(tidelock, options, &entry)?)?.delete().await
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
@@ -241,13 +245,13 @@ impl<S: ScopeState> Scope<S> {
     /// # Errors
     /// As described at [`Scope`].
     pub async fn touch(&self) -> Result<Mutated, ScopeError> {
-        match &self.place {
-            Where::Memory(_) => self.mutate(|_| ()).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                Alone::new(self.queued(tidelock, &place)?)?.touch().await
+        match &self.backend {
+            Backend::Memory(_) => self.mutate(|_| ()).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                Exclusive::new(self.queued(tidelock, &entry)?)?.touch().await
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
@@ -351,7 +355,7 @@ impl<S: ScopeState> Scope<S> {
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
         let mutate = move |state: &mut S| Ok(mutate(state));
-        self.apply(&self.options, Atomic(mutate), Codec::none()).await
+        self.apply(&self.options, SyncMutator(mutate), Codec::none()).await
     }
 
     /// Changes the state by a function that may refuse. On a refusal nothing changes.
@@ -383,7 +387,7 @@ impl<S: ScopeState> Scope<S> {
         &self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
-        self.apply(&self.options, Atomic(mutate), Codec::none()).await
+        self.apply(&self.options, SyncMutator(mutate), Codec::none()).await
     }
 
     /// Changes the state by an async function. It takes the state and returns the new state with
@@ -399,7 +403,7 @@ impl<S: ScopeState> Scope<S> {
     where
         Later: Future<Output = Result<(S, R), X>>,
     {
-        self.apply(&self.options, Computing(mutate), Codec::none()).await
+        self.apply(&self.options, AsyncMutator(mutate), Codec::none()).await
     }
 
     /// Starts a mutation with options.
@@ -420,64 +424,67 @@ impl<S: ScopeState> Scope<S> {
     pub(super) async fn apply<W: Mutator<S>>(
         &self,
         options: &Options<S>,
-        work: W,
+        mutator: W,
         codec: Codec<W::Answer>,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
-        match &self.place {
-            Where::Memory(local) => local.mutate(options, work, codec).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                let queued = Queued::begin(tidelock, options, &place)?;
+        match &self.backend {
+            Backend::Memory(local) => local.mutate(options, mutator, codec).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                let queued = Queued::begin(tidelock, options, &entry)?;
                 if options.needs_own_commit() {
-                    Alone::new(queued)?.mutate(work, codec).await
+                    Exclusive::new(queued)?.mutate(mutator, codec).await
                 } else {
-                    queued.mutate(work).await
+                    queued.mutate(mutator).await
                 }
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
     /// Returns the store and the scope's name, if it is kept in a store.
     pub(super) fn stored(&self) -> Option<(&Tidelock, &Name)> {
-        match &self.place {
-            Where::Store(tidelock, name) => Some((tidelock, name)),
-            Where::Memory(_) | Where::Nowhere(_) => None,
+        match &self.backend {
+            Backend::Store(tidelock, name) => Some((tidelock, name)),
+            Backend::Memory(_) | Backend::Invalid(_) => None,
         }
     }
 
     fn queued<'a>(
         &'a self,
         tidelock: &'a Tidelock,
-        place: &'a Place<S>,
+        entry: &'a CacheEntry<S>,
     ) -> Result<Queued<'a, S>, ScopeError> {
-        Queued::begin(tidelock, &self.options, place)
+        Queued::begin(tidelock, &self.options, entry)
     }
 }
 
 impl<S> Clone for Scope<S> {
     fn clone(&self) -> Self {
-        Self { place: self.place.clone(), options: self.options.clone() }
+        Self { backend: self.backend.clone(), options: self.options.clone() }
     }
 }
 
-impl<S> Clone for Where<S> {
+impl<S> Clone for Backend<S> {
     fn clone(&self) -> Self {
         match self {
             Self::Memory(local) => Self::Memory(local.clone()),
             Self::Store(tidelock, name) => Self::Store(tidelock.clone(), name.clone()),
-            Self::Nowhere(error) => Self::Nowhere(error.clone()),
+            Self::Invalid(error) => Self::Invalid(error.clone()),
         }
     }
 }
 
 impl<S> fmt::Debug for Scope<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (place, name) = match &self.place {
-            Where::Memory(local) => ("memory", local.name().to_string()),
-            Where::Store(_, name) => ("store", name.to_string()),
-            Where::Nowhere(_) => ("nowhere", String::new()),
+        let (backend, name) = match &self.backend {
+            Backend::Memory(local) => ("memory", local.name().to_string()),
+            Backend::Store(_, name) => ("store", name.to_string()),
+            Backend::Invalid(_) => ("nowhere", String::new()),
         };
-        f.debug_struct("Scope").field("name", &name).field("place", &place).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("name", &name)
+            .field("place", &backend)
+            .finish_non_exhaustive()
     }
 }

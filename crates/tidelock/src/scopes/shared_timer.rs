@@ -18,58 +18,61 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::fair_mutex::{Turn, Turns};
+use super::fair_mutex::{FairMutex, FairMutexGuard};
 use super::sync::{Mutex, MutexGuard};
 
 #[derive(Debug)]
-pub(crate) struct TimedTurns<T> {
-    turns: Turns<T>,
+pub(crate) struct TimedMutex<T> {
+    mutex: FairMutex<T>,
     /// The armed timer of each runtime.
-    hung: Mutex<Vec<Hung>>,
+    timers: Mutex<Vec<ArmedTimer>>,
 }
 
 #[derive(Debug)]
-struct Hung {
-    place: Place,
+struct ArmedTimer {
+    key: TimerKey,
     /// The timer's task; `None` while it is being spawned.
-    ringer: Option<Ringer>,
+    task: Option<TimerTask>,
 }
 
 /// Runtime and time of a timer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Place {
+struct TimerKey {
     runtime: Id,
     at: Instant,
 }
 
 /// Fires when it is dropped: at its time, or when the runtime that drives it is shut down.
-struct Bell<T> {
-    turns: Weak<TimedTurns<T>>,
-    place: Place,
+struct FireOnDrop<T> {
+    mutex: Weak<TimedMutex<T>>,
+    key: TimerKey,
 }
 
 /// Task of a timer; aborted on drop.
 #[derive(Debug)]
-struct Ringer(AbortHandle);
+struct TimerTask(AbortHandle);
 
-impl<T: Clone + Send + 'static> TimedTurns<T> {
-    pub(crate) fn at(value: T) -> Arc<Self> {
-        Arc::new(Self { turns: Turns::at(value), hung: Mutex::new(Vec::new()) })
+impl<T: Clone + Send + 'static> TimedMutex<T> {
+    pub(crate) fn new(value: T) -> Arc<Self> {
+        Arc::new(Self { mutex: FairMutex::new(value), timers: Mutex::new(Vec::new()) })
     }
 
     /// Reads the value without the lock.
-    pub(crate) fn look(&self) -> T {
-        self.turns.look()
+    pub(crate) fn get(&self) -> T {
+        self.mutex.get()
     }
 
     /// Waits for the lock and returns the value at that time; `None` after the deadline.
-    pub(crate) async fn take(self: &Arc<Self>, until: Option<Instant>) -> Option<(Turn<'_, T>, T)> {
-        let mut taking = pin!(self.turns.take());
-        poll_fn(|context| match taking.as_mut().poll(context) {
-            Poll::Ready(turn) => Poll::Ready(Some(turn)),
+    pub(crate) async fn lock(
+        self: &Arc<Self>,
+        until: Option<Instant>,
+    ) -> Option<(FairMutexGuard<'_, T>, T)> {
+        let mut acquire = pin!(self.mutex.lock());
+        poll_fn(|context| match acquire.as_mut().poll(context) {
+            Poll::Ready(locked) => Poll::Ready(Some(locked)),
             // Checked only after joining the queue: a timer that fires from here on wakes this
             // waiter.
-            Poll::Pending if until.is_none_or(|until| self.will_ring_by(until)) => Poll::Pending,
+            Poll::Pending if until.is_none_or(|until| self.ensure_timer(until)) => Poll::Pending,
             Poll::Pending => Poll::Ready(None),
         })
         .await
@@ -78,77 +81,77 @@ impl<T: Clone + Send + 'static> TimedTurns<T> {
     /// Ensures that a timer fires at or before this deadline. Returns `false` if it has passed.
     /// Only a waiter that finds no timer reads the clock. A waiter past its deadline finds none:
     /// the timer that woke it was removed.
-    fn will_ring_by(self: &Arc<Self>, at: Instant) -> bool {
+    fn ensure_timer(self: &Arc<Self>, at: Instant) -> bool {
         let runtime = Handle::current();
-        let place = Place { runtime: runtime.id(), at };
-        if is_served(&self.hung(), place) {
+        let key = TimerKey { runtime: runtime.id(), at };
+        if is_covered(&self.timers(), key) {
             return true;
         }
         let in_time = Instant::now() < at;
         if in_time {
-            self.hang(&runtime, place);
+            self.arm(&runtime, key);
         }
         in_time
     }
 
     /// Arms a timer, unless another waiter was first.
-    fn hang(self: &Arc<Self>, runtime: &Handle, place: Place) {
-        let Some(_later) = self.make_room(place) else { return };
-        let (bell, time) = (Bell { turns: Arc::downgrade(self), place }, sleep_until(place.at));
-        let ringer = runtime.spawn(async move {
-            let _bell = bell;
+    fn arm(self: &Arc<Self>, runtime: &Handle, key: TimerKey) {
+        let Some(_replaced) = self.register(key) else { return };
+        let (fire, time) = (FireOnDrop { mutex: Arc::downgrade(self), key }, sleep_until(key.at));
+        let task = runtime.spawn(async move {
+            let _fire = fire;
             time.await;
         });
-        self.keep(place, Ringer(ringer.abort_handle()));
+        self.attach_task(key, TimerTask(task.abort_handle()));
     }
 }
 
-impl<T> TimedTurns<T> {
+impl<T> TimedMutex<T> {
     /// Registers a timer and returns the ones it replaces; `None` if it is not needed.
-    fn make_room(&self, place: Place) -> Option<Vec<Hung>> {
-        let mut hung = self.hung();
-        if is_served(&hung, place) {
+    fn register(&self, key: TimerKey) -> Option<Vec<ArmedTimer>> {
+        let mut timers = self.timers();
+        if is_covered(&timers, key) {
             return None;
         }
-        let later = hung.extract_if(.., |hung| hung.place.runtime == place.runtime).collect();
-        hung.push(Hung { place, ringer: None });
-        Some(later)
+        let replaced = timers.extract_if(.., |timer| timer.key.runtime == key.runtime).collect();
+        timers.push(ArmedTimer { key, task: None });
+        Some(replaced)
     }
 
     /// Stores the task of a timer, if it has not fired meanwhile.
-    fn keep(&self, place: Place, ringer: Ringer) {
-        if let Some(hung) = self.hung().iter_mut().find(|hung| hung.place == place) {
-            hung.ringer = Some(ringer);
+    fn attach_task(&self, key: TimerKey, task: TimerTask) {
+        if let Some(timer) = self.timers().iter_mut().find(|timer| timer.key == key) {
+            timer.task = Some(task);
         }
     }
 
     /// Removes a timer, unless another replaced it.
-    fn take_down(&self, place: Place) -> Option<Hung> {
-        let mut hung = self.hung();
-        let found = hung.iter().position(|hung| hung.place == place)?;
-        Some(hung.swap_remove(found))
+    fn remove(&self, key: TimerKey) -> Option<ArmedTimer> {
+        let mut timers = self.timers();
+        let found = timers.iter().position(|timer| timer.key == key)?;
+        Some(timers.swap_remove(found))
     }
 
-    fn hung(&self) -> MutexGuard<'_, Vec<Hung>> {
-        self.hung.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timers(&self) -> MutexGuard<'_, Vec<ArmedTimer>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether a timer of this runtime fires by this time.
-fn is_served(hung: &[Hung], place: Place) -> bool {
-    hung.iter().any(|hung| hung.place.runtime == place.runtime && hung.place.at <= place.at)
+fn is_covered(timers: &[ArmedTimer], key: TimerKey) -> bool {
+    timers.iter().any(|timer| timer.key.runtime == key.runtime && timer.key.at <= key.at)
 }
 
-impl<T> Drop for Bell<T> {
+impl<T> Drop for FireOnDrop<T> {
     fn drop(&mut self) {
-        let Some(turns) = self.turns.upgrade() else { return };
-        if turns.take_down(self.place).is_some() {
-            turns.turns.wake_all();
+        let Some(mutex) = self.mutex.upgrade() else { return };
+        if mutex.remove(self.key).is_some() {
+            mutex.mutex.wake_all();
         }
     }
 }
 
-impl Drop for Ringer {
+impl Drop for TimerTask {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -79,7 +79,7 @@ impl<S: ScopeState> ScopeWatch<S> {
             Source::Memory(local) => local.after(seen.and_then(|(revision, _)| revision)).await,
             Source::Store(stored) => stored.after(seen).await?,
         };
-        self.seen = Some(look(&document));
+        self.seen = Some(state_of(&document));
         Ok(document)
     }
 }
@@ -109,7 +109,7 @@ impl Stored {
     }
 }
 
-fn look<S>(document: &Document<S>) -> Seen {
+fn state_of<S>(document: &Document<S>) -> Seen {
     (document.revision, document.state.is_some())
 }
 

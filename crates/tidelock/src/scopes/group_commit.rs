@@ -19,23 +19,23 @@ use tidelock_store::{
 
 use super::document::Doc;
 use super::error::ScopeError;
-use super::fair_mutex::Turns;
+use super::fair_mutex::FairMutex;
 use super::name::Name;
 use super::options::Options;
 use super::reentrancy::Identity;
 use super::state::ScopeState;
 
-pub(crate) use batch::{Batch, Landing, Waiting};
+pub(crate) use batch::{Batch, BatchWaiter, Outcome};
 
 /// Size at which an unused document is not cached: there may be many.
-const TOO_LARGE_TO_KEEP: usize = 64 << 10;
+const MAX_CACHED_BYTES: usize = 64 << 10;
 
 /// State and commit queue of one scope in this process.
-pub(crate) struct Line<S> {
+pub(crate) struct GroupCommit<S> {
     pub(super) name: Name,
     /// The mutation lock. The document is in `inner`, because batches complete regardless of the
     /// lock's holder.
-    pub(super) turns: Turns<()>,
+    pub(super) mutex: FairMutex<()>,
     /// Never held across an await.
     inner: Mutex<Inner<S>>,
 }
@@ -48,7 +48,7 @@ struct Inner<S> {
     base: Option<Known<S>>,
     /// The document after all pending mutations, and the newest batch, which references the older
     /// ones.
-    ahead: Option<(Doc<S>, Arc<Batch<S>>)>,
+    pending: Option<(Doc<S>, Arc<Batch<S>>)>,
     /// Counts how often pending mutations were discarded.
     failures: u64,
 }
@@ -65,10 +65,10 @@ pub(crate) struct View<S> {
     failures: u64,
 }
 
-impl<S: ScopeState> Line<S> {
+impl<S: ScopeState> GroupCommit<S> {
     pub(super) fn new(name: Name) -> Self {
-        let inner = Inner { base: None, ahead: None, failures: 0 };
-        Self { name, turns: Turns::at(()), inner: Mutex::new(inner) }
+        let inner = Inner { base: None, pending: None, failures: 0 };
+        Self { name, mutex: FairMutex::new(()), inner: Mutex::new(inner) }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -85,11 +85,11 @@ impl<S: ScopeState> Line<S> {
             return Ok(view);
         }
         let slot = store.get_one(self.name.key()).await?;
-        self.look(&slot).map_err(ScopeError::widen)
+        self.cache_read(&slot).map_err(ScopeError::widen)
     }
 
     /// Caches what the lock's holder read from the store while nothing was pending.
-    pub(super) fn look(&self, slot: &Slot) -> Result<View<S>, ScopeError> {
+    pub(super) fn cache_read(&self, slot: &Slot) -> Result<View<S>, ScopeError> {
         let known = slot.live().map(|record| known(&self.name, record)).transpose();
         let failures = {
             let mut inner = self.lock();
@@ -110,48 +110,48 @@ impl<S: ScopeState> Line<S> {
         view: &View<S>,
         doc: Doc<S>,
         options: &Options<S>,
-    ) -> Option<Waiting<'_, S>> {
+    ) -> Option<BatchWaiter<'_, S>> {
         let mut inner = self.lock();
         if inner.failures != view.failures {
             return None;
         }
         let batch = match &view.tail {
-            Some(tail) => Batch::behind(tail, doc.clone(), options.lives),
-            None => Batch::first(view.expected(), doc.clone(), options.lives),
+            Some(tail) => Batch::behind(tail, doc.clone(), options.ttl),
+            None => Batch::first(view.expected(), doc.clone(), options.ttl),
         };
-        inner.ahead = Some((doc, batch.clone()));
-        Some(Waiting::new(self, batch))
+        inner.pending = Some((doc, batch.clone()));
+        Some(BatchWaiter::new(self, batch))
     }
 
     /// Waits for the batch that a view depends on, if any. Returns `None` if the view is no longer
     /// valid.
-    pub(super) fn wait(&self, view: &View<S>) -> Option<Option<Waiting<'_, S>>> {
+    pub(super) fn wait_for(&self, view: &View<S>) -> Option<Option<BatchWaiter<'_, S>>> {
         let inner = self.lock();
         (inner.failures == view.failures)
-            .then(|| view.tail.clone().map(|tail| Waiting::new(self, tail)))
+            .then(|| view.tail.clone().map(|tail| BatchWaiter::new(self, tail)))
     }
 
     /// Returns the batch that must end before the lock's holder can commit on its own.
-    pub(super) fn tail(&self) -> Option<Waiting<'_, S>> {
+    pub(super) fn tail(&self) -> Option<BatchWaiter<'_, S>> {
         let inner = self.lock();
-        inner.ahead.as_ref().map(|(_, tail)| Waiting::new(self, tail.clone()))
+        inner.pending.as_ref().map(|(_, tail)| BatchWaiter::new(self, tail.clone()))
     }
 
     /// Forces the next mutation to read the store first.
-    pub(super) fn distrust(&self) {
+    pub(super) fn invalidate(&self) {
         self.lock().base = None;
     }
 
     /// Caches a document that a mutation with its own commit has written.
-    pub(super) fn landed(&self, doc: Doc<S>, revision: Revision) {
-        self.lock().landed(doc, revision);
+    pub(super) fn committed(&self, doc: Doc<S>, revision: Revision) {
+        self.lock().committed(doc, revision);
     }
 
     /// Whether the document is worth caching while unused.
-    pub(super) fn is_worth_keeping(&self) -> bool {
+    pub(super) fn is_worth_caching(&self) -> bool {
         let inner = self.lock();
         let text = inner.base.as_ref().and_then(|(doc, _)| doc.text.as_ref());
-        text.is_some_and(|text| text.as_str().len() < TOO_LARGE_TO_KEEP)
+        text.is_some_and(|text| text.as_str().len() < MAX_CACHED_BYTES)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<S>> {
@@ -166,7 +166,7 @@ impl<S> View<S> {
     }
 
     /// Whether this view rests on the cache alone.
-    pub(super) fn is_only_remembered(&self) -> bool {
+    pub(super) fn is_only_cached(&self) -> bool {
         self.tail.is_none() && !self.is_fresh
     }
 }
@@ -181,7 +181,7 @@ impl<S: ScopeState> Inner<S> {
             tail,
             failures: self.failures,
         };
-        match (&self.ahead, &self.base) {
+        match (&self.pending, &self.base) {
             (Some((doc, tail)), _) => Some(view(doc, None, Some(tail.clone()))),
             (None, Some((doc, revision))) => Some(view(doc, Some(*revision), None)),
             (None, None) => None,
@@ -189,15 +189,15 @@ impl<S: ScopeState> Inner<S> {
     }
 
     /// Caches a committed document, unless a newer one is cached.
-    fn landed(&mut self, doc: Doc<S>, revision: Revision) {
+    fn committed(&mut self, doc: Doc<S>, revision: Revision) {
         if self.base.as_ref().is_none_or(|(_, known)| *known < revision) {
             self.base = Some((doc, revision));
         }
     }
 
     /// Discards the pending mutations. `found` is the stored document, if known.
-    fn throw_away(&mut self, found: Option<Known<S>>) {
-        self.ahead = None;
+    fn discard_pending(&mut self, found: Option<Known<S>>) {
+        self.pending = None;
         self.failures += 1;
         self.base = found;
     }

@@ -17,75 +17,75 @@ use tidelock_store::{
 };
 use tokio::sync::OnceCell;
 
-use super::{Line, found_live, text};
+use super::{GroupCommit, found_live, text};
 use crate::events::send;
 use crate::handle::Tidelock;
 use crate::scopes::document::Doc;
 use crate::scopes::state::ScopeState;
 
 pub(crate) struct Batch<S> {
-    before: Mutex<Before<S>>,
+    based_on: Mutex<BasedOn<S>>,
     content: Mutex<Content<S>>,
-    landing: OnceCell<Landing>,
+    outcome: OnceCell<Outcome>,
     /// Number of waiters. Changed under the lock of the scope's queue.
     waiters: AtomicUsize,
 }
 
 /// What the batch's document is based on. It never overwrites anything else.
-enum Before<S> {
+enum BasedOn<S> {
     /// The document of that batch; released once it is committed.
     Batch(Arc<Batch<S>>),
     /// A stored document with this revision.
-    Landed(ExpectedRevision),
+    Stored(ExpectedRevision),
 }
 
 struct Content<S> {
     doc: Doc<S>,
-    lives: Option<Duration>,
+    ttl: Option<Duration>,
     /// The commit as sent; the batch is closed from then on.
     sent: Option<Commit>,
 }
 
 /// Outcome of a batch.
 #[derive(Debug)]
-pub(crate) enum Landing {
+pub(crate) enum Outcome {
     /// Committed at this revision.
-    Landed(Revision),
+    Committed(Revision),
     /// A concurrent writer was first, or deleted the scope.
-    Refused(Conflict),
+    Conflict(Conflict),
     /// The store failed.
     Failed(StoreError),
 }
 
 /// A waiter of a batch, which drives it. If the last waiter is dropped before the outcome is known,
 /// the batch is discarded, so that a later caller does not send mutations whose callers are gone.
-pub(crate) struct Waiting<'a, S: ScopeState> {
-    line: &'a Line<S>,
+pub(crate) struct BatchWaiter<'a, S: ScopeState> {
+    group: &'a GroupCommit<S>,
     batch: Arc<Batch<S>>,
 }
 
-impl<'a, S: ScopeState> Waiting<'a, S> {
+impl<'a, S: ScopeState> BatchWaiter<'a, S> {
     /// The caller holds the lock of the scope's queue.
-    pub(super) fn new(line: &'a Line<S>, batch: Arc<Batch<S>>) -> Self {
+    pub(super) fn new(group: &'a GroupCommit<S>, batch: Arc<Batch<S>>) -> Self {
         batch.waiters.fetch_add(1, Ordering::Relaxed);
-        Self { line, batch }
+        Self { group, batch }
     }
 
     /// Waits for the outcome.
-    pub(crate) async fn landing(&self, tidelock: &Tidelock) -> &Landing {
-        self.batch.landing(self.line, tidelock).await
+    pub(crate) async fn outcome(&self, tidelock: &Tidelock) -> &Outcome {
+        self.batch.outcome(self.group, tidelock).await
     }
 }
 
-impl<S: ScopeState> Drop for Waiting<'_, S> {
+impl<S: ScopeState> Drop for BatchWaiter<'_, S> {
     fn drop(&mut self) {
-        let mut inner = self.line.lock();
+        let mut inner = self.group.lock();
         let was_last = self.batch.waiters.fetch_sub(1, Ordering::Relaxed) == 1;
         // An older batch is driven by the waiters of the newer one.
         let is_newest =
-            inner.ahead.as_ref().is_some_and(|(_, tail)| Arc::ptr_eq(tail, &self.batch));
-        if was_last && is_newest && self.batch.landing.get().is_none() {
-            inner.throw_away(None);
+            inner.pending.as_ref().is_some_and(|(_, tail)| Arc::ptr_eq(tail, &self.batch));
+        if was_last && is_newest && self.batch.outcome.get().is_none() {
+            inner.discard_pending(None);
         }
     }
 }
@@ -95,51 +95,51 @@ impl<S: ScopeState> Batch<S> {
     pub(super) fn first(
         expected: ExpectedRevision,
         doc: Doc<S>,
-        lives: Option<Duration>,
+        ttl: Option<Duration>,
     ) -> Arc<Self> {
-        Self::new(Before::Landed(expected), doc, lives)
+        Self::new(BasedOn::Stored(expected), doc, ttl)
     }
 
     /// Replaces the document of the newest batch, or starts a batch behind it if that one was sent.
-    pub(super) fn behind(tail: &Arc<Self>, doc: Doc<S>, lives: Option<Duration>) -> Arc<Self> {
+    pub(super) fn behind(tail: &Arc<Self>, doc: Doc<S>, ttl: Option<Duration>) -> Arc<Self> {
         let mut content = tail.content();
         if content.sent.is_some() {
             drop(content);
-            return Self::new(Before::Batch(tail.clone()), doc, lives);
+            return Self::new(BasedOn::Batch(tail.clone()), doc, ttl);
         }
-        (content.doc, content.lives) = (doc, lives);
+        (content.doc, content.ttl) = (doc, ttl);
         tail.clone()
     }
 
-    fn new(before: Before<S>, doc: Doc<S>, lives: Option<Duration>) -> Arc<Self> {
-        let content = Mutex::new(Content { doc, lives, sent: None });
-        let (before, waiters) = (Mutex::new(before), AtomicUsize::new(0));
-        Arc::new(Self { before, content, landing: OnceCell::new(), waiters })
+    fn new(based_on: BasedOn<S>, doc: Doc<S>, ttl: Option<Duration>) -> Arc<Self> {
+        let content = Mutex::new(Content { doc, ttl, sent: None });
+        let (based_on, waiters) = (Mutex::new(based_on), AtomicUsize::new(0));
+        Arc::new(Self { based_on, content, outcome: OnceCell::new(), waiters })
     }
 
     /// Waits for the outcome. The first waiter drives the commit.
-    async fn landing(&self, line: &Line<S>, tidelock: &Tidelock) -> &Landing {
-        self.landing.get_or_init(|| self.land(line, tidelock)).await
+    async fn outcome(&self, group: &GroupCommit<S>, tidelock: &Tidelock) -> &Outcome {
+        self.outcome.get_or_init(|| self.commit_batch(group, tidelock)).await
     }
 
-    async fn land(&self, line: &Line<S>, tidelock: &Tidelock) -> Landing {
-        let expected = match self.expected(line, tidelock).await {
+    async fn commit_batch(&self, group: &GroupCommit<S>, tidelock: &Tidelock) -> Outcome {
+        let expected = match self.expected(group, tidelock).await {
             Ok(expected) => expected,
-            Err(not_landed) => return not_landed,
+            Err(failed) => return failed,
         };
-        let commit = self.content().send(line, expected);
+        let commit = self.content().close(group, expected);
         match send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await {
             Ok(CommitOutcome::Committed(committed)) => {
                 let written = committed.writes.first().and_then(|written| written.revision);
-                self.landed(line, written.expect("a document that was put has a revision"))
+                self.on_committed(group, written.expect("a document that was put has a revision"))
             }
             Ok(CommitOutcome::Conflict(conflict)) => {
-                line.lock().throw_away(found_live(&line.name, &conflict));
-                Landing::Refused(conflict)
+                group.lock().discard_pending(found_live(&group.name, &conflict));
+                Outcome::Conflict(conflict)
             }
             Err(error) => {
-                line.lock().throw_away(None);
-                Landing::Failed(error)
+                group.lock().discard_pending(None);
+                Outcome::Failed(error)
             }
         }
     }
@@ -147,26 +147,28 @@ impl<S: ScopeState> Batch<S> {
     /// Waits for the document this one is based on to be committed.
     async fn expected(
         &self,
-        line: &Line<S>,
+        group: &GroupCommit<S>,
         tidelock: &Tidelock,
-    ) -> Result<ExpectedRevision, Landing> {
-        let before = match &*lock(&self.before) {
-            Before::Landed(expected) => return Ok(*expected),
-            Before::Batch(before) => before.clone(),
+    ) -> Result<ExpectedRevision, Outcome> {
+        let previous = match &*lock(&self.based_on) {
+            BasedOn::Stored(expected) => return Ok(*expected),
+            BasedOn::Batch(previous) => previous.clone(),
         };
-        let expected = ExpectedRevision::Revision(landed(in_a_box(&before, line, tidelock).await)?);
-        *lock(&self.before) = Before::Landed(expected);
+        let expected = ExpectedRevision::Revision(committed_revision(
+            boxed_outcome(&previous, group, tidelock).await,
+        )?);
+        *lock(&self.based_on) = BasedOn::Stored(expected);
         Ok(expected)
     }
 
-    fn landed(&self, line: &Line<S>, revision: Revision) -> Landing {
+    fn on_committed(&self, group: &GroupCommit<S>, revision: Revision) -> Outcome {
         // Lock order: the same as in `push`.
-        let mut inner = line.lock();
-        inner.landed(self.content().doc.clone(), revision);
-        if inner.ahead.as_ref().is_some_and(|(_, tail)| std::ptr::eq(&raw const **tail, self)) {
-            inner.ahead = None;
+        let mut inner = group.lock();
+        inner.committed(self.content().doc.clone(), revision);
+        if inner.pending.as_ref().is_some_and(|(_, tail)| std::ptr::eq(&raw const **tail, self)) {
+            inner.pending = None;
         }
-        Landing::Landed(revision)
+        Outcome::Committed(revision)
     }
 
     fn content(&self) -> MutexGuard<'_, Content<S>> {
@@ -176,12 +178,12 @@ impl<S: ScopeState> Batch<S> {
 
 impl<S: ScopeState> Content<S> {
     /// Closes the batch and returns its commit. May be called again to resend it.
-    fn send(&mut self, line: &Line<S>, expected: ExpectedRevision) -> Commit {
-        let Self { doc, lives, sent } = self;
+    fn close(&mut self, group: &GroupCommit<S>, expected: ExpectedRevision) -> Commit {
+        let Self { doc, ttl, sent } = self;
         let make = || {
-            let write = RecordWrite::put(line.name.key(), expected, text(doc));
-            let write = match lives {
-                Some(lives) => write.expiring(When::In(*lives)),
+            let write = RecordWrite::put(group.name.key(), expected, text(doc));
+            let write = match ttl {
+                Some(ttl) => write.expiring(When::In(*ttl)),
                 None => write,
             };
             Commit::new().with_retry_id().write(write)
@@ -191,21 +193,21 @@ impl<S: ScopeState> Content<S> {
 }
 
 /// Boxes the future: a batch awaits the previous one, which has the same type.
-fn in_a_box<'a, S: ScopeState>(
+fn boxed_outcome<'a, S: ScopeState>(
     batch: &'a Batch<S>,
-    line: &'a Line<S>,
+    group: &'a GroupCommit<S>,
     tidelock: &'a Tidelock,
-) -> Pin<Box<dyn Future<Output = &'a Landing> + Send + 'a>> {
-    Box::pin(batch.landing(line, tidelock))
+) -> Pin<Box<dyn Future<Output = &'a Outcome> + Send + 'a>> {
+    Box::pin(batch.outcome(group, tidelock))
 }
 
 /// Returns the revision of the previous batch, or the outcome that its failure implies.
-fn landed(earlier: &Landing) -> Result<Revision, Landing> {
+fn committed_revision(earlier: &Outcome) -> Result<Revision, Outcome> {
     match earlier {
-        Landing::Landed(revision) => Ok(*revision),
-        Landing::Refused(conflict) => Err(Landing::Refused(conflict.clone())),
+        Outcome::Committed(revision) => Ok(*revision),
+        Outcome::Conflict(conflict) => Err(Outcome::Conflict(conflict.clone())),
         // Whether the previous batch was committed may be unknown; this one was not sent.
-        Landing::Failed(error) => Err(Landing::Failed(error.clone().advising(RetryAdvice::Later))),
+        Outcome::Failed(error) => Err(Outcome::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
 

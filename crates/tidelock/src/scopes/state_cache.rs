@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::RecordKey;
 
-use super::line::Line;
+use super::group_commit::GroupCommit;
 use super::name::Name;
 use super::state::ScopeState;
 
 /// Two types over the same scope have separate entries; the store resolves their conflicts.
 type Key = (TypeId, RecordKey);
 
-pub(crate) struct Lines {
+pub(crate) struct StateCache {
     /// Number of documents kept.
     capacity: usize,
     entries: Mutex<Entries>,
@@ -28,59 +28,58 @@ pub(crate) struct Lines {
 
 #[derive(Default)]
 struct Entries {
-    lines: HashMap<Key, Entry>,
+    map: HashMap<Key, Entry>,
     /// Counts uses: the logical clock of the LRU order.
     uses: u64,
 }
 
 struct Entry {
-    line: Arc<dyn Any + Send + Sync>,
+    group: Arc<dyn Any + Send + Sync>,
     used: u64,
 }
 
 /// Handle to the cache entry of one scope. Dropping it may remove the entry.
-pub(crate) struct Place<S: ScopeState> {
-    line: Arc<Line<S>>,
-    lines: Arc<Lines>,
+pub(crate) struct CacheEntry<S: ScopeState> {
+    group: Arc<GroupCommit<S>>,
+    cache: Arc<StateCache>,
 }
 
-impl Lines {
+impl StateCache {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity, entries: Mutex::default() })
     }
 
     /// Returns the entry of a scope, creating it if necessary.
-    pub(super) fn place<S: ScopeState>(self: &Arc<Self>, name: &Name) -> Place<S> {
+    pub(super) fn entry<S: ScopeState>(self: &Arc<Self>, name: &Name) -> CacheEntry<S> {
         let mut entries = self.lock();
         entries.uses += 1;
         let used = entries.uses;
-        let new = || Entry { line: Arc::new(Line::<S>::new(name.clone())), used };
-        let entry =
-            entries.lines.entry((TypeId::of::<S>(), name.key().clone())).or_insert_with(new);
+        let new = || Entry { group: Arc::new(GroupCommit::<S>::new(name.clone())), used };
+        let entry = entries.map.entry((TypeId::of::<S>(), name.key().clone())).or_insert_with(new);
         entry.used = used;
-        let line = entry.line.clone().downcast().expect("the key has the line's type in it");
-        if entries.lines.len() > self.capacity + self.capacity / 8 + 64 {
-            entries.forget(self.capacity);
+        let group = entry.group.clone().downcast().expect("the key has the line's type in it");
+        if entries.map.len() > self.capacity + self.capacity / 8 + 64 {
+            entries.evict(self.capacity);
         }
         drop(entries);
-        Place { line, lines: self.clone() }
+        CacheEntry { group, cache: self.clone() }
     }
 
     /// Number of entries.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lock().lines.len()
+        self.lock().map.len()
     }
 
-    fn leave<S: ScopeState>(&self, line: &Arc<Line<S>>) {
-        if self.capacity > 0 && line.is_worth_keeping() {
+    fn release<S: ScopeState>(&self, group: &Arc<GroupCommit<S>>) {
+        if self.capacity > 0 && group.is_worth_caching() {
             return;
         }
         let mut entries = self.lock();
         // One reference is the map's and one is this handle's; a new user has to wait for this
         // lock.
-        if Arc::strong_count(line) == 2 {
-            entries.lines.remove(&(TypeId::of::<S>(), line.name.key().clone()));
+        if Arc::strong_count(group) == 2 {
+            entries.map.remove(&(TypeId::of::<S>(), group.name.key().clone()));
         }
     }
 
@@ -91,34 +90,34 @@ impl Lines {
 
 impl Entries {
     /// Evicts the least recently used entries until `left` remain. Entries in use are kept.
-    fn forget(&mut self, left: usize) {
-        let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
+    fn evict(&mut self, left: usize) {
+        let mut uses: Vec<u64> = self.map.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);
         if surplus == 0 {
             return;
         }
         let (_, youngest, _) = uses.select_nth_unstable(surplus - 1);
-        self.lines.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.line) > 1);
+        self.map.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.group) > 1);
     }
 }
 
-impl<S: ScopeState> Deref for Place<S> {
-    type Target = Line<S>;
+impl<S: ScopeState> Deref for CacheEntry<S> {
+    type Target = GroupCommit<S>;
 
-    fn deref(&self) -> &Line<S> {
-        &self.line
+    fn deref(&self) -> &GroupCommit<S> {
+        &self.group
     }
 }
 
-impl<S: ScopeState> Drop for Place<S> {
+impl<S: ScopeState> Drop for CacheEntry<S> {
     fn drop(&mut self) {
-        self.lines.leave(&self.line);
+        self.cache.release(&self.group);
     }
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for StateCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("StateCache").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
 
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_number_of_remembered_documents_is_bounded() {
+    async fn the_number_of_cached_documents_is_bounded() {
         let tidelock = over(80);
         for id in 0..1_000 {
             scope(&tidelock, id).increment("visits", 1).await.unwrap();
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_cache_and_of_what_is_large_or_not_there_nothing_stays() {
+    async fn large_and_absent_documents_are_not_cached_and_nothing_is_without_capacity() {
         let (none, some) = (over(0), over(80));
         scope(&none, 1).increment("visits", 1).await.unwrap();
         assert_eq!(none.scope_lines().len(), 0);
@@ -164,12 +163,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_who_goes_away_while_waiting_leaves_no_trace() {
+    async fn a_cancelled_waiter_leaves_no_entry() {
         let tidelock = over(0);
         {
-            let place =
-                tidelock.scope_lines().place::<Value>(&Name::new(&ScopeKind::USER, "1").unwrap());
-            let _turn = place.turns.take().await;
+            let entry =
+                tidelock.scope_lines().entry::<Value>(&Name::new(&ScopeKind::USER, "1").unwrap());
+            let _lock = entry.mutex.lock().await;
             let scope = scope(&tidelock, 1);
             let waiting = std::pin::pin!(scope.increment("visits", 1));
             assert!(matches!(waiting.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
