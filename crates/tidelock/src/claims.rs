@@ -31,8 +31,8 @@ mod claim_attempt;
 mod entry;
 mod held_claim;
 mod keys;
+mod lease_term;
 mod operation;
-mod term;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -101,7 +101,7 @@ pub(crate) fn claim_contended(
 }
 
 /// Reports that a wait for a claim ended at its deadline.
-pub(crate) fn claim_in_vain(
+pub(crate) fn claim_wait_timed_out(
     key: &ClaimKey,
     waiter: &WorkerName,
     holder: &WorkerName,
@@ -109,7 +109,7 @@ pub(crate) fn claim_in_vain(
 ) {
     metrics::counter!(CLAIMS_CONTENDED, "kind" => key.kind()).increment(1);
     // Not a warning: contention is normal.
-    tracing::info!(key = key.as_str(), %waiter, %holder, attempts, "waited for a claim in vain");
+    tracing::info!(key = key.as_str(), %waiter, %holder, attempts, "timed out waiting for a claim");
 }
 
 /// Counts a running item while it lives.

@@ -26,32 +26,32 @@ pub(super) trait Acquire: Debug + Send {
 
     /// Whether the claim can detect from the store's records that an earlier commit of its own
     /// succeeded although the reply was lost.
-    fn is_witness(&self) -> bool;
+    fn detects_commit(&self) -> bool;
 
     /// Called after the commit.
     fn won(&mut self, committed: &Committed) -> Result<()>;
 
     /// Called after a conflict.
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict>;
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict>;
 }
 
 /// A claim's verdict on a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConflictVerdict {
     /// The conflict was not about this claim.
-    Nothing,
+    Unrelated,
     /// The claim can still be acquired; try again.
-    Again,
+    Retry,
     /// The claim is acquired: an earlier attempt was committed, at this time if known.
-    Landed(Option<Timestamp>),
+    AlreadyCommitted(Option<Timestamp>),
     /// The claim cannot be acquired.
     Refused,
 }
 
 impl ConflictVerdict {
-    fn landed(self) -> Option<Option<Timestamp>> {
+    fn committed_at(self) -> Option<Option<Timestamp>> {
         match self {
-            Self::Landed(since) => Some(since),
+            Self::AlreadyCommitted(since) => Some(since),
             _ => None,
         }
     }
@@ -59,7 +59,7 @@ impl ConflictVerdict {
 
 /// Outcome of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bidding {
+pub(super) enum AcquireOutcome {
     /// Everything is acquired, since this time.
     Won(Timestamp),
     /// Nothing is acquired; the refused claims know the reason.
@@ -67,44 +67,47 @@ pub(super) enum Bidding {
 }
 
 /// Acquires all of these claims, together with the rest of this commit.
-pub(super) async fn bid(
+pub(super) async fn acquire(
     claims: &Claims,
-    bids: &mut [&mut dyn Acquire],
+    requests: &mut [&mut dyn Acquire],
     with: Commit,
-) -> Result<Bidding, ClaimError> {
+) -> Result<AcquireOutcome, ClaimError> {
     claims.check_operation()?;
     for _ in 0..ATTEMPTS {
-        let commit = bids.iter().try_fold(with.clone(), |commit, bid| bid.stage(commit))?;
-        let witnessed = bids.iter().any(|bid| bid.is_witness());
-        let commit = if witnessed { commit } else { submit::ensure_retry_id(commit) };
+        let commit =
+            requests.iter().try_fold(with.clone(), |commit, request| request.stage(commit))?;
+        let detectable = requests.iter().any(|request| request.detects_commit());
+        let commit = if detectable { commit } else { submit::ensure_retry_id(commit) };
         let conflict = match claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
-                bids.iter_mut().try_for_each(|bid| bid.won(&committed))?;
-                return Ok(Bidding::Won(committed.at));
+                requests.iter_mut().try_for_each(|request| request.won(&committed))?;
+                return Ok(AcquireOutcome::Won(committed.at));
             }
             CommitOutcome::Conflict(conflict) => conflict,
         };
-        let mut learned =
-            bids.iter_mut().map(|bid| bid.learn(&conflict)).collect::<Result<Vec<_>>>()?;
-        learned.retain(|learned| *learned != ConflictVerdict::Nothing);
-        if let Some(since) = learned.iter().find_map(|learned| learned.landed()) {
-            return Ok(Bidding::Won(match since {
+        let mut verdicts = requests
+            .iter_mut()
+            .map(|request| request.evaluate(&conflict))
+            .collect::<Result<Vec<_>>>()?;
+        verdicts.retain(|verdict| *verdict != ConflictVerdict::Unrelated);
+        if let Some(since) = verdicts.iter().find_map(|verdict| verdict.committed_at()) {
+            return Ok(AcquireOutcome::Won(match since {
                 Some(since) => since,
                 None => claims.store().now().await?,
             }));
         }
-        if learned.contains(&ConflictVerdict::Refused) {
-            return Ok(Bidding::Refused);
+        if verdicts.contains(&ConflictVerdict::Refused) {
+            return Ok(AcquireOutcome::Refused);
         }
-        if learned.is_empty() {
-            return Err(ClaimError::Refused { key: first(bids), conflict: Box::new(conflict) });
+        if verdicts.is_empty() {
+            return Err(ClaimError::Refused { key: first(requests), conflict: Box::new(conflict) });
         }
     }
-    Err(ClaimError::Contended { key: first(bids), attempts: ATTEMPTS })
+    Err(ClaimError::Contended { key: first(requests), attempts: ATTEMPTS })
 }
 
-fn first(bids: &[&mut dyn Acquire]) -> ClaimKey {
-    bids.first().expect("something was asked for").key().clone()
+fn first(requests: &[&mut dyn Acquire]) -> ClaimKey {
+    requests.first().expect("something was asked for").key().clone()
 }
 
 /// Returns what a conflicting commit found under this key.

@@ -17,18 +17,18 @@ pub struct ClaimKey {
     path: String,
     kind: &'static str,
     /// Whether a part was empty.
-    hollow: bool,
+    incomplete: bool,
 }
 
 impl ClaimKey {
     pub(super) fn new(kind: &'static str, name: &impl fmt::Display) -> Self {
-        Self { path: kind.to_owned(), kind, hollow: false }.part(name)
+        Self { path: kind.to_owned(), kind, incomplete: false }.part(name)
     }
 
     /// Appends a part.
     pub(super) fn part(mut self, part: &impl fmt::Display) -> Self {
         let part = part.to_string();
-        self.hollow |= part.is_empty();
+        self.incomplete |= part.is_empty();
         self.path.push('/');
         match part.strip_prefix(PER) {
             // Only a period starts like this.
@@ -44,7 +44,7 @@ impl ClaimKey {
     /// Appends a period. Its prefix distinguishes it from every other part.
     pub(super) fn per(mut self, period: &impl fmt::Display) -> Self {
         let part = period.to_string();
-        self.hollow |= part.is_empty();
+        self.incomplete |= part.is_empty();
         self.path.push('/');
         self.path.push_str(PER);
         push_escaped(&mut self.path, &part);
@@ -62,8 +62,8 @@ impl ClaimKey {
     }
 
     /// Whether a part is empty, which is invalid.
-    pub(super) fn is_hollow(&self) -> bool {
-        self.hollow
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.incomplete
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_says_what_it_is_about() {
+    fn a_key_contains_its_parts() {
         let key = ClaimKey::new("singleton", &"prayer").part(&"child-7").part(&"2026-11-15");
         assert_eq!(
             (key.kind(), key.as_str()),
@@ -104,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn no_two_rights_share_a_key() {
+    fn no_two_claims_share_a_key() {
         let apart = ClaimKey::new("lock", &"a").part(&"b");
         assert_ne!(apart, ClaimKey::new("lock", &"a/b"));
         assert_ne!(ClaimKey::new("lock", &"a/b"), ClaimKey::new("lock", &"a%2Fb"));
-        assert!(ClaimKey::new("lock", &"").is_hollow() && !apart.is_hollow());
+        assert!(ClaimKey::new("lock", &"").is_incomplete() && !apart.is_incomplete());
         let quota = || ClaimKey::new("quota", &"points");
         assert_eq!(
             quota().per(&"day in Europe/Berlin").as_str(),

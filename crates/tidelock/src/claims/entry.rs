@@ -82,7 +82,7 @@ impl Entry {
     }
 
     /// When it was acquired by the claimant's clock; for display only.
-    pub(super) fn begun(&self) -> Option<Timestamp> {
+    pub(super) fn acquired_at(&self) -> Option<Timestamp> {
         let (seconds, nanos) = self.token.get_timestamp()?.to_unix();
         let micros = i64::try_from(seconds)
             .ok()?
@@ -113,7 +113,7 @@ impl Entry {
 
 /// Content of a lease record.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct LeaseNote {
+pub(super) struct LeaseRecord {
     /// Its duration, in microseconds.
     lease: u64,
     /// When the claim was acquired; absent if that was when this record was written.
@@ -121,7 +121,7 @@ pub(super) struct LeaseNote {
     since: Option<Timestamp>,
 }
 
-impl LeaseNote {
+impl LeaseRecord {
     pub(super) fn json(lease: Duration, since: Option<Timestamp>) -> Result<RawJson> {
         let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
         RawJson::new(&Self { lease, since })
@@ -131,8 +131,9 @@ impl LeaseNote {
     pub(super) fn since(record: &Record) -> Option<Timestamp> {
         let note: Self = record.value.to().ok()?;
         note.since.or_else(|| {
-            let begun = record.expires_at?.micros().checked_sub(i64::try_from(note.lease).ok()?)?;
-            Timestamp::from_micros(begun).ok()
+            let acquired_at =
+                record.expires_at?.micros().checked_sub(i64::try_from(note.lease).ok()?)?;
+            Timestamp::from_micros(acquired_at).ok()
         })
     }
 }

@@ -14,7 +14,7 @@ pub enum ClaimError {
     /// The lease expired and another claimant has acquired it since: this claimant's work must not
     /// take effect.
     #[error(
-        "claim {key:?}: fence {fence} is no longer the newest, somebody else has claimed it since; drop this work"
+        "claim {key:?}: fence {fence} is no longer the newest: another claimant has acquired it since; discard this work"
     )]
     Lost {
         /// The claim.
@@ -24,7 +24,7 @@ pub enum ClaimError {
     },
     /// It was completed or released under this fence: there is nothing left to do with it.
     #[error(
-        "claim {key:?}: it was completed or given back under fence {fence}; claim it again to see what came of it"
+        "claim {key:?}: it was completed or released under fence {fence}; claim it again to read the result"
     )]
     Over {
         /// The claim.
@@ -33,7 +33,7 @@ pub enum ClaimError {
         fence: Fence,
     },
     /// A part of the same commit was rejected. The claim is still held.
-    #[error("claim {key:?}: what was to land with it does not hold: {conflict}")]
+    #[error("claim {key:?}: a part of the same commit was rejected: {conflict}")]
     Refused {
         /// The claim.
         key: ClaimKey,
@@ -50,7 +50,7 @@ pub enum ClaimError {
     },
     /// The wait ended and another claimant still holds it.
     #[error(
-        "claim {key:?}: {by:?} is still at it after {waited:?}; wait longer, or ask again later"
+        "claim {key:?}: {by:?} still holds it after {waited:?}; wait longer, or try again later"
     )]
     StillHeld {
         /// The claim.
@@ -71,15 +71,13 @@ pub enum ClaimError {
         by: WorkerName,
     },
     /// The reservation has ended: nothing is left to confirm.
-    #[error(
-        "claim {key:?}: the reservation was confirmed or given back, or has gone back by itself; reserve anew"
-    )]
+    #[error("claim {key:?}: the reservation was confirmed, refunded or has expired; reserve again")]
     Settled {
         /// The quota.
         key: ClaimKey,
     },
     /// Every attempt conflicted with another claimant.
-    #[error("claim {key:?}: others were quicker {attempts} times; try again later")]
+    #[error("claim {key:?}: {attempts} attempts conflicted with other claimants; try again later")]
     Contended {
         /// The claim.
         key: ClaimKey,

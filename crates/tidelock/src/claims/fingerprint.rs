@@ -42,7 +42,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn the_order_of_a_map_does_not_count() {
+    fn the_order_of_map_keys_does_not_matter() {
         let forward: HashMap<u32, u32> = (0..100).map(|n| (n, n)).collect();
         let backward: HashMap<u32, u32> = (0..100).rev().map(|n| (n, n)).collect();
         assert_eq!(Fingerprint::of(&forward).unwrap(), Fingerprint::of(&backward).unwrap());

@@ -15,7 +15,7 @@ use tidelock_store::{
 
 use super::entry::Entry;
 use super::held_claim::HeldClaim;
-use super::term::{self, Term};
+use super::lease_term::{self, LeaseTerm};
 use super::{ClaimError, ClaimKey, Claims, keys};
 
 /// A detached claim: what is needed to attach to it.
@@ -30,8 +30,8 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    pub(super) fn of(hold: &HeldClaim) -> Self {
-        Self { key: hold.key.to_string(), fence: hold.fence(), until: hold.since.plus(hold.lease) }
+    pub(super) fn of(held: &HeldClaim) -> Self {
+        Self { key: held.key.to_string(), fence: held.fence(), until: held.since.plus(held.lease) }
     }
 }
 
@@ -39,7 +39,7 @@ impl Handoff {
 ///
 /// The store checks the fence inside every commit: one that is no longer the newest is rejected.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is done before it is renewed, completed or given back"]
+#[must_use = "nothing is done before it is renewed, completed or released"]
 pub struct AttachedClaim {
     pub(super) claims: Claims,
     key: ClaimKey,
@@ -78,7 +78,7 @@ impl AttachedClaim {
     /// # Errors
     /// `Store` if the name is invalid.
     pub fn guard(&self) -> Result<Guard, ClaimError> {
-        Ok(Guard::Record { key: keys::record(&self.key)?, expected: self.mine() })
+        Ok(Guard::Record { key: keys::record(&self.key)?, expected: self.expected() })
     }
 
     /// Renews the lease for this long from now, by the store's clock, and returns when it expires.
@@ -87,14 +87,14 @@ impl AttachedClaim {
     /// `Lost` if another claimant holds it; `Over` if it was completed or released; `Store` if the
     /// lease is zero or too long.
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
-        term::check(&self.key, "lease", lease)?;
-        let hold = match self.look().await? {
-            Found::Held(hold) => hold,
+        lease_term::check(&self.key, "lease", lease)?;
+        let held = match self.read().await? {
+            Found::Held(held) => held,
             other => return Err(self.not_held(&other)),
         };
-        match self.claims.send(&hold.renew(Commit::new(), Term::lasting(lease))?).await? {
+        match self.claims.send(&held.renew(Commit::new(), LeaseTerm::lasting(lease))?).await? {
             CommitOutcome::Committed(committed) => Ok(committed.at.plus(lease)),
-            CommitOutcome::Conflict(_) => Err(self.not_held(&self.look().await?)),
+            CommitOutcome::Conflict(_) => Err(self.not_held(&self.read().await?)),
         }
     }
 
@@ -103,14 +103,14 @@ impl AttachedClaim {
     /// # Errors
     /// `Lost` if another claimant holds it; `Over` if it was completed.
     pub async fn release(&self) -> Result<(), ClaimError> {
-        let hold = match self.look().await? {
-            Found::Held(hold) => hold,
+        let held = match self.read().await? {
+            Found::Held(held) => held,
             Found::Released => return Ok(()),
             other => return Err(self.not_held(&other)),
         };
-        match self.claims.send(&hold.release(Commit::new())).await? {
+        match self.claims.send(&held.release(Commit::new())).await? {
             CommitOutcome::Committed(_) => Ok(()),
-            CommitOutcome::Conflict(_) => match self.look().await? {
+            CommitOutcome::Conflict(_) => match self.read().await? {
                 Found::Released => Ok(()),
                 other => Err(self.not_held(&other)),
             },
@@ -119,13 +119,13 @@ impl AttachedClaim {
 
     /// Reads the current state. The first write after an acquisition is the holder's, or that of a
     /// claimant that takes it over and is then pending.
-    pub(super) async fn look(&self) -> Result<Found, ClaimError> {
-        let slots = self.claims.store().get(&places(&self.key)?).await?;
+    pub(super) async fn read(&self) -> Result<Found, ClaimError> {
+        let slots = self.claims.store().get(&records(&self.key)?).await?;
         let mine = self.revision();
         Ok(match &slots[..] {
             [Slot::Live(claim), lease] if claim.revision == mine => {
                 let entry = Entry::read(claim)?;
-                Found::Held(Box::new(self.hold(entry, lease).await?))
+                Found::Held(Box::new(self.held(entry, lease).await?))
             }
             [Slot::Live(claim), _] if claim.revision.get() == mine.get() + 1 => {
                 match Entry::read(claim)? {
@@ -149,15 +149,15 @@ impl AttachedClaim {
         }
     }
 
-    async fn hold(&self, entry: Entry, lease: &Slot) -> Result<HeldClaim> {
-        let since = match lease.live().and_then(super::entry::LeaseNote::since) {
+    async fn held(&self, entry: Entry, lease: &Slot) -> Result<HeldClaim> {
+        let since = match lease.live().and_then(super::entry::LeaseRecord::since) {
             Some(since) => since,
             None => self.claims.store().now().await?,
         };
         HeldClaim::resumed(&self.key, entry, self.revision(), since)
     }
 
-    fn mine(&self) -> ExpectedRevision {
+    fn expected(&self) -> ExpectedRevision {
         ExpectedRevision::Revision(self.revision())
     }
 
@@ -167,6 +167,6 @@ impl AttachedClaim {
 }
 
 /// The records of a claim and its lease.
-pub(super) fn places(key: &ClaimKey) -> Result<[RecordKey; 2]> {
+pub(super) fn records(key: &ClaimKey) -> Result<[RecordKey; 2]> {
     Ok([keys::record(key)?, keys::lease(key)?])
 }

@@ -17,10 +17,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, WorkerName};
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus};
 use super::entry::{Entry, State};
-use super::held_claim::{HeldClaim, Holding};
+use super::held_claim::{ClaimSet, HeldClaim};
 use super::{AttachedClaim, ClaimError, ClaimKey, Claims, Fingerprint, keys};
 use crate::telemetry;
 
@@ -167,10 +167,10 @@ impl Idempotency {
     /// # }
     /// ```
     pub async fn claim<T: DeserializeOwned>(&self) -> Result<IdempotencyClaim<T>, ClaimError> {
-        let mut stake = self.stake()?;
-        let bidding =
-            bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], Commit::new()).await?;
-        let claim = self.outcome(&mut stake, bidding);
+        let mut attempt = self.attempt()?;
+        let outcome =
+            acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], Commit::new()).await?;
+        let claim = self.outcome(&mut attempt, outcome);
         telemetry::claimed(&self.key, &self.claims.by, outcome_name(&claim));
         claim
     }
@@ -185,36 +185,40 @@ impl Idempotency {
     /// # Errors
     /// `Unreadable` if the result is not a `T`; `Store` if the store failed.
     pub async fn peek<T: DeserializeOwned>(&self) -> Result<Peek<T>, ClaimError> {
-        Peek::at(&self.claims, self.stake()?).await
+        Peek::at(&self.claims, self.attempt()?).await
     }
 
-    pub(super) fn stake(&self) -> Result<ClaimAttempt, StoreError> {
+    pub(super) fn attempt(&self) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, self.fingerprint.clone()?);
         ClaimAttempt::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl)
     }
 
     fn outcome<T: DeserializeOwned>(
         &self,
-        stake: &mut ClaimAttempt,
-        bidding: Bidding,
+        attempt: &mut ClaimAttempt,
+        outcome: AcquireOutcome,
     ) -> Result<IdempotencyClaim<T>, ClaimError> {
-        match (stake.standing(), bidding) {
-            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
-                let hold = HeldClaim::new(stake, revision, at);
-                let holding = Holding::keep(&self.claims, hold);
-                Ok(IdempotencyClaim::Won(ClaimGuard::new(holding, self.on_failure)))
+        match (attempt.status(), outcome) {
+            (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
+                let held = HeldClaim::new(attempt, revision, at);
+                let set = ClaimSet::renewing(&self.claims, held);
+                Ok(IdempotencyClaim::Won(ClaimGuard::new(set, self.on_failure)))
             }
-            (ClaimStatus::Held(rival), _) if rival.entry.differs(stake.entry.fingerprint) => {
-                Ok(IdempotencyClaim::Mismatch(self.mismatch(&rival.entry, rival.since)))
+            (ClaimStatus::Held(contender), _)
+                if contender.entry.differs(attempt.entry.fingerprint) =>
+            {
+                Ok(IdempotencyClaim::Mismatch(self.mismatch(&contender.entry, contender.since)))
             }
-            (ClaimStatus::Held(rival), _) => {
-                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, stake, *rival)))
+            (ClaimStatus::Held(contender), _) => {
+                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, attempt, *contender)))
             }
-            (ClaimStatus::Over(entry), _) if entry.differs(stake.entry.fingerprint) => {
+            (ClaimStatus::Over(entry), _) if entry.differs(attempt.entry.fingerprint) => {
                 Ok(IdempotencyClaim::Mismatch(self.mismatch(&entry, entry.at)))
             }
             (ClaimStatus::Over(entry), _) => result(&self.key, &entry).map(IdempotencyClaim::Done),
-            (ClaimStatus::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
+            (ClaimStatus::Won(_), AcquireOutcome::Refused) => {
+                unreachable!("what was refused was not won")
+            }
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) const RELEASE: &str = "release";
 pub(super) const CLAIMS: &str = "~claim/";
 
 /// Key prefix of the marks that a lock has waiters.
-pub(super) const LINES: &str = "~claim-line/";
+pub(super) const WAITER_MARKS: &str = "~claim-line/";
 
 /// Key prefix of all quota windows.
 const WINDOWS: &str = "~claim-window/";
@@ -38,35 +38,35 @@ pub(super) fn lease(key: &ClaimKey) -> Result<RecordKey> {
 }
 
 /// Mark that a lock has waiters; its revisions number the waiters.
-pub(super) fn line(key: &ClaimKey) -> Result<RecordKey> {
+pub(super) fn waiter_mark(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim-line", key)
 }
 
 /// Slot of a waiter in the queue of a lock. Slots are reused, so that a queue leaves nothing behind
 /// that grows.
-pub(super) fn place(key: &ClaimKey, place: usize) -> Result<RecordKey> {
-    under("~claim-place", &key.clone().part(&place))
+pub(super) fn queue_slot(key: &ClaimKey, slot: usize) -> Result<RecordKey> {
+    under("~claim-place", &key.clone().part(&slot))
 }
 
 /// Key prefix of the queue slots of a lock.
-pub(super) fn places(key: &ClaimKey) -> String {
+pub(super) fn queue_slots(key: &ClaimKey) -> String {
     format!("~claim-place/{key}/")
 }
 
 /// Key prefix of the queue slots of a lock, by its whole name.
-pub(super) fn places_of(lock: &str) -> String {
+pub(super) fn queue_slots_of(lock: &str) -> String {
     format!("~claim-place/{lock}/")
 }
 
 /// Returns the whole name of the lock that a mark is for.
-pub(super) fn of_line(line: &RecordKey) -> &str {
-    line.as_str().strip_prefix(LINES).unwrap_or(line.as_str())
+pub(super) fn lock_of_mark(mark: &RecordKey) -> &str {
+    mark.as_str().strip_prefix(WAITER_MARKS).unwrap_or(mark.as_str())
 }
 
 /// Record of a claim, by its whole name.
 pub(super) fn named(claim: &str) -> Result<RecordKey> {
     if claim.split('/').any(str::is_empty) {
-        return Err(hollow(claim));
+        return Err(empty_part(claim));
     }
     RecordKey::new(format!("{CLAIMS}{claim}"))
         .map_err(|error| error.about(format_args!("claim {claim:?}")))
@@ -78,7 +78,7 @@ pub(super) fn windows(prefix: &str) -> String {
 }
 
 /// Returns the whole name of the quota that a window belongs to.
-pub(super) fn of_window(window: &RecordKey) -> &str {
+pub(super) fn quota_of_window(window: &RecordKey) -> &str {
     window.as_str().strip_prefix(WINDOWS).unwrap_or(window.as_str())
 }
 
@@ -133,7 +133,7 @@ pub(super) fn last_write(key: &ClaimKey) -> Result<RecordKey> {
 }
 
 /// Returns a claim's whole name from its record.
-pub(super) fn shown(record: &RecordKey) -> &str {
+pub(super) fn name_of(record: &RecordKey) -> &str {
     record.as_str().strip_prefix(CLAIMS).unwrap_or(record.as_str())
 }
 
@@ -147,19 +147,19 @@ pub(super) fn is_lease(record: &RecordKey) -> bool {
     record.as_str().ends_with('/')
 }
 
-fn of(place: &str, name: &str) -> Result<RecordKey> {
-    RecordKey::new(format!("{place}{name}"))
+fn of(prefix: &str, name: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("{prefix}{name}"))
         .map_err(|error| error.about(format_args!("claim {name:?}")))
 }
 
-fn under(place: &str, key: &ClaimKey) -> Result<RecordKey> {
-    if key.is_hollow() {
-        return Err(hollow(key.as_str()));
+fn under(prefix: &str, key: &ClaimKey) -> Result<RecordKey> {
+    if key.is_incomplete() {
+        return Err(empty_part(key.as_str()));
     }
-    RecordKey::new(format!("{place}/{key}"))
+    RecordKey::new(format!("{prefix}/{key}"))
         .map_err(|error| error.about(format_args!("claim {key:?}")))
 }
 
-fn hollow(key: &str) -> StoreError {
+fn empty_part(key: &str) -> StoreError {
     StoreError::invalid(format!("claim {key:?}: a part of its key is empty and names nothing"))
 }

@@ -12,12 +12,12 @@ const SHORTEST: Duration = Duration::from_micros(1);
 
 /// End of a lease: a duration after the commit, or a common time for claims held together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Term {
+pub(super) struct LeaseTerm {
     pub(super) length: Duration,
     pub(super) end: When,
 }
 
-impl Term {
+impl LeaseTerm {
     /// Ends this long after the commit.
     pub(super) fn lasting(length: Duration) -> Self {
         Self { length, end: When::In(length) }

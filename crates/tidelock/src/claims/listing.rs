@@ -6,7 +6,7 @@ use tidelock_store::{
     WorkerName,
 };
 
-use super::entry::{Entry, LeaseNote, State};
+use super::entry::{Entry, LeaseRecord, State};
 use super::{Claims, keys, quota};
 
 /// A claim in progress, or one whose claimant died.
@@ -47,7 +47,7 @@ impl Claims {
             if entry.is_pending() {
                 pending.push((
                     keys::lease_of(&record.key)?,
-                    keys::shown(&record.key).to_owned(),
+                    keys::name_of(&record.key).to_owned(),
                     entry.by,
                 ));
             }
@@ -65,7 +65,7 @@ fn listed(key: String, by: WorkerName, lease: &Slot) -> PendingReservation {
     PendingReservation {
         key,
         by,
-        since: lease.and_then(LeaseNote::since),
+        since: lease.and_then(LeaseRecord::since),
         until: lease.and_then(|l| l.expires_at),
     }
 }
@@ -179,7 +179,7 @@ impl Claims {
     ) -> Result<QuotaPage> {
         let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
         let page = self.store().full_page(query).await?;
-        let names = || page.records.iter().map(|record| keys::of_window(&record.key));
+        let names = || page.records.iter().map(|record| keys::quota_of_window(&record.key));
         let taken = self.slots(names().map(keys::taken_of).collect::<Result<_>>()?).await?;
         let ledgers = self.slots(names().map(keys::ledger).collect::<Result<_>>()?).await?;
         let mut quotas = Vec::new();
@@ -231,14 +231,14 @@ impl ClaimInfo {
         let (entry, lease) = (Entry::read(record)?, lease.live());
         let (state, since, until) = match (entry.state, lease) {
             (State::Pending, Some(lease)) => {
-                (ClaimState::Pending, LeaseNote::since(lease), lease.expires_at)
+                (ClaimState::Pending, LeaseRecord::since(lease), lease.expires_at)
             }
-            (State::Pending, None) => (ClaimState::Stale, entry.begun(), None),
+            (State::Pending, None) => (ClaimState::Stale, entry.acquired_at(), None),
             (State::Done, _) => (ClaimState::Done, entry.at, record.expires_at),
             (State::Failed, _) => (ClaimState::Failed, entry.at, record.expires_at),
         };
         Ok(Self {
-            key: keys::shown(&record.key).to_owned(),
+            key: keys::name_of(&record.key).to_owned(),
             state,
             by: entry.by,
             fence: Fence::new(record.revision.get())?,
@@ -253,7 +253,7 @@ impl QuotaInfo {
     fn of(window: &Record, taken: &Slot) -> Result<Self> {
         let used = taken.live().map(|record| record.value.to()).transpose()?.unwrap_or(0);
         Ok(Self {
-            key: keys::of_window(&window.key).to_owned(),
+            key: keys::quota_of_window(&window.key).to_owned(),
             used,
             resets_at: window.expires_at,
         })

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::entry::Entry;
-use super::held_claim::{HeldClaim, Holding};
+use super::held_claim::{ClaimSet, HeldClaim};
 use super::wait_policy::{WaitPolicy, Waiting};
 use super::{AttachedClaim, ClaimError, ClaimKey, Claims, keys};
 use crate::telemetry;
 
-pub(super) use wait_queue::{Line, NobodyWaits, Turn};
+pub(super) use wait_queue::{NoWaiters, QueuePosition, Waiter};
 
 pub(crate) use contended_locks::ContendedLocks;
 pub use guard::LockGuard;
@@ -38,16 +38,16 @@ pub struct Lock {
     claims: Claims,
     key: ClaimKey,
     lease: Duration,
-    patience: WaitPolicy,
+    wait_policy: WaitPolicy,
 }
 
 /// Runs the acquisition in its own task, so that a commit in flight is never abandoned: if the
 /// caller has gone, the guard is dropped and releases the lock.
-async fn to_its_end(
-    ask: impl Future<Output = Result<LockOutcome, ClaimError>> + Send + 'static,
+async fn run_to_completion(
+    acquisition: impl Future<Output = Result<LockOutcome, ClaimError>> + Send + 'static,
 ) -> Result<LockOutcome, ClaimError> {
-    match tokio::spawn(ask).await {
-        Ok(asked) => asked,
+    match tokio::spawn(acquisition).await {
+        Ok(outcome) => outcome,
         Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
         Err(_) => {
             Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into())
@@ -57,7 +57,7 @@ async fn to_its_end(
 
 /// Outcome of acquiring a lock.
 #[derive(Debug)]
-#[must_use = "the lock is given back when its guard goes away"]
+#[must_use = "the lock is released when its guard is dropped"]
 pub enum LockOutcome {
     /// Acquired, until the guard is dropped.
     Locked(LockGuard),
@@ -101,7 +101,7 @@ impl LockOutcome {
 impl Lock {
     pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
         let key = ClaimKey::new(keys::LOCK, name);
-        Self { claims, key, lease: LEASE, patience: WaitPolicy::SHORT }
+        Self { claims, key, lease: LEASE, wait_policy: WaitPolicy::SHORT }
     }
 
     /// Narrows the lock to a scope: one lock per scope.
@@ -119,7 +119,7 @@ impl Lock {
 
     /// Sets the wait policy. The default is [`WaitPolicy::SHORT`], half a second.
     pub fn patience(mut self, patience: WaitPolicy) -> Self {
-        self.patience = patience;
+        self.wait_policy = patience;
         self
     }
 
@@ -164,11 +164,12 @@ impl Lock {
     /// # }
     /// ```
     pub async fn acquire(&self) -> Result<LockOutcome, ClaimError> {
-        let mut waiting = self.patience.begin();
+        let mut waiting = self.wait_policy.begin();
         let (lock, first) = (self.clone(), waiting);
-        let outcome = match to_its_end(async move { lock.at_once(&first).await }).await? {
-            LockOutcome::Busy(_) if !self.patience.deadline.is_zero() => {
-                self.in_line(&mut waiting).await?
+        let outcome = match run_to_completion(async move { lock.try_acquire(&first).await }).await?
+        {
+            LockOutcome::Busy(_) if !self.wait_policy.deadline.is_zero() => {
+                self.wait_in_queue(&mut waiting).await?
             }
             outcome => outcome,
         };
@@ -193,66 +194,73 @@ impl Lock {
         LockHolder::of(&self.claims, &self.key).await
     }
 
-    pub(super) fn stake(&self) -> Result<ClaimAttempt, StoreError> {
+    pub(super) fn attempt(&self) -> Result<ClaimAttempt, StoreError> {
         ClaimAttempt::new(self.key.clone(), Entry::pending(&self.claims, None), self.lease)
     }
 
     /// Acquires the lock if it is free and has no waiters.
-    async fn at_once(&self, waiting: &Waiting) -> Result<LockOutcome, ClaimError> {
-        let (mut stake, mut line) = (self.stake()?, NobodyWaits::new(&self.key)?);
-        let bidding = bid(&self.claims, &mut [&mut stake, &mut line], Commit::new()).await?;
-        if bidding == Bidding::Refused && !stake.stands() {
-            return match Line::new(&self.claims, &self.key)?.first().await? {
+    async fn try_acquire(&self, waiting: &Waiting) -> Result<LockOutcome, ClaimError> {
+        let (mut attempt, mut waiter) = (self.attempt()?, NoWaiters::new(&self.key)?);
+        let outcome =
+            acquire(&self.claims, &mut [&mut attempt, &mut waiter], Commit::new()).await?;
+        if outcome == AcquireOutcome::Refused && !attempt.has_status() {
+            return match Waiter::new(&self.claims, &self.key)?.first().await? {
                 Some(by) => Ok(self.busy(waiting, by, None)),
                 // The waiters are gone, and only their mark is left.
-                None => self.ask(waiting, Commit::new()).await,
+                None => self.acquire_with(waiting, Commit::new()).await,
             };
         }
-        Ok(self.outcome(waiting, &mut stake, bidding))
+        Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn ask(&self, waiting: &Waiting, with: Commit) -> Result<LockOutcome, ClaimError> {
-        let mut stake = self.stake()?;
-        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], with).await?;
-        Ok(self.outcome(waiting, &mut stake, bidding))
+    async fn acquire_with(
+        &self,
+        waiting: &Waiting,
+        with: Commit,
+    ) -> Result<LockOutcome, ClaimError> {
+        let mut attempt = self.attempt()?;
+        let outcome = acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], with).await?;
+        Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn ask_in_line(
+    async fn acquire_in_queue(
         &self,
         waiting: Waiting,
         leave: Commit,
     ) -> Result<LockOutcome, ClaimError> {
         let lock = self.clone();
-        to_its_end(async move { lock.ask(&waiting, leave).await }).await
+        run_to_completion(async move { lock.acquire_with(&waiting, leave).await }).await
     }
 
     /// Waits in the queue until this caller is first and the lock is free, or until the wait
     /// policy's deadline.
-    async fn in_line(&self, waiting: &mut Waiting) -> Result<LockOutcome, ClaimError> {
+    async fn wait_in_queue(&self, waiting: &mut Waiting) -> Result<LockOutcome, ClaimError> {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
-        let mut line = Line::new(&self.claims, &self.key)?;
+        let mut waiter = Waiter::new(&self.claims, &self.key)?;
         loop {
-            let (busy, ahead) = match line.turn().await? {
-                Turn::First(leave) => match self.ask_in_line(*waiting, leave).await {
+            let (busy, ahead) = match waiter.position().await? {
+                QueuePosition::First(leave) => match self.acquire_in_queue(*waiting, leave).await {
                     Ok(LockOutcome::Busy(busy)) => (busy, None),
                     Ok(LockOutcome::Locked(guard)) => {
-                        line.left();
+                        waiter.forget_slot();
                         return Ok(LockOutcome::Locked(guard));
                     }
                     // The queue entry expired meanwhile; the queue number is kept.
                     Err(ClaimError::Refused { .. }) => {
-                        line.left();
+                        waiter.forget_slot();
                         continue;
                     }
                     Err(error) => return Err(error),
                 },
-                Turn::Behind(ahead) => (self.busy_behind(waiting, &ahead.by), Some(ahead.place)),
+                QueuePosition::Behind(ahead) => {
+                    (self.busy_behind(waiting, &ahead.by), Some(ahead.slot))
+                }
             };
-            let mut ahead = ahead.map(|place| self.claims.store().signal(Topic::Record(place)));
+            let mut ahead = ahead.map(|slot| self.claims.store().signal(Topic::Record(slot)));
             let signal = ahead.as_mut().unwrap_or(&mut freed);
             if !waiting.next(signal, self.claims.tidelock.random()).await {
-                line.leave().await?;
-                return Ok(LockOutcome::Busy(self.in_vain(busy, waiting)));
+                waiter.leave().await?;
+                return Ok(LockOutcome::Busy(self.timed_out(busy, waiting)));
             }
         }
     }
@@ -260,43 +268,55 @@ impl Lock {
     fn outcome(
         &self,
         waiting: &Waiting,
-        stake: &mut ClaimAttempt,
-        bidding: Bidding,
+        attempt: &mut ClaimAttempt,
+        outcome: AcquireOutcome,
     ) -> LockOutcome {
-        match (stake.standing(), bidding) {
-            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
-                let hold = HeldClaim::new(stake, revision, at);
-                let guard = LockGuard::new(Holding::keep(&self.claims, hold));
-                LockOutcome::Locked(guard.left_for(self.claims.operation.as_ref()))
+        match (attempt.status(), outcome) {
+            (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
+                let held = HeldClaim::new(attempt, revision, at);
+                let guard = LockGuard::new(ClaimSet::renewing(&self.claims, held));
+                LockOutcome::Locked(guard.keep_for(self.claims.operation.as_ref()))
             }
-            (ClaimStatus::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),
+            (ClaimStatus::Held(contender), _) => {
+                self.busy(waiting, contender.by().clone(), Some(&contender))
+            }
             (ClaimStatus::Won(_) | ClaimStatus::Over(_), _) => unreachable!("a lock has no result"),
         }
     }
 
-    fn busy(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Contender>) -> LockOutcome {
-        telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.looks + 1);
-        LockOutcome::Busy(self.busy_with(waiting, by, rival))
+    fn busy(
+        &self,
+        waiting: &Waiting,
+        by: WorkerName,
+        contender: Option<&Contender>,
+    ) -> LockOutcome {
+        telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.polls + 1);
+        LockOutcome::Busy(self.busy_with(waiting, by, contender))
     }
 
     fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> LockBusy {
-        telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.looks + 1);
+        telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.polls + 1);
         self.busy_with(waiting, by.clone(), None)
     }
 
-    fn busy_with(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Contender>) -> LockBusy {
+    fn busy_with(
+        &self,
+        waiting: &Waiting,
+        by: WorkerName,
+        contender: Option<&Contender>,
+    ) -> LockBusy {
         LockBusy {
             key: self.key.clone(),
             by,
-            since: rival.and_then(|rival| rival.since),
-            until: rival.and_then(|rival| rival.until),
+            since: contender.and_then(|contender| contender.since),
+            until: contender.and_then(|contender| contender.until),
             waited: waiting.waited(),
-            attempts: waiting.looks + 1,
+            attempts: waiting.polls + 1,
         }
     }
 
-    fn in_vain(&self, busy: LockBusy, waiting: &Waiting) -> LockBusy {
-        telemetry::claim_in_vain(&self.key, &self.claims.by, &busy.by, waiting.looks + 1);
-        LockBusy { waited: waiting.waited(), attempts: waiting.looks + 1, ..busy }
+    fn timed_out(&self, busy: LockBusy, waiting: &Waiting) -> LockBusy {
+        telemetry::claim_wait_timed_out(&self.key, &self.claims.by, &busy.by, waiting.polls + 1);
+        LockBusy { waited: waiting.waited(), attempts: waiting.polls + 1, ..busy }
     }
 }

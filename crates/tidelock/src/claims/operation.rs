@@ -33,9 +33,9 @@ impl Operation {
     }
 
     /// Returns the operation's record for this claim.
-    pub(super) fn note(&self, key: &ClaimKey) -> Result<Note> {
+    pub(super) fn record(&self, key: &ClaimKey) -> Result<OperationRecord> {
         self.check()?;
-        Ok(Note { record: keys::operation(key, &self.id)?, remembered: self.remembered })
+        Ok(OperationRecord { record: keys::operation(key, &self.id)?, remembered: self.remembered })
     }
 }
 
@@ -50,49 +50,49 @@ pub(super) fn ensure_retry_id(operation: Option<&Operation>, commit: Commit) -> 
 
 /// Record of an operation's result.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct OperationRecord {
     pub(super) record: RecordKey,
     remembered: Duration,
 }
 
-impl Note {
+impl OperationRecord {
     /// Builds the write of the result, for the acquiring commit.
-    pub(super) fn write(&self, came: RawJson) -> RecordWrite {
-        RecordWrite::put(&self.record, ExpectedRevision::Absent, came)
+    pub(super) fn write(&self, result: RawJson) -> RecordWrite {
+        RecordWrite::put(&self.record, ExpectedRevision::Absent, result)
             .expiring(When::In(self.remembered))
     }
 
     /// Returns the earlier result, if that caused the conflict.
-    pub(super) fn met<'a>(&self, conflict: &'a Conflict) -> Option<&'a Record> {
+    pub(super) fn earlier<'a>(&self, conflict: &'a Conflict) -> Option<&'a Record> {
         found(conflict, &self.record)?.live()
     }
 }
 
 /// Condition that an operation was not executed yet.
 #[derive(Debug)]
-pub(super) struct NotYet {
+pub(super) struct NotExecuted {
     key: ClaimKey,
-    note: Note,
+    record: OperationRecord,
     /// It was executed.
     pub(super) was_done: bool,
 }
 
-impl NotYet {
+impl NotExecuted {
     pub(super) fn new(operation: &Operation, key: &ClaimKey) -> Result<Self> {
-        Ok(Self { key: key.clone(), note: operation.note(key)?, was_done: false })
+        Ok(Self { key: key.clone(), record: operation.record(key)?, was_done: false })
     }
 }
 
-impl Acquire for NotYet {
+impl Acquire for NotExecuted {
     fn key(&self) -> &ClaimKey {
         &self.key
     }
 
     fn stage(&self, commit: Commit) -> Result<Commit> {
-        Ok(commit.write(self.note.write(RawJson::new(&())?)))
+        Ok(commit.write(self.record.write(RawJson::new(&())?)))
     }
 
-    fn is_witness(&self) -> bool {
+    fn detects_commit(&self) -> bool {
         true
     }
 
@@ -100,8 +100,12 @@ impl Acquire for NotYet {
         Ok(())
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
-        self.was_done = self.note.met(conflict).is_some();
-        Ok(if self.was_done { ConflictVerdict::Landed(None) } else { ConflictVerdict::Nothing })
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+        self.was_done = self.record.earlier(conflict).is_some();
+        Ok(if self.was_done {
+            ConflictVerdict::AlreadyCommitted(None)
+        } else {
+            ConflictVerdict::Unrelated
+        })
     }
 }

@@ -34,7 +34,7 @@ pub enum Period {
 
 /// One occurrence of a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct Occurrence {
     /// Its label; empty if there is only one at a time.
     pub(super) label: String,
     /// When it ends.
@@ -57,7 +57,7 @@ impl Period {
     }
 
     /// Returns the occurrence that contains this time.
-    pub(super) fn at(self, now: Timestamp, zone: &TimeZone) -> Result<Stretch> {
+    pub(super) fn at(self, now: Timestamp, zone: &TimeZone) -> Result<Occurrence> {
         if self == Self::Every(Duration::ZERO) {
             return Err(StoreError::invalid(
                 "a period of no time is over before it begins; say 1 ms or more",
@@ -69,15 +69,15 @@ impl Period {
         let unfit =
             |e: jiff::Error| StoreError::invalid(format!("the {self} of {now} has no end: {e}"));
         let moment = jiff::Timestamp::from_microsecond(now.micros()).map_err(unfit)?;
-        self.stretch(&moment.to_zoned(zone.clone())).map_err(unfit)?
+        self.occurrence(&moment.to_zoned(zone.clone())).map_err(unfit)?
     }
 
-    fn stretch(self, now: &Zoned) -> Result<Result<Stretch>, jiff::Error> {
+    fn occurrence(self, now: &Zoned) -> Result<Result<Occurrence>, jiff::Error> {
         let date = now.date();
         let (label, next) = match self {
-            Self::Ever => return Ok(Ok(Stretch { label: String::new(), end: None })),
+            Self::Ever => return Ok(Ok(Occurrence { label: String::new(), end: None })),
             Self::Every(long) => {
-                return Ok(Ok(Stretch { label: String::new(), end: Some(When::In(long)) }));
+                return Ok(Ok(Occurrence { label: String::new(), end: Some(When::In(long)) }));
             }
             Self::Hour => return Ok(hour(now)),
             Self::Day => (date.to_string(), date.tomorrow()?),
@@ -101,7 +101,7 @@ impl Period {
 }
 
 /// By the current offset, so that the hour that occurs twice in autumn is two.
-fn hour(now: &Zoned) -> Result<Stretch> {
+fn hour(now: &Zoned) -> Result<Occurrence> {
     let (hour, offset) = (3_600, i64::from(now.offset().seconds()));
     let local = now.timestamp().as_second() + offset;
     let end = local - local.rem_euclid(hour) + hour - offset;
@@ -110,8 +110,8 @@ fn hour(now: &Zoned) -> Result<Stretch> {
     ends(now.strftime("%Y-%m-%dT%H%:z").to_string(), end)
 }
 
-fn ends(label: String, end: jiff::Timestamp) -> Result<Stretch> {
-    Ok(Stretch { label, end: Some(When::At(Timestamp::from_micros(end.as_microsecond())?)) })
+fn ends(label: String, end: jiff::Timestamp) -> Result<Occurrence> {
+    Ok(Occurrence { label, end: Some(When::At(Timestamp::from_micros(end.as_microsecond())?)) })
 }
 
 impl fmt::Display for Period {
@@ -136,10 +136,10 @@ mod tests {
         TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
     }
 
-    fn stretch(period: Period, now: &str, zone: &TimeZone) -> (String, String) {
-        let stretch = period.at(now.parse().unwrap(), zone).unwrap();
-        let Some(When::At(end)) = stretch.end else { panic!("{stretch:?}") };
-        (stretch.label, end.to_string().replace(":00:00.000000", ""))
+    fn occurrence(period: Period, now: &str, zone: &TimeZone) -> (String, String) {
+        let occurrence = period.at(now.parse().unwrap(), zone).unwrap();
+        let Some(When::At(end)) = occurrence.end else { panic!("{stretch:?}") };
+        (occurrence.label, end.to_string().replace(":00:00.000000", ""))
     }
 
     fn pair(label: &str, end: &str) -> (String, String) {
@@ -147,44 +147,44 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_the_zones() {
+    fn a_day_is_that_of_the_zone() {
         let late = "2026-11-15T23:30:00Z";
         assert_eq!(
-            stretch(Period::Day, late, &TimeZone::UTC),
+            occurrence(Period::Day, late, &TimeZone::UTC),
             pair("2026-11-15", "2026-11-16T00Z")
         );
-        assert_eq!(stretch(Period::Day, late, &berlin()), pair("2026-11-16", "2026-11-16T23Z"));
+        assert_eq!(occurrence(Period::Day, late, &berlin()), pair("2026-11-16", "2026-11-16T23Z"));
         assert_eq!(
-            stretch(Period::Day, "2026-11-15T23:59:59.999999Z", &TimeZone::UTC),
+            occurrence(Period::Day, "2026-11-15T23:59:59.999999Z", &TimeZone::UTC),
             pair("2026-11-15", "2026-11-16T00Z")
         );
-        assert_eq!(stretch(Period::Day, "2026-11-16T00:00:00Z", &TimeZone::UTC).0, "2026-11-16");
+        assert_eq!(occurrence(Period::Day, "2026-11-16T00:00:00Z", &TimeZone::UTC).0, "2026-11-16");
     }
 
     #[test]
-    fn a_day_on_which_clocks_change_is_as_long_as_it_is() {
+    fn a_day_with_a_clock_change_is_23_or_25_hours_long() {
         // From 2 to 3 in March, from 3 back to 2 in October.
         assert_eq!(
-            stretch(Period::Day, "2026-03-29T00:30:00Z", &berlin()),
+            occurrence(Period::Day, "2026-03-29T00:30:00Z", &berlin()),
             pair("2026-03-29", "2026-03-29T22Z")
         );
         assert_eq!(
-            stretch(Period::Day, "2026-10-24T22:00:00Z", &berlin()),
+            occurrence(Period::Day, "2026-10-24T22:00:00Z", &berlin()),
             pair("2026-10-25", "2026-10-25T23Z")
         );
         // Where clocks are set forward at midnight, the day begins at one.
         let santiago = TimeZone::posix("<-04>4<-03>,M9.1.6/24,M4.1.6/24").unwrap();
         assert_eq!(
-            stretch(Period::Day, "2026-09-06T03:59:00Z", &santiago),
+            occurrence(Period::Day, "2026-09-06T03:59:00Z", &santiago),
             pair("2026-09-05", "2026-09-06T04Z")
         );
-        assert_eq!(stretch(Period::Day, "2026-09-06T04:00:00Z", &santiago).0, "2026-09-06");
+        assert_eq!(occurrence(Period::Day, "2026-09-06T04:00:00Z", &santiago).0, "2026-09-06");
     }
 
     #[test]
-    fn an_hour_that_comes_twice_is_two() {
-        let first = stretch(Period::Hour, "2026-10-25T00:30:00Z", &berlin());
-        let second = stretch(Period::Hour, "2026-10-25T01:30:00Z", &berlin());
+    fn an_hour_that_occurs_twice_is_two_windows() {
+        let first = occurrence(Period::Hour, "2026-10-25T00:30:00Z", &berlin());
+        let second = occurrence(Period::Hour, "2026-10-25T01:30:00Z", &berlin());
         assert_eq!(first, pair("2026-10-25T02+02:00", "2026-10-25T01Z"));
         assert_eq!(second, pair("2026-10-25T02+01:00", "2026-10-25T02Z"));
     }
@@ -192,11 +192,17 @@ mod tests {
     #[test]
     fn weeks_months_and_years_end_where_the_next_begins() {
         let now = "2026-12-31T12:00:00Z";
-        assert_eq!(stretch(Period::Week, now, &TimeZone::UTC), pair("2026-W53", "2027-01-04T00Z"));
-        assert_eq!(stretch(Period::Month, now, &TimeZone::UTC), pair("2026-12", "2027-01-01T00Z"));
-        assert_eq!(stretch(Period::Year, now, &TimeZone::UTC), pair("2026", "2027-01-01T00Z"));
         assert_eq!(
-            stretch(Period::Month, "2028-02-29T12:00:00Z", &TimeZone::UTC),
+            occurrence(Period::Week, now, &TimeZone::UTC),
+            pair("2026-W53", "2027-01-04T00Z")
+        );
+        assert_eq!(
+            occurrence(Period::Month, now, &TimeZone::UTC),
+            pair("2026-12", "2027-01-01T00Z")
+        );
+        assert_eq!(occurrence(Period::Year, now, &TimeZone::UTC), pair("2026", "2027-01-01T00Z"));
+        assert_eq!(
+            occurrence(Period::Month, "2028-02-29T12:00:00Z", &TimeZone::UTC),
             pair("2028-02", "2028-03-01T00Z")
         );
     }

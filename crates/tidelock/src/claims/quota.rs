@@ -1,4 +1,4 @@
-//! Quotas: at most so many units per scope and period.
+//! Quotas: a limit of units per scope and period.
 //!
 //! The units taken are a counter that the store increments within a bound, in the same commit that
 //! checks that the window is open. The window is a record that expires when its period is over, so
@@ -24,15 +24,15 @@ use tidelock_store::{
     StoreError, Timestamp,
 };
 
-use super::acquire::{Acquire, Bidding, bid};
-use super::{ClaimError, ClaimKey, Claims, Period, keys, term};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
+use super::{ClaimError, ClaimKey, Claims, Period, keys, lease_term};
 use crate::telemetry;
 
 use booking::Booking;
-use debit::Met;
+use debit::DebitRefusal;
 
 pub(super) use crediting::taken;
-pub(super) use debit::Draw;
+pub(super) use debit::Debit;
 pub(super) use ledger::shared_end;
 pub(super) use pledge::{Pledge, View};
 
@@ -53,7 +53,7 @@ pub struct Quota {
     period: Period,
     zone: TimeZone,
     /// The last known open window. A guess that every commit verifies.
-    guess: Arc<Mutex<Option<Window>>>,
+    cached_window: Arc<Mutex<Option<Window>>>,
 }
 
 /// An open window.
@@ -78,26 +78,26 @@ impl Quota {
             limit,
             period: Period::Ever,
             zone: TimeZone::UTC,
-            guess: Arc::default(),
+            cached_window: Arc::default(),
         }
     }
 
     /// Narrows the quota to a scope: each scope has its own units.
     pub fn of(mut self, scope: impl fmt::Display) -> Self {
         self.name = self.name.part(&scope);
-        self.forget()
+        self.uncached()
     }
 
     /// Sets the period after which the quota resets. By default it never does.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
-        self.forget()
+        self.uncached()
     }
 
     /// Sets the time zone of calendar periods. The default is UTC.
     pub fn zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
-        self.forget()
+        self.uncached()
     }
 
     /// Returns the quota's name.
@@ -143,8 +143,8 @@ impl Quota {
         units: u32,
         with: Commit,
     ) -> Result<QuotaOutcome<Grant>, ClaimError> {
-        let taken = self.draw(units, None, with).await?;
-        Ok(self.told(taken.map(|draw| draw.grant())))
+        let taken = self.take_units(units, None, with).await?;
+        Ok(self.report(taken.map(|debit| debit.grant())))
     }
 
     /// Reserves units: they go back automatically after `life`, unless the reservation is
@@ -178,21 +178,21 @@ impl Quota {
         units: u32,
         life: Duration,
     ) -> Result<QuotaOutcome<Reservation>, ClaimError> {
-        term::check(&self.key(), "life", life)?;
-        let reserved = match self.draw(units, Some(life), Commit::new()).await? {
-            Ok(draw) => Ok(Reservation::of(self.clone(), draw).await?),
+        lease_term::check(&self.key(), "life", life)?;
+        let reserved = match self.take_units(units, Some(life), Commit::new()).await? {
+            Ok(debit) => Ok(Reservation::of(self.clone(), debit).await?),
             Err(exceeded) => Err(exceeded),
         };
-        Ok(self.told(reserved))
+        Ok(self.report(reserved))
     }
 
     /// Continues a reservation by its token.
     ///
     /// # Errors
     /// `Store` if the token belongs to another quota.
-    pub fn attach(&self, voucher: &ReservationToken) -> Result<Reservation, ClaimError> {
-        voucher.grant.belongs_to(&self.key())?;
-        Ok(Reservation::resumed(self.clone(), voucher)?)
+    pub fn attach(&self, token: &ReservationToken) -> Result<Reservation, ClaimError> {
+        token.grant.belongs_to(&self.key())?;
+        Ok(Reservation::resumed(self.clone(), token)?)
     }
 
     /// Refunds a grant, once, to the window it was taken from.
@@ -214,28 +214,28 @@ impl Quota {
         Ok(QuotaUsage { used, limit: self.limit, resets_at })
     }
 
-    async fn draw(
+    async fn take_units(
         &self,
         units: u32,
         life: Option<Duration>,
         with: Commit,
-    ) -> Result<Result<Draw, QuotaExceeded>, ClaimError> {
-        let mut draw = self.bid(units).await?;
+    ) -> Result<Result<Debit, QuotaExceeded>, ClaimError> {
+        let mut debit = self.debit(units).await?;
         if let Some(life) = life {
-            draw.booking = Some(Booking::lasting(self, draw.window, life, false).await?);
+            debit.booking = Some(Booking::lasting(self, debit.window, life, false).await?);
         }
         for _ in 0..ATTEMPTS {
-            if let Bidding::Won(_) =
-                bid(&self.claims, &mut [&mut draw as &mut dyn Acquire], with.clone()).await?
+            if let AcquireOutcome::Won(_) =
+                acquire(&self.claims, &mut [&mut debit as &mut dyn Acquire], with.clone()).await?
             {
-                self.remember(draw.window);
-                return Ok(Ok(draw));
+                self.cache(debit.window);
+                return Ok(Ok(debit));
             }
-            if let Some(exceeded) = self.make_room(&mut draw).await? {
+            if let Some(exceeded) = self.make_room(&mut debit).await? {
                 return Ok(Err(exceeded));
             }
-            if let Some(booking) = &draw.booking {
-                draw.booking = Some(booking.again(self, draw.window).await?);
+            if let Some(booking) = &debit.booking {
+                debit.booking = Some(booking.again(self, debit.window).await?);
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
@@ -245,39 +245,39 @@ impl Quota {
     /// the quota is exceeded.
     pub(super) async fn make_room(
         &self,
-        draw: &mut Draw,
+        debit: &mut Debit,
     ) -> Result<Option<QuotaExceeded>, ClaimError> {
-        match draw.met.take() {
-            Some(Met::Exceeded(used)) => {
-                let any = crediting::credit(&self.claims, &self.key(), draw.window).await?;
-                return Ok((!any).then(|| draw.exceeded(used)));
+        match debit.refusal.take() {
+            Some(DebitRefusal::Exceeded(used)) => {
+                let any = crediting::credit(&self.claims, &self.key(), debit.window).await?;
+                return Ok((!any).then(|| debit.exceeded(used)));
             }
-            Some(Met::Over) => draw.window = self.open().await?,
-            Some(Met::Settled) => return Err(ClaimError::Settled { key: self.key() }),
-            Some(Met::Moved) | None => {}
+            Some(DebitRefusal::Over) => debit.window = self.open().await?,
+            Some(DebitRefusal::Settled) => return Err(ClaimError::Settled { key: self.key() }),
+            Some(DebitRefusal::Moved) | None => {}
         }
         Ok(None)
     }
 
     /// Creates a debit in the last known window.
-    pub(super) async fn bid(&self, units: u32) -> Result<Draw, ClaimError> {
+    pub(super) async fn debit(&self, units: u32) -> Result<Debit, ClaimError> {
         self.check()?;
         self.claims.check_operation()?;
-        let window = match self.guessed() {
+        let window = match self.cached() {
             Some(window) => window,
-            None => self.look().await?,
+            None => self.current_window().await?,
         };
-        let draw = Draw::new(self.key(), window, i64::from(units), self.limit)?;
-        Ok(draw.once(self.claims.operation.as_ref())?)
+        let debit = Debit::new(self.key(), window, i64::from(units), self.limit)?;
+        Ok(debit.once(self.claims.operation.as_ref())?)
     }
 
     /// Creates a debit that is held with other claims.
-    pub(super) async fn pledge(&self, units: u32) -> Result<Draw, ClaimError> {
-        Ok(self.bid(units).await?.pledged(self.claims.operation.as_ref()))
+    pub(super) async fn pledge(&self, units: u32) -> Result<Debit, ClaimError> {
+        Ok(self.debit(units).await?.pledged(self.claims.operation.as_ref()))
     }
 
     /// Returns the open window, opening it if necessary.
-    async fn look(&self) -> Result<Window, ClaimError> {
+    async fn current_window(&self) -> Result<Window, ClaimError> {
         let slots = self.claims.store().get(&[keys::window(&self.key())?]).await?;
         match slots.first().and_then(Window::of) {
             Some(window) => Ok(window),
@@ -291,16 +291,19 @@ impl Quota {
         let (window, taken) = (keys::window(&self.key())?, keys::taken(&self.key())?);
         for _ in 0..ATTEMPTS {
             let now = self.claims.store().now().await?;
-            let stretch = self.period.at(now, &self.zone)?;
-            let opened =
-                RecordWrite::put(&window, ExpectedRevision::Absent, RawJson::new(&stretch.label)?);
+            let occurrence = self.period.at(now, &self.zone)?;
+            let opened = RecordWrite::put(
+                &window,
+                ExpectedRevision::Absent,
+                RawJson::new(&occurrence.label)?,
+            );
             let none = RecordWrite::put(&taken, ExpectedRevision::Any, RawJson::new(&0)?);
-            let (opened, none) = match stretch.end {
+            let (opened, none) = match occurrence.end {
                 Some(end) => (opened.expiring(end), none.expiring(end)),
                 None => (opened, none),
             };
             let outcome = self.claims.send(&Commit::new().write(opened).write(none)).await?;
-            if let Some(window) = opened_window(&window, outcome, stretch.end) {
+            if let Some(window) = opened_window(&window, outcome, occurrence.end) {
                 return Ok(window);
             }
         }
@@ -320,22 +323,22 @@ impl Quota {
         }
     }
 
-    fn told<G>(&self, taken: Result<G, QuotaExceeded>) -> QuotaOutcome<G> {
+    fn report<G>(&self, taken: Result<G, QuotaExceeded>) -> QuotaOutcome<G> {
         let outcome = if taken.is_ok() { "won" } else { "exceeded" };
         telemetry::claimed(&self.name, &self.claims.by, outcome);
         taken.map_or_else(QuotaOutcome::Exceeded, QuotaOutcome::Granted)
     }
 
-    fn guessed(&self) -> Option<Window> {
-        *self.guess.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> Option<Window> {
+        *self.cached_window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, window: Window) {
-        *self.guess.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
+    fn cache(&self, window: Window) {
+        *self.cached_window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
     }
 
-    fn forget(mut self) -> Self {
-        self.guess = Arc::default();
+    fn uncached(mut self) -> Self {
+        self.cached_window = Arc::default();
         self
     }
 }

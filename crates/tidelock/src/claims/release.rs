@@ -9,7 +9,7 @@ use tidelock_store::{
 };
 
 use super::entry::Entry;
-use super::operation::Note;
+use super::operation::OperationRecord;
 use super::{ClaimKey, Claims, keys};
 
 /// Outcome of releasing a stale claim.
@@ -44,15 +44,15 @@ impl Claims {
     pub async fn release_stale(&self, claim: &str) -> Result<Released> {
         let record = keys::named(claim)?;
         let lease = keys::lease_of(&record)?;
-        let note = self
+        let recorded = self
             .operation
             .as_ref()
-            .map(|operation| operation.note(&ClaimKey::new(keys::RELEASE, &claim)))
+            .map(|operation| operation.record(&ClaimKey::new(keys::RELEASE, &claim)))
             .transpose()?;
-        let noted = note.as_ref().map(|note| note.record.clone());
-        let places: Vec<RecordKey> = [record, lease].into_iter().chain(noted).collect();
+        let operation_record = recorded.as_ref().map(|recorded| recorded.record.clone());
+        let records: Vec<RecordKey> = [record, lease].into_iter().chain(operation_record).collect();
         loop {
-            let slots = self.store().get(&places).await?;
+            let slots = self.store().get(&records).await?;
             if let Some(before) = slots.get(2).and_then(Slot::live) {
                 return Ok(Released::Free { by: before.value.to()? });
             }
@@ -64,7 +64,7 @@ impl Claims {
                     return Ok(Released::Held { by: entry.by, until: leased.expires_at });
                 }
                 None if self
-                    .send(&freeing(there, &entry, note.as_ref())?)
+                    .send(&freeing(there, &entry, recorded.as_ref())?)
                     .await?
                     .committed()
                     .is_ok() =>
@@ -78,12 +78,12 @@ impl Claims {
     }
 }
 
-fn freeing(claim: &Record, entry: &Entry, note: Option<&Note>) -> Result<Commit> {
+fn freeing(claim: &Record, entry: &Entry, recorded: Option<&OperationRecord>) -> Result<Commit> {
     let delete = RecordWrite::delete(&claim.key, ExpectedRevision::Revision(claim.revision));
     let lease = keys::lease_of(&claim.key)?;
     let commit = Commit::new().write(delete).guard_record(&lease, ExpectedRevision::Absent);
-    Ok(match note {
-        Some(note) => commit.write(note.write(RawJson::new(&entry.by)?)),
+    Ok(match recorded {
+        Some(recorded) => commit.write(recorded.write(RawJson::new(&entry.by)?)),
         None => commit,
     })
 }

@@ -10,12 +10,12 @@ use tidelock_store::{
     Commit, ExpectedRevision, RawJson, RecordWrite, StoreError, Timestamp, When, WorkerName,
 };
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::entry::Entry;
-use super::held_claim::{HeldClaim, Holding};
-use super::operation::NotYet;
-use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, term};
+use super::held_claim::{ClaimSet, HeldClaim};
+use super::operation::NotExecuted;
+use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, lease_term};
 use crate::telemetry;
 
 /// The default lease.
@@ -71,12 +71,12 @@ impl SingletonTaken {
         read.map_err(|source| ClaimError::Unreadable { key: self.key.clone(), source })
     }
 
-    fn rival(key: &ClaimKey, rival: Contender) -> Self {
+    fn by_contender(key: &ClaimKey, contender: Contender) -> Self {
         Self {
             key: key.clone(),
-            by: rival.entry.by,
-            at: rival.since,
-            until: rival.until,
+            by: contender.entry.by,
+            at: contender.since,
+            until: contender.until,
             details: None,
         }
     }
@@ -138,13 +138,13 @@ impl Singleton {
     pub async fn claim<T: DeserializeOwned>(
         &self,
     ) -> Result<SingletonOutcome<ClaimGuard<T>>, ClaimError> {
-        let mut stake = self.stake(self.claims.store().now().await?)?;
-        let bidding =
-            bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], Commit::new()).await?;
-        Ok(match self.outcome(&mut stake, bidding) {
-            SingletonOutcome::Won(hold) => {
-                let holding = Holding::keep(&self.claims, hold);
-                SingletonOutcome::Won(ClaimGuard::new(holding, OnFailure::Release))
+        let mut attempt = self.attempt(self.claims.store().now().await?)?;
+        let outcome =
+            acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], Commit::new()).await?;
+        Ok(match self.outcome(&mut attempt, outcome) {
+            SingletonOutcome::Won(held) => {
+                let set = ClaimSet::renewing(&self.claims, held);
+                SingletonOutcome::Won(ClaimGuard::new(set, OnFailure::Release))
             }
             SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
         })
@@ -182,17 +182,18 @@ impl Singleton {
     ) -> Result<SingletonOutcome<()>, ClaimError> {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
-        let mut stake = ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
-        let mut not_yet = self.not_yet()?;
-        let mut bids: Vec<&mut dyn Acquire> = vec![&mut stake];
-        bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Acquire));
-        let bidding = bid(&self.claims, &mut bids, with).await?;
-        // The operation may have won in another period, whoever has this one.
-        if not_yet.is_some_and(|not_yet| not_yet.was_done) {
+        let mut attempt =
+            ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
+        let mut not_executed = self.not_executed()?;
+        let mut requests: Vec<&mut dyn Acquire> = vec![&mut attempt];
+        requests.extend(not_executed.as_mut().map(|not_executed| not_executed as &mut dyn Acquire));
+        let outcome = acquire(&self.claims, &mut requests, with).await?;
+        // The operation may have won in another period, no matter which claimant has this one.
+        if not_executed.is_some_and(|not_executed| not_executed.was_done) {
             telemetry::claimed(&self.key, &self.claims.by, "won");
             return Ok(SingletonOutcome::Won(()));
         }
-        Ok(match self.outcome(&mut stake, bidding) {
+        Ok(match self.outcome(&mut attempt, outcome) {
             SingletonOutcome::Won(_) => SingletonOutcome::Won(()),
             SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
         })
@@ -209,7 +210,7 @@ impl Singleton {
     ) -> Result<RecordWrite, ClaimError> {
         let now = self.claims.store().now().await?;
         let key = self.key_at(now)?;
-        term::check_ttl(&key, self.life())?;
+        lease_term::check_ttl(&key, self.life())?;
         let record = keys::record(&key)?;
         let write =
             RecordWrite::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
@@ -219,7 +220,7 @@ impl Singleton {
         })
     }
 
-    pub(super) fn stake(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
+    pub(super) fn attempt(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, None);
         ClaimAttempt::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
     }
@@ -233,20 +234,20 @@ impl Singleton {
     }
 
     /// Condition that it was not taken under the same operation id, in any period.
-    fn not_yet(&self) -> Result<Option<NotYet>, StoreError> {
+    fn not_executed(&self) -> Result<Option<NotExecuted>, StoreError> {
         self.claims
             .operation
             .as_ref()
-            .map(|operation| NotYet::new(operation, &self.key))
+            .map(|operation| NotExecuted::new(operation, &self.key))
             .transpose()
     }
 
     /// Returns the claim's name at this time.
     fn key_at(&self, now: Timestamp) -> Result<ClaimKey, StoreError> {
-        let stretch = self.period.at(now, &self.zone)?;
+        let occurrence = self.period.at(now, &self.zone)?;
         Ok(match self.period.named(&self.zone) {
-            Some(period) if stretch.label.is_empty() => self.key.clone().per(&period),
-            Some(period) => self.key.clone().per(&period).part(&stretch.label),
+            Some(period) if occurrence.label.is_empty() => self.key.clone().per(&period),
+            Some(period) => self.key.clone().per(&period).part(&occurrence.label),
             None => self.key.clone(),
         })
     }
@@ -259,21 +260,30 @@ impl Singleton {
         }
     }
 
-    fn outcome(&self, stake: &mut ClaimAttempt, bidding: Bidding) -> SingletonOutcome<HeldClaim> {
-        let (name, single) = match (stake.standing(), bidding) {
-            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
-                ("won", SingletonOutcome::Won(HeldClaim::new(stake, revision, at)))
+    fn outcome(
+        &self,
+        attempt: &mut ClaimAttempt,
+        outcome: AcquireOutcome,
+    ) -> SingletonOutcome<HeldClaim> {
+        let (name, single) = match (attempt.status(), outcome) {
+            (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
+                ("won", SingletonOutcome::Won(HeldClaim::new(attempt, revision, at)))
             }
-            (ClaimStatus::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
-            (ClaimStatus::Held(rival), _) => {
-                telemetry::claim_contended(&stake.key, &self.claims.by, rival.by(), 1);
-                ("held", SingletonOutcome::Taken(SingletonTaken::rival(&stake.key, *rival)))
+            (ClaimStatus::Won(_), AcquireOutcome::Refused) => {
+                unreachable!("what was refused was not won")
+            }
+            (ClaimStatus::Held(contender), _) => {
+                telemetry::claim_contended(&attempt.key, &self.claims.by, contender.by(), 1);
+                (
+                    "held",
+                    SingletonOutcome::Taken(SingletonTaken::by_contender(&attempt.key, *contender)),
+                )
             }
             (ClaimStatus::Over(entry), _) => {
-                ("taken", SingletonOutcome::Taken(SingletonTaken::entry(&stake.key, *entry)))
+                ("taken", SingletonOutcome::Taken(SingletonTaken::entry(&attempt.key, *entry)))
             }
         };
-        telemetry::claimed(&stake.key, &self.claims.by, name);
+        telemetry::claimed(&attempt.key, &self.claims.by, name);
         single
     }
 }

@@ -52,17 +52,17 @@ impl WaitPolicy {
     pub(super) fn begin(self) -> Waiting {
         let began = Instant::now();
         let until = deadline::later(began, self.deadline);
-        Waiting { patience: self, began, until, looks: 0 }
+        Waiting { policy: self, began, until, polls: 0 }
     }
 }
 
 /// A wait in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
-    patience: WaitPolicy,
+    policy: WaitPolicy,
     began: Instant,
     until: Instant,
-    pub(super) looks: u32,
+    pub(super) polls: u32,
 }
 
 impl Waiting {
@@ -73,7 +73,7 @@ impl Waiting {
             return false;
         }
         let pause = self.pause(random).min(left);
-        self.looks += 1;
+        self.polls += 1;
         let _told_or_not = tokio::time::timeout(pause, signal.wait()).await;
         true
     }
@@ -84,9 +84,9 @@ impl Waiting {
 
     /// Random between the shortest and the longest pause, and longer with every poll.
     fn pause(&self, random: &Random) -> Duration {
-        let span = self.patience.longest_pause.saturating_sub(self.patience.shortest_pause);
-        let drawn = self.patience.shortest_pause + random.up_to(span);
-        drawn.saturating_mul(self.looks.clamp(1, 10)).min(drawn.max(LONGEST))
+        let span = self.policy.longest_pause.saturating_sub(self.policy.shortest_pause);
+        let pause = self.policy.shortest_pause + random.up_to(span);
+        pause.saturating_mul(self.polls.clamp(1, 10)).min(pause.max(LONGEST))
     }
 }
 
@@ -95,12 +95,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_are_drawn_and_grow() {
+    async fn pauses_are_random_and_grow() {
         let (random, mut waiting) = (Random::seeded(7), WaitPolicy::SHORT.begin());
-        for looks in 0..100 {
-            waiting.looks = looks;
+        for polls in 0..100 {
+            waiting.polls = polls;
             let (least, most) =
-                (50 * u128::from(looks.clamp(1, 10)), 100 * u128::from(looks.clamp(1, 10)));
+                (50 * u128::from(polls.clamp(1, 10)), 100 * u128::from(polls.clamp(1, 10)));
             assert!((least..=most).contains(&waiting.pause(&random).as_millis()));
         }
         assert!(WaitPolicy::of(Duration::MAX).begin().until > Instant::now());

@@ -50,20 +50,20 @@ pub enum RefusalReason {
 
 impl Refusal {
     /// Returns why this attempt was refused, if it was.
-    pub(super) fn of(stake: &mut ClaimAttempt) -> Option<Self> {
-        if !stake.stands() {
+    pub(super) fn of(attempt: &mut ClaimAttempt) -> Option<Self> {
+        if !attempt.has_status() {
             return None;
         }
-        let (asked, key) = (stake.entry.fingerprint, stake.key.clone());
-        let why = match stake.standing() {
+        let (asked, key) = (attempt.entry.fingerprint, attempt.key.clone());
+        let why = match attempt.status() {
             ClaimStatus::Won(_) => return None,
-            ClaimStatus::Held(rival) if rival.entry.differs(asked) => {
-                RefusalReason::mismatch(&key, rival.by(), rival.since)
+            ClaimStatus::Held(contender) if contender.entry.differs(asked) => {
+                RefusalReason::mismatch(&key, contender.by(), contender.since)
             }
-            ClaimStatus::Held(rival) => RefusalReason::Held {
-                by: rival.by().clone(),
-                since: rival.since,
-                until: rival.until,
+            ClaimStatus::Held(contender) => RefusalReason::Held {
+                by: contender.by().clone(),
+                since: contender.since,
+                until: contender.until,
             },
             ClaimStatus::Over(entry) if entry.differs(asked) => {
                 RefusalReason::mismatch(&key, &entry.by, entry.at)
@@ -86,7 +86,7 @@ impl Refusal {
     }
 
     /// Reports the contention to telemetry.
-    pub(super) fn tell(&self, waiter: &WorkerName, attempts: u32) {
+    pub(super) fn report(&self, waiter: &WorkerName, attempts: u32) {
         if let RefusalReason::Held { by, .. } = &self.why {
             telemetry::claim_contended(&self.key, waiter, by, attempts);
         }

@@ -11,24 +11,24 @@ use super::super::{ClaimError, ClaimKey};
 
 /// An idempotency key continued by its fence. Dropping it changes nothing.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is done before it is renewed, completed or given back"]
+#[must_use = "nothing is done before it is renewed, completed or released"]
 pub struct AttachedKey {
-    right: AttachedClaim,
+    claim: AttachedClaim,
 }
 
 impl AttachedKey {
-    pub(super) fn new(right: AttachedClaim) -> Self {
-        Self { right }
+    pub(super) fn new(claim: AttachedClaim) -> Self {
+        Self { claim }
     }
 
     /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
-        self.right.key()
+        self.claim.key()
     }
 
     /// Returns the fence it is held under.
     pub fn fence(&self) -> Fence {
-        self.right.fence()
+        self.claim.fence()
     }
 
     /// Returns a guard for a commit that must not succeed once another claimant holds the key.
@@ -36,7 +36,7 @@ impl AttachedKey {
     /// # Errors
     /// `Store` if the name is invalid.
     pub fn guard(&self) -> Result<Guard, ClaimError> {
-        self.right.guard()
+        self.claim.guard()
     }
 
     /// Renews the lease: see [`AttachedClaim::renew`].
@@ -44,7 +44,7 @@ impl AttachedKey {
     /// # Errors
     /// As [`AttachedClaim::renew`].
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
-        self.right.renew(lease).await
+        self.claim.renew(lease).await
     }
 
     /// Releases the key, so that the next claimant does the work: see [`AttachedClaim::release`].
@@ -52,7 +52,7 @@ impl AttachedKey {
     /// # Errors
     /// As [`AttachedClaim::release`].
     pub async fn release(&self) -> Result<(), ClaimError> {
-        self.right.release().await
+        self.claim.release().await
     }
 
     /// Stores the result, for the TTL set when the key was claimed. Idempotent for the same result.
@@ -74,19 +74,19 @@ impl AttachedKey {
     }
 
     async fn end(&self, ended: impl Fn(&Entry, Timestamp) -> Entry) -> Result<(), ClaimError> {
-        let hold = match self.right.look().await? {
-            Found::Held(hold) => hold,
-            found => return self.ended_so(&found, &ended),
+        let held = match self.claim.read().await? {
+            Found::Held(held) => held,
+            found => return self.check_same_end(&found, &ended),
         };
-        let write = hold.conclude(&ended(&hold.entry, hold.since))?;
-        match self.right.claims.send(&Commit::new().write(write)).await? {
+        let write = held.complete_write(&ended(&held.entry, held.since))?;
+        match self.claim.claims.send(&Commit::new().write(write)).await? {
             CommitOutcome::Committed(_) => Ok(()),
-            CommitOutcome::Conflict(_) => self.ended_so(&self.right.look().await?, &ended),
+            CommitOutcome::Conflict(_) => self.check_same_end(&self.claim.read().await?, &ended),
         }
     }
 
     /// Accepts an earlier end with the same outcome: the first reply was lost.
-    fn ended_so(
+    fn check_same_end(
         &self,
         found: &Found,
         ended: &impl Fn(&Entry, Timestamp) -> Entry,
@@ -97,7 +97,7 @@ impl AttachedKey {
         {
             return Ok(());
         }
-        Err(self.right.not_held(found))
+        Err(self.claim.not_held(found))
     }
 }
 

@@ -11,7 +11,7 @@ use tidelock_store::{
 use tokio_util::sync::CancellationToken;
 
 use super::super::entry::Entry;
-use super::super::held_claim::{Ended, HeldClaim, Holding};
+use super::super::held_claim::{ClaimSet, Ended, HeldClaim};
 use super::super::{ClaimError, ClaimKey, Handoff};
 use super::OnFailure;
 use crate::events::submit;
@@ -24,47 +24,47 @@ use crate::events::submit;
 #[derive(Debug)]
 #[must_use = "a key that is won and not completed is free again when its lease has run out"]
 pub struct ClaimGuard<T> {
-    holding: Holding,
+    set: ClaimSet,
     on_failure: OnFailure,
     result: PhantomData<fn(T) -> T>,
 }
 
 impl<T> ClaimGuard<T> {
-    pub(in super::super) fn new(holding: Holding, on_failure: OnFailure) -> Self {
-        Self { holding, on_failure, result: PhantomData }
+    pub(in super::super) fn new(set: ClaimSet, on_failure: OnFailure) -> Self {
+        Self { set, on_failure, result: PhantomData }
     }
 
     /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
-        &self.hold().key
+        &self.held().key
     }
 
     /// Returns when it was acquired, by the store's clock.
     pub fn since(&self) -> Timestamp {
-        self.hold().since
+        self.held().since
     }
 
     /// Returns the fence, which grows with every claimant of this key. Pass it to external systems
     /// that should reject outdated claimants.
     pub fn fence(&self) -> Fence {
-        self.hold().fence()
+        self.held().fence()
     }
 
     /// Returns a guard for a commit that must not succeed once another claimant holds the key.
     pub fn guard(&self) -> Guard {
-        self.hold().guard()
+        self.held().guard()
     }
 
     /// Returns a token that is cancelled when the claim is lost. Completing is refused from then
     /// on, so stop the work.
     pub fn lost(&self) -> &CancellationToken {
-        self.holding.lost()
+        self.set.lost()
     }
 
     /// Detaches the claim without releasing it: the holder of the fence
     /// [continues](super::Idempotency::attach) it. The lease is not renewed any more.
     pub fn detach(self) -> Handoff {
-        Handoff::of(self.hold())
+        Handoff::of(self.held())
     }
 
     /// Releases the key, so that the next claimant does the work. Use it only if nothing was done
@@ -73,7 +73,7 @@ impl<T> ClaimGuard<T> {
     /// # Errors
     /// `Lost` if another claimant holds it.
     pub async fn release(self) -> Result<(), ClaimError> {
-        self.holding.release().await
+        self.set.release().await
     }
 
     /// Reports failed work: releases the key or stores the failure, according to [`OnFailure`].
@@ -84,14 +84,14 @@ impl<T> ClaimGuard<T> {
         match self.on_failure {
             OnFailure::Release => self.release().await,
             OnFailure::Remember => {
-                let entry = self.hold().entry.failed(error.to_string(), self.since());
-                let write = self.hold().conclude(&entry)?;
-                match self.holding.end(Commit::new().write(write)).await? {
+                let entry = self.held().entry.failed(error.to_string(), self.since());
+                let write = self.held().complete_write(&entry)?;
+                match self.set.end(Commit::new().write(write)).await? {
                     Ended::Now(_) => Ok(()),
                     Ended::Before(conflict) if self.before(&conflict)?.error == entry.error => {
                         Ok(())
                     }
-                    Ended::Before(_) => Err(self.hold().over()),
+                    Ended::Before(_) => Err(self.held().ended_error()),
                 }
             }
         }
@@ -99,14 +99,14 @@ impl<T> ClaimGuard<T> {
 
     /// Returns the outcome of an earlier end.
     fn before(&self, conflict: &Conflict) -> Result<Entry, ClaimError> {
-        match self.hold().left(conflict) {
+        match self.held().own_result(conflict) {
             Some(Slot::Live(record)) => Ok(Entry::read(record)?),
-            _ => Err(self.hold().over()),
+            _ => Err(self.held().ended_error()),
         }
     }
 
-    fn hold(&self) -> &HeldClaim {
-        &self.holding.holds()[0]
+    fn held(&self) -> &HeldClaim {
+        &self.set.held_claims()[0]
     }
 }
 
@@ -122,8 +122,8 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
     ///   key again to find out.
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = RawJson::new(value)?;
-        let write = self.hold().conclude(&self.done(json.clone()))?;
-        match self.holding.end(Commit::new().write(write)).await? {
+        let write = self.held().complete_write(&self.done(json.clone()))?;
+        match self.set.end(Commit::new().write(write)).await? {
             Ended::Before(conflict) => super::result(self.key(), &self.before(&conflict)?),
             Ended::Now(_) => json
                 .to()
@@ -140,9 +140,9 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
     /// this commit was applied.
     pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
         let commit = commit.write(self.completion(value)?);
-        match self.holding.end(submit::ensure_retry_id(commit)).await? {
+        match self.set.end(submit::ensure_retry_id(commit)).await? {
             Ended::Now(committed) => Ok(committed),
-            Ended::Before(_) => Err(self.hold().over()),
+            Ended::Before(_) => Err(self.held().ended_error()),
         }
     }
 
@@ -153,10 +153,10 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
     /// # Errors
     /// `Store` if the value cannot be stored.
     pub fn completion(&self, value: &T) -> Result<RecordWrite, ClaimError> {
-        Ok(self.hold().conclude(&self.done(RawJson::new(value)?))?)
+        Ok(self.held().complete_write(&self.done(RawJson::new(value)?))?)
     }
 
     fn done(&self, value: RawJson) -> Entry {
-        self.hold().entry.done(value, self.since())
+        self.held().entry.done(value, self.since())
     }
 }

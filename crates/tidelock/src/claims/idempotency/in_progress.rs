@@ -9,7 +9,7 @@ use tidelock_store::{RecordKey, Timestamp, Topic, WorkerName};
 use super::super::claim_attempt::{ClaimAttempt, Contender};
 use super::super::wait_policy::{WaitPolicy, Waiting};
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
-use super::peek::{PeekEntry, glance};
+use super::peek::{PeekEntry, read_state};
 use crate::telemetry;
 
 /// A key that another claimant is working on.
@@ -18,26 +18,26 @@ pub struct InProgress<T> {
     claims: Claims,
     key: ClaimKey,
     record: RecordKey,
-    rival: Contender,
+    contender: Contender,
     /// Fingerprint of the request: the key may be reused for another one meanwhile.
     asked: Option<Fingerprint>,
     result: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> InProgress<T> {
-    pub(super) fn new(claims: &Claims, stake: &ClaimAttempt, rival: Contender) -> Self {
-        telemetry::claim_contended(&stake.key, &claims.by, rival.by(), 1);
-        Self::seen(claims, stake, rival)
+    pub(super) fn new(claims: &Claims, attempt: &ClaimAttempt, contender: Contender) -> Self {
+        telemetry::claim_contended(&attempt.key, &claims.by, contender.by(), 1);
+        Self::peeked(claims, attempt, contender)
     }
 
     /// Without reporting contention: the caller only peeks.
-    pub(super) fn seen(claims: &Claims, stake: &ClaimAttempt, rival: Contender) -> Self {
+    pub(super) fn peeked(claims: &Claims, attempt: &ClaimAttempt, contender: Contender) -> Self {
         Self {
             claims: claims.clone(),
-            key: stake.key.clone(),
-            record: stake.record.clone(),
-            rival,
-            asked: stake.entry.fingerprint,
+            key: attempt.key.clone(),
+            record: attempt.record.clone(),
+            contender,
+            asked: attempt.entry.fingerprint,
             result: PhantomData,
         }
     }
@@ -49,17 +49,17 @@ impl<T: DeserializeOwned> InProgress<T> {
 
     /// Returns the claimant.
     pub fn by(&self) -> &WorkerName {
-        self.rival.by()
+        self.contender.by()
     }
 
     /// Returns when it was acquired.
     pub fn since(&self) -> Option<Timestamp> {
-        self.rival.since
+        self.contender.since
     }
 
     /// Returns when the lease expires, unless it is renewed; then the key can be claimed again.
     pub fn until(&self) -> Option<Timestamp> {
-        self.rival.until
+        self.contender.until
     }
 
     /// Waits for the result, at most this long.
@@ -83,25 +83,30 @@ impl<T: DeserializeOwned> InProgress<T> {
         let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
         let mut waiting = patience.begin();
         loop {
-            let rival = match glance(&self.claims, &self.key, self.asked).await? {
+            let contender = match read_state(&self.claims, &self.key, self.asked).await? {
                 PeekEntry::Over(entry) => return super::result(&self.key, &entry),
                 PeekEntry::Free => {
                     return Err(ClaimError::Free { key: self.key.clone(), by: self.by().clone() });
                 }
-                PeekEntry::Held(rival, _) => rival,
+                PeekEntry::Held(contender, _) => contender,
             };
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
-                return Err(self.in_vain(rival, &waiting));
+                return Err(self.timed_out(contender, &waiting));
             }
         }
     }
 
-    fn in_vain(&self, rival: Contender, waiting: &Waiting) -> ClaimError {
-        telemetry::claim_in_vain(&self.key, &self.claims.by, rival.by(), waiting.looks + 1);
+    fn timed_out(&self, contender: Contender, waiting: &Waiting) -> ClaimError {
+        telemetry::claim_wait_timed_out(
+            &self.key,
+            &self.claims.by,
+            contender.by(),
+            waiting.polls + 1,
+        );
         ClaimError::StillHeld {
             key: self.key.clone(),
-            until: rival.until,
-            by: rival.entry.by,
+            until: contender.until,
+            by: contender.entry.by,
             waited: waiting.waited(),
         }
     }

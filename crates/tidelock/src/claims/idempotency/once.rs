@@ -12,7 +12,7 @@ use super::{ClaimGuard, Idempotency, IdempotencyClaim};
 
 impl Idempotency {
     /// Does the work once, however many callers ask for it. The caller that acquires the key works;
-    /// every other caller waits, at most `patience`, and gets the same result. If the working
+    /// every other caller waits, at most `timeout`, and gets the same result. If the working
     /// caller gives up or dies, the next one takes over.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Idempotency {
     /// ```
     pub async fn once<T, X, F>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl FnOnce() -> F,
     ) -> Result<T, OnceError<X>>
     where
@@ -57,7 +57,7 @@ impl Idempotency {
     {
         let began = Instant::now();
         loop {
-            let left = patience.saturating_sub(began.elapsed());
+            let left = timeout.saturating_sub(began.elapsed());
             match self.claim::<T>().await? {
                 IdempotencyClaim::Won(won) => return finish(won, work().await).await,
                 IdempotencyClaim::Done(done) => return Ok(done),

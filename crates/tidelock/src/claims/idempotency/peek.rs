@@ -5,7 +5,7 @@ use tidelock_store::{Fence, Slot, StoreError};
 
 use super::super::claim_attempt::{ClaimAttempt, Contender};
 use super::super::entry::Entry;
-use super::super::handoff::places;
+use super::super::handoff::records;
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
 use super::InProgress;
 
@@ -31,13 +31,13 @@ pub(super) enum PeekEntry {
 }
 
 impl<T: DeserializeOwned> Peek<T> {
-    pub(super) async fn at(claims: &Claims, stake: ClaimAttempt) -> Result<Self, ClaimError> {
-        Ok(match glance(claims, &stake.key, stake.entry.fingerprint).await? {
+    pub(super) async fn at(claims: &Claims, attempt: ClaimAttempt) -> Result<Self, ClaimError> {
+        Ok(match read_state(claims, &attempt.key, attempt.entry.fingerprint).await? {
             PeekEntry::Free => Self::Free,
-            PeekEntry::Held(rival, fence) => {
-                Self::Held(Box::new(InProgress::seen(claims, &stake, rival)), fence)
+            PeekEntry::Held(contender, fence) => {
+                Self::Held(Box::new(InProgress::peeked(claims, &attempt, contender)), fence)
             }
-            PeekEntry::Over(entry) => match super::result(&stake.key, &entry) {
+            PeekEntry::Over(entry) => match super::result(&attempt.key, &entry) {
                 Ok(result) => Self::Done(result),
                 Err(ClaimError::Failed { error, .. }) => Self::Failed(error),
                 Err(error) => return Err(error),
@@ -47,12 +47,12 @@ impl<T: DeserializeOwned> Peek<T> {
 }
 
 /// Reads the state of a key for a request with this fingerprint.
-pub(super) async fn glance(
+pub(super) async fn read_state(
     claims: &Claims,
     key: &ClaimKey,
     asked: Option<Fingerprint>,
 ) -> Result<PeekEntry, StoreError> {
-    let slots = claims.store().get(&places(key)?).await?;
+    let slots = claims.store().get(&records(key)?).await?;
     let [Slot::Live(claim), lease] = &slots[..] else { return Ok(PeekEntry::Free) };
     let entry = Entry::read(claim)?;
     Ok(match lease {

@@ -5,9 +5,9 @@ use tidelock_store::{
     Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits,
 };
 
-use super::super::entry::{Entry, LeaseNote};
+use super::super::entry::{Entry, LeaseRecord};
 use super::super::keys;
-use super::wait_queue::PLACES;
+use super::wait_queue::CAPACITY;
 
 /// A lock with waiters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,28 +23,30 @@ pub(crate) struct ContendedLocks {
 impl ContendedLocks {
     /// Returns the locks with waiters, at most one page.
     pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Self>> {
-        let mut lines = store.rows(RecordQuery::prefix(keys::LINES));
-        let mut crowds = Vec::new();
-        while let Some(line) = lines.next().await?.filter(|_| crowds.len() < limits::PAGE_SIZE) {
-            crowds.push(Self::at(store, &line).await?);
+        let mut marks = store.rows(RecordQuery::prefix(keys::WAITER_MARKS));
+        let mut locks = Vec::new();
+        while let Some(mark) = marks.next().await?.filter(|_| locks.len() < limits::PAGE_SIZE) {
+            locks.push(Self::at(store, &mark).await?);
         }
         // The mark outlives the last waiter by a moment.
-        crowds.retain(|crowd| crowd.waiting > 0);
-        Ok(crowds)
+        locks.retain(|lock| lock.waiting > 0);
+        Ok(locks)
     }
 
-    async fn at(store: &dyn Store, line: &Record) -> Result<Self> {
-        let key = keys::of_line(&line.key);
-        let places =
-            store.rows(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).all().await?;
+    async fn at(store: &dyn Store, mark: &Record) -> Result<Self> {
+        let key = keys::lock_of_mark(&mark.key);
+        let slots = store
+            .rows(RecordQuery::prefix(keys::queue_slots_of(key)).limit(CAPACITY))
+            .all()
+            .await?;
         let claim = keys::named(key)?;
-        let slots = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
-        let holder = match &slots[..] {
+        let records = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
+        let holder = match &records[..] {
             [Slot::Live(claim), Slot::Live(lease)] => {
-                Some((Entry::read(claim)?.by, LeaseNote::since(lease)))
+                Some((Entry::read(claim)?.by, LeaseRecord::since(lease)))
             }
             _ => None,
         };
-        Ok(Self { key: key.to_owned(), waiting: places.len(), holder })
+        Ok(Self { key: key.to_owned(), waiting: slots.len(), holder })
     }
 }

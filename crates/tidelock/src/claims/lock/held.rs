@@ -5,7 +5,7 @@ use tidelock_store::{Fence, Slot, Timestamp, WorkerName};
 
 use super::super::claim_attempt::Contender;
 use super::super::entry::Entry;
-use super::super::handoff::places;
+use super::super::handoff::records;
 use super::super::{ClaimError, ClaimKey, Claims};
 
 /// The holder of a lock.
@@ -23,10 +23,15 @@ pub struct LockHolder {
 
 impl LockHolder {
     pub(super) async fn of(claims: &Claims, key: &ClaimKey) -> Result<Option<Self>, ClaimError> {
-        let slots = claims.store().get(&places(key)?).await?;
+        let slots = claims.store().get(&records(key)?).await?;
         let [Slot::Live(claim), Slot::Live(lease)] = &slots[..] else { return Ok(None) };
-        let (fence, rival) =
+        let (fence, contender) =
             (Fence::new(claim.revision.get())?, Contender::new(Entry::read(claim)?, lease));
-        Ok(Some(Self { fence, since: rival.since, until: rival.until, by: rival.entry.by }))
+        Ok(Some(Self {
+            fence,
+            since: contender.since,
+            until: contender.until,
+            by: contender.entry.by,
+        }))
     }
 }

@@ -60,7 +60,7 @@ impl Booking {
         life: Duration,
         shares: bool,
     ) -> Result<Self, ClaimError> {
-        let (ledger, now) = look(quota, window).await?;
+        let (ledger, now) = read_ledger(quota, window).await?;
         let end = match shares || ledger.is_crowded() {
             true => shared_end(now, life),
             false => now.plus(life),
@@ -74,7 +74,7 @@ impl Booking {
         window: Window,
         end: Timestamp,
     ) -> Result<Self, ClaimError> {
-        let (ledger, now) = look(quota, window).await?;
+        let (ledger, now) = read_ledger(quota, window).await?;
         Ok(Self { life: end.since(now), end, ledger, made: None })
     }
 
@@ -99,7 +99,7 @@ impl Booking {
     }
 
     /// Whether an earlier attempt was committed, according to this conflict.
-    pub(super) fn has_landed(&mut self, conflict: &Conflict, grant: &Grant) -> Result<bool> {
+    pub(super) fn was_committed(&mut self, conflict: &Conflict, grant: &Grant) -> Result<bool> {
         let record = keys::reservation(&grant.quota, grant.id)?;
         let Some(Slot::Live(there)) = found(conflict, &record) else { return Ok(false) };
         self.made = Some((there.value.to()?, there.revision));
@@ -107,23 +107,26 @@ impl Booking {
     }
 
     /// Whether the end was added to or removed from the ledger meanwhile.
-    pub(super) fn met(&self, conflict: &Conflict) -> Result<bool> {
+    pub(super) fn has_moved(&self, conflict: &Conflict) -> Result<bool> {
         let bucket = self.ledger.bucket(self.end)?;
         Ok(found(conflict, self.ledger.record()).is_some() || found(conflict, &bucket).is_some())
     }
 }
 
 /// Reads the ledger and the store's clock. Past entries of a crowded ledger are credited.
-pub(super) async fn look(quota: &Quota, window: Window) -> Result<(Ledger, Timestamp), ClaimError> {
+pub(super) async fn read_ledger(
+    quota: &Quota,
+    window: Window,
+) -> Result<(Ledger, Timestamp), ClaimError> {
     let (store, key) = (quota.claims.store(), quota.key());
-    let mut looks = 0;
+    let mut reads = 0;
     loop {
-        looks += 1;
+        reads += 1;
         let slots = store.get(&[keys::ledger(key.as_str())?]).await?;
         let ledger = Ledger::read(key.as_str(), window, &slots[0])?;
         let now = store.now().await?;
-        let is_full = ledger.is_crowded() && !ledger.lapsed(now, 1).is_empty();
-        if !is_full || looks > ATTEMPTS || !crediting::credit(&quota.claims, &key, window).await? {
+        let is_full = ledger.is_crowded() && !ledger.expired(now, 1).is_empty();
+        if !is_full || reads > ATTEMPTS || !crediting::credit(&quota.claims, &key, window).await? {
             return Ok((ledger, now));
         }
     }

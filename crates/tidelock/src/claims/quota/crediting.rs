@@ -21,15 +21,15 @@ pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> R
     let store = claims.store();
     let slots = store.get(&[keys::ledger(key.as_str())?]).await?;
     let ledger = Ledger::read(key.as_str(), window, &slots[0])?;
-    let lapsed = ledger.lapsed(store.now().await?, BUCKETS);
-    if lapsed.is_empty() {
+    let expired = ledger.expired(store.now().await?, BUCKETS);
+    if expired.is_empty() {
         return Ok(false);
     }
-    let buckets = lapsed.iter().map(|end| ledger.bucket(*end)).collect::<Result<Vec<_>>>()?;
+    let buckets = expired.iter().map(|end| ledger.bucket(*end)).collect::<Result<Vec<_>>>()?;
     let found = store.get(&buckets).await?;
     let mut commit = Commit::new()
         .guard_record(&keys::window(key)?, ExpectedRevision::Revision(window.revision))
-        .write(ledger.without(&lapsed)?);
+        .write(ledger.without(&expired)?);
     for bucket in found.iter().filter_map(Slot::live) {
         let seen = ExpectedRevision::Revision(bucket.revision);
         commit = commit.write(RecordWrite::delete(&bucket.key, seen));
@@ -56,17 +56,17 @@ pub(in super::super) async fn taken(
         [keys::window_of(quota)?, keys::taken_of(quota)?, keys::ledger(quota)?];
     let slots = store.get(&[window.clone(), taken.clone(), ledger]).await?;
     let Some(open) = Window::of(&slots[0]) else { return Ok(None) };
-    let lapsed = match slots[2].live() {
-        Some(_) => Ledger::read(quota, open, &slots[2])?.lapsed(store.now().await?, BUCKETS),
+    let expired = match slots[2].live() {
+        Some(_) => Ledger::read(quota, open, &slots[2])?.expired(store.now().await?, BUCKETS),
         None => Vec::new(),
     };
-    if lapsed.is_empty() {
+    if expired.is_empty() {
         return Ok(Some((count(&slots[1])?, open)));
     }
-    let buckets = lapsed.iter().map(|end: &Timestamp| keys::bucket(quota, open.revision, *end));
+    let buckets = expired.iter().map(|end: &Timestamp| keys::bucket(quota, open.revision, *end));
     let buckets = buckets.collect::<Result<Vec<_>>>()?;
-    let places: Vec<_> = [window, taken].into_iter().chain(buckets).collect();
-    let slots = store.get(&places).await?;
+    let keys: Vec<_> = [window, taken].into_iter().chain(buckets).collect();
+    let slots = store.get(&keys).await?;
     Ok(match Window::of(&slots[0]) {
         Some(still) if still.revision == open.revision => {
             Some(((count(&slots[1])? - sum(&slots[2..])?).max(0), open))

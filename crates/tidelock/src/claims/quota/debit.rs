@@ -7,7 +7,7 @@ use tidelock_store::{
 use uuid::Uuid;
 
 use super::super::acquire::{Acquire, ConflictVerdict, found};
-use super::super::operation::{Note, Operation};
+use super::super::operation::{Operation, OperationRecord};
 use super::super::{ClaimError, ClaimKey, keys};
 use super::booking::Booking;
 use super::pledge::Pledge;
@@ -15,7 +15,7 @@ use super::{Grant, Quota, QuotaExceeded, Window};
 
 /// A debit to be made.
 #[derive(Debug)]
-pub(in super::super) struct Draw {
+pub(in super::super) struct Debit {
     key: ClaimKey,
     record: RecordKey,
     taken: RecordKey,
@@ -24,29 +24,29 @@ pub(in super::super) struct Draw {
     limit: i64,
     pub(super) booking: Option<Booking>,
     /// Why it was refused, if it was.
-    pub(super) met: Option<Met>,
+    pub(super) refusal: Option<DebitRefusal>,
     id: Uuid,
     /// Record of an operation that took units before.
-    note: Option<Note>,
-    pub(super) noted: Option<Grant>,
+    operation: Option<OperationRecord>,
+    pub(super) recorded: Option<Grant>,
     /// Whether it is held with other claims, and recorded only when it is confirmed.
     is_pledged: bool,
 }
 
 /// Why a debit was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum DebitRefusal {
     /// The window is over.
     Over,
     /// The reservation's end was added to or removed from the ledger meanwhile.
     Moved,
     /// It was taken before under the same operation id, and has ended.
     Settled,
-    /// So many units are taken already.
+    /// The units that are taken already.
     Exceeded(i64),
 }
 
-impl Draw {
+impl Debit {
     pub(super) fn new(key: ClaimKey, window: Window, units: i64, limit: i64) -> Result<Self> {
         let (record, taken) = (keys::window(&key)?, keys::taken(&key)?);
         Ok(Self {
@@ -57,17 +57,17 @@ impl Draw {
             units,
             limit,
             booking: None,
-            met: None,
+            refusal: None,
             id: Uuid::now_v7(),
-            note: None,
-            noted: None,
+            operation: None,
+            recorded: None,
             is_pledged: false,
         })
     }
 
     /// Makes the debit idempotent under an operation id.
     pub(super) fn once(mut self, operation: Option<&Operation>) -> Result<Self> {
-        self.note = operation.map(|operation| operation.note(&self.key)).transpose()?;
+        self.operation = operation.map(|operation| operation.record(&self.key)).transpose()?;
         Ok(self)
     }
 
@@ -98,15 +98,15 @@ impl Draw {
             Some((booked, _)) => Some(booked.grant),
             None => None,
         };
-        Pledge::of(quota, self.id, grant, self.note).await
+        Pledge::of(quota, self.id, grant, self.operation).await
     }
 
     /// Returns the grant, new or recorded.
     pub(in super::super) fn grant(&self) -> Grant {
-        self.noted.clone().unwrap_or_else(|| self.fresh())
+        self.recorded.clone().unwrap_or_else(|| self.new_grant())
     }
 
-    fn fresh(&self) -> Grant {
+    fn new_grant(&self) -> Grant {
         Grant {
             id: self.id,
             quota: self.key.to_string(),
@@ -118,20 +118,20 @@ impl Draw {
     }
 
     /// Returns the recorded grant, if it matches the request.
-    fn as_asked(&self, noted: Grant) -> Result<Grant> {
-        if noted.units == self.units && noted.reserved == self.booking.is_some() {
-            return Ok(noted);
+    fn check_same_request(&self, recorded: Grant) -> Result<Grant> {
+        if recorded.units == self.units && recorded.reserved == self.booking.is_some() {
+            return Ok(recorded);
         }
         Err(StoreError::mismatch(format!(
             "claim {:?}: the operation took {} units before, not like this; use an id of its own for each request",
-            self.key, noted.units
+            self.key, recorded.units
         )))
     }
 
     /// Rejects a reservation of the same operation that does not match the request.
-    fn as_made(&self) -> Result<()> {
+    fn check_existing(&self) -> Result<()> {
         let made = self.booking.as_ref().and_then(|booking| booking.made.as_ref());
-        made.map_or(Ok(()), |(booked, _)| self.as_asked(booked.grant.clone()).map(drop))
+        made.map_or(Ok(()), |(booked, _)| self.check_same_request(booked.grant.clone()).map(drop))
     }
 
     pub(super) fn exceeded(&self, used: i64) -> QuotaExceeded {
@@ -144,13 +144,13 @@ impl Draw {
         }
     }
 
-    fn refused(&mut self, met: Met) -> ConflictVerdict {
-        self.met = Some(met);
+    fn refused(&mut self, refusal: DebitRefusal) -> ConflictVerdict {
+        self.refusal = Some(refusal);
         ConflictVerdict::Refused
     }
 }
 
-impl Acquire for Draw {
+impl Acquire for Debit {
     fn key(&self) -> &ClaimKey {
         &self.key
     }
@@ -162,54 +162,56 @@ impl Acquire for Draw {
             self.units,
             Bounds::at_most(self.limit),
         ));
-        let commit = match &self.note {
-            Some(note) if self.is_pledged => {
-                commit.guard_record(&note.record, ExpectedRevision::Absent)
+        let commit = match &self.operation {
+            Some(operation) if self.is_pledged => {
+                commit.guard_record(&operation.record, ExpectedRevision::Absent)
             }
-            Some(note) => commit.write(note.write(RawJson::new(&self.fresh())?)),
+            Some(operation) => commit.write(operation.write(RawJson::new(&self.new_grant())?)),
             None => commit,
         };
         match &self.booking {
-            Some(booking) => booking.stage(commit, &self.fresh()),
+            Some(booking) => booking.stage(commit, &self.new_grant()),
             None => Ok(commit),
         }
     }
 
-    fn is_witness(&self) -> bool {
-        self.note.is_some() || self.is_pledged
+    fn detects_commit(&self) -> bool {
+        self.operation.is_some() || self.is_pledged
     }
 
     fn won(&mut self, committed: &Committed) -> Result<()> {
-        let grant = self.fresh();
+        let grant = self.new_grant();
         self.booking.as_mut().map_or(Ok(()), |booking| booking.won(committed, &grant))
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
-        if let Some(record) = self.note.as_ref().and_then(|note| note.met(conflict)) {
-            if self.is_pledged {
-                return Ok(self.refused(Met::Settled));
-            }
-            self.noted = Some(self.as_asked(record.value.to()?)?);
-            return Ok(ConflictVerdict::Landed(None));
-        }
-        let grant = self.fresh();
-        if let Some(booking) = &mut self.booking
-            && booking.has_landed(conflict, &grant)?
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+        if let Some(record) =
+            self.operation.as_ref().and_then(|operation| operation.earlier(conflict))
         {
-            self.as_made()?;
-            return Ok(ConflictVerdict::Landed(None));
+            if self.is_pledged {
+                return Ok(self.refused(DebitRefusal::Settled));
+            }
+            self.recorded = Some(self.check_same_request(record.value.to()?)?);
+            return Ok(ConflictVerdict::AlreadyCommitted(None));
+        }
+        let grant = self.new_grant();
+        if let Some(booking) = &mut self.booking
+            && booking.was_committed(conflict, &grant)?
+        {
+            self.check_existing()?;
+            return Ok(ConflictVerdict::AlreadyCommitted(None));
         }
         match found(conflict, &self.record) {
             Some(Slot::Live(record)) => {
                 self.window = Window { revision: record.revision, end: record.expires_at };
                 // Buckets belong to a window.
                 return Ok(if self.booking.is_some() {
-                    self.refused(Met::Moved)
+                    self.refused(DebitRefusal::Moved)
                 } else {
-                    ConflictVerdict::Again
+                    ConflictVerdict::Retry
                 });
             }
-            Some(_) => return Ok(self.refused(Met::Over)),
+            Some(_) => return Ok(self.refused(DebitRefusal::Over)),
             None => {}
         }
         let used = conflict.clashes.iter().find_map(|clash| match &clash.reason {
@@ -217,11 +219,11 @@ impl Acquire for Draw {
             _ => None,
         });
         if let Some(used) = used {
-            return Ok(self.refused(Met::Exceeded(used)));
+            return Ok(self.refused(DebitRefusal::Exceeded(used)));
         }
         match &self.booking {
-            Some(booking) if booking.met(conflict)? => Ok(self.refused(Met::Moved)),
-            _ => Ok(ConflictVerdict::Nothing),
+            Some(booking) if booking.has_moved(conflict)? => Ok(self.refused(DebitRefusal::Moved)),
+            _ => Ok(ConflictVerdict::Unrelated),
         }
     }
 }

@@ -54,7 +54,7 @@ impl Grant {
         let commit = claims.ensure_retry_id(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(RefundOutcome::Refunded),
-            CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => {
+            CommitOutcome::Conflict(conflict) if self.is_refunded(&conflict, key)? => {
                 Ok(RefundOutcome::Already)
             }
             CommitOutcome::Conflict(_) => Ok(RefundOutcome::Over),
@@ -69,7 +69,7 @@ impl Grant {
     /// Rejects a grant of another quota, or with negative units.
     pub(super) fn belongs_to(&self, key: &ClaimKey) -> Result<()> {
         if self.quota != key.as_str() {
-            let context = format!("a grant of {:?} cannot be given back to {key:?}", self.quota);
+            let context = format!("a grant of {:?} cannot be refunded to {key:?}", self.quota);
             return Err(StoreError::invalid(context));
         }
         if self.units < 0 {
@@ -81,18 +81,18 @@ impl Grant {
 
     /// Adds the refund to a commit, if the window is still open, and records it.
     fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
-        let note = RecordWrite::put(
+        let mark = RecordWrite::put(
             &keys::refund(key, self.id)?,
             ExpectedRevision::Absent,
             RawJson::new(&self.units)?,
         );
-        let note = match self.ends {
-            Some(end) => note.expiring(When::At(end)),
-            None => note,
+        let mark = match self.ends {
+            Some(end) => mark.expiring(When::At(end)),
+            None => mark,
         };
         Ok(commit
             .guard_record(&keys::window(key)?, ExpectedRevision::Revision(self.window))
-            .write(note)
+            .write(mark)
             .write(RecordWrite::add(&keys::taken(key)?, -self.units, Bounds::at_least(0))))
     }
 
@@ -101,7 +101,7 @@ impl Grant {
         Ok(found(conflict, &keys::window(key)?).is_some())
     }
 
-    fn is_noted(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
+    fn is_refunded(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
         Ok(!self.is_over(conflict, key)? && found(conflict, &keys::refund(key, self.id)?).is_some())
     }
 }

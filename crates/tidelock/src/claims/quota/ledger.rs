@@ -16,9 +16,9 @@ use super::super::keys;
 use super::Window;
 
 /// Below this many entries, a reservation ends exactly at the requested time.
-const FEW: usize = 16;
+const MIN_SHARED: usize = 16;
 /// Above, it ends up to this fraction of its duration later, at a time that it shares with others.
-const FINENESS: u128 = 64;
+const ROUNDING: u128 = 64;
 
 /// The times at which reservations end, in one window of a quota.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(super) struct Ledger {
 
 /// Content of a ledger's record.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct LedgerRecord {
     ends: Vec<i64>,
 }
 
@@ -40,7 +40,7 @@ impl Ledger {
     pub(super) fn read(quota: &str, window: Window, slot: &Slot) -> Result<Self> {
         let (record, written) = (keys::ledger(quota)?, slot.live());
         let ends = match written {
-            Some(written) => written.value.to::<Written>()?.ends,
+            Some(written) => written.value.to::<LedgerRecord>()?.ends,
             None => Vec::new(),
         };
         let ends = ends.into_iter().map(Timestamp::from_micros).collect::<Result<_>>()?;
@@ -59,11 +59,11 @@ impl Ledger {
 
     /// Whether there are so many entries that reservations have to share them.
     pub(super) fn is_crowded(&self) -> bool {
-        self.ends.len() >= FEW
+        self.ends.len() >= MIN_SHARED
     }
 
     /// Returns the past entries, at most `most`.
-    pub(super) fn lapsed(&self, now: Timestamp, most: usize) -> Vec<Timestamp> {
+    pub(super) fn expired(&self, now: Timestamp, most: usize) -> Vec<Timestamp> {
         self.ends.iter().copied().filter(|end| *end <= now).take(most).collect()
     }
 
@@ -98,7 +98,7 @@ impl Ledger {
         if ends.is_empty() {
             return Ok(RecordWrite::delete(&self.record, expected));
         }
-        let written = Written { ends: ends.into_iter().map(Timestamp::micros).collect() };
+        let written = LedgerRecord { ends: ends.into_iter().map(Timestamp::micros).collect() };
         Ok(self.expiring(
             RecordWrite::put(&self.record, expected, RawJson::new(&written)?),
             self.window.end,
@@ -124,7 +124,7 @@ pub(super) fn change(bucket: &RecordKey, units: i64) -> RecordWrite {
 /// Rounds the end of a reservation, so that reservations that end at about the same time share an
 /// entry.
 pub(in super::super) fn shared_end(now: Timestamp, life: Duration) -> Timestamp {
-    let step = (life.as_micros() / FINENESS).max(1);
+    let step = (life.as_micros() / ROUNDING).max(1);
     let step = 1_i64 << step.ilog2().min(62);
     let end = now.plus(life).micros();
     let up = end.rem_euclid(step);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_is_shared_is_never_early_and_hardly_late() {
+    fn a_shared_end_is_never_early_and_at_most_a_64th_late() {
         for micros in [1, 63, 64, 1_000, 50_000, 3_000_000, 30_000_000, 604_800_000_000] {
             let life = Duration::from_micros(micros);
             for now in [0, 1, 77, 1_893_456_000_123_457] {
@@ -152,11 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn few_moments_are_shared_by_many() {
+    fn many_reservations_share_few_ends() {
         let life = Duration::from_secs(3_600);
-        let begun = Timestamp::from_micros(1_893_456_000_000_000).unwrap();
-        let moments =
-            (0..3_600).map(|second| shared_end(begun.plus(Duration::from_secs(second)), life));
+        let acquired_at = Timestamp::from_micros(1_893_456_000_000_000).unwrap();
+        let moments = (0..3_600)
+            .map(|second| shared_end(acquired_at.plus(Duration::from_secs(second)), life));
         let moments: std::collections::BTreeSet<_> = moments.collect();
         assert!(moments.len() <= 129, "{}", moments.len());
     }

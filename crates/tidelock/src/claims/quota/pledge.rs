@@ -11,7 +11,7 @@ use tidelock_store::{
 use uuid::Uuid;
 
 use super::super::acquire::found;
-use super::super::operation::Note;
+use super::super::operation::OperationRecord;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
 use super::booking::{self, Booked};
 use super::ledger::{Ledger, change};
@@ -25,7 +25,7 @@ pub(in super::super) struct Pledge {
     pub(in super::super) grant: Grant,
     record: RecordKey,
     /// Record of the operation, written when it is confirmed.
-    note: Option<Note>,
+    operation: Option<OperationRecord>,
 }
 
 /// Current state of a pledge.
@@ -57,7 +57,7 @@ impl Pledge {
         quota: &Quota,
         id: Uuid,
         grant: Option<Grant>,
-        note: Option<Note>,
+        operation: Option<OperationRecord>,
     ) -> Result<Self, ClaimError> {
         let key = quota.key();
         let record = keys::reservation(key.as_str(), id)?;
@@ -74,7 +74,7 @@ impl Pledge {
                     .grant
             }
         };
-        Ok(Self { quota: quota.clone(), key, grant, record, note })
+        Ok(Self { quota: quota.clone(), key, grant, record, operation })
     }
 
     /// Guard: the reservation still exists.
@@ -88,19 +88,19 @@ impl Pledge {
     }
 
     /// Reads the state of several pledges in one consistent read.
-    pub(in super::super) async fn look(claims: &Claims, pledges: &[Self]) -> Result<Vec<View>> {
-        let mut places = Vec::new();
+    pub(in super::super) async fn read(claims: &Claims, pledges: &[Self]) -> Result<Vec<View>> {
+        let mut records = Vec::new();
         for pledge in pledges {
             let quota = pledge.key.as_str();
-            places.extend([
+            records.extend([
                 pledge.record.clone(),
                 keys::window(&pledge.key)?,
                 keys::ledger(quota)?,
             ]);
         }
-        let slots = match places.is_empty() {
+        let slots = match records.is_empty() {
             true => Vec::new(),
-            false => claims.store().get(&places).await?,
+            false => claims.store().get(&records).await?,
         };
         pledges.iter().zip(slots.chunks(3)).map(|(pledge, slots)| pledge.view(slots)).collect()
     }
@@ -118,8 +118,10 @@ impl Pledge {
     /// Adds the confirmation to a commit. An expired reservation is rejected.
     pub(in super::super) fn confirm(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
-        Ok(match &self.note {
-            Some(note) => commit.write(note.write(RawJson::new(&self.grant.confirmed())?)),
+        Ok(match &self.operation {
+            Some(operation) => {
+                commit.write(operation.write(RawJson::new(&self.grant.confirmed())?))
+            }
             None => commit,
         })
     }
@@ -163,7 +165,7 @@ impl Pledge {
     /// Removes past entries from the ledger.
     pub(in super::super) async fn tidy(&self) -> Result<(), ClaimError> {
         let window = Window { revision: self.grant.window, end: self.grant.ends };
-        booking::look(&self.quota, window).await.map(drop)
+        booking::read_ledger(&self.quota, window).await.map(drop)
     }
 
     fn settle(&self, commit: Commit, view: &View) -> Result<Commit> {

@@ -13,7 +13,7 @@ use tidelock_store::{
 use super::super::acquire::found;
 use super::super::{ClaimError, keys};
 use super::booking::Booked;
-use super::debit::Draw;
+use super::debit::Debit;
 use super::{Grant, Quota, RefundOutcome};
 
 /// Units of a quota reserved for a while: confirm them, refund them, or let them expire.
@@ -28,10 +28,10 @@ pub struct Reservation {
 
 impl Reservation {
     /// Creates it from a debit, new or recorded under the same operation id.
-    pub(super) async fn of(quota: Quota, draw: Draw) -> Result<Self, ClaimError> {
-        match (draw.booking.and_then(|booking| booking.made), draw.noted) {
+    pub(super) async fn of(quota: Quota, debit: Debit) -> Result<Self, ClaimError> {
+        match (debit.booking.and_then(|booking| booking.made), debit.recorded) {
             (Some((booked, revision)), None) => Ok(Self::new(quota, booked, revision)?),
-            (_, Some(noted)) => Self::again(quota, &noted).await,
+            (_, Some(recorded)) => Self::again(quota, &recorded).await,
             (None, None) => Err(gone(&quota)),
         }
     }
@@ -51,8 +51,8 @@ impl Reservation {
         Ok(Self { quota, booked, record, revision })
     }
 
-    pub(super) fn resumed(quota: Quota, voucher: &ReservationToken) -> Result<Self> {
-        let ReservationToken { grant, revision, until } = voucher.clone();
+    pub(super) fn resumed(quota: Quota, token: &ReservationToken) -> Result<Self> {
+        let ReservationToken { grant, revision, until } = token.clone();
         Self::new(quota, Booked { grant, end: until }, revision)
     }
 
