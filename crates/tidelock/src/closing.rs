@@ -40,20 +40,20 @@ pub use archive::{Archive, discard};
 pub use error::CloseError;
 
 /// The default time to wait for reactions.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default lease.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// Number of attempts to append the tombstone directly behind the events that reactions have
 /// handled, before it is appended behind any newer events.
-const QUIET_TRIES: usize = 3;
+const QUIET_ATTEMPTS: usize = 3;
 
 /// Number of attempts of the last commit while its snapshot is replaced concurrently.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// First and maximum pause between two checks of the reactions; it doubles each time.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 impl<A: Aggregate> AggregateRef<A> {
     /// Starts closing the stream, or trimming its oldest events.
@@ -93,7 +93,7 @@ impl<A: Aggregate> AggregateRef<A> {
         Closing {
             target: self.clone(),
             archive: Arc::new(archive),
-            patience: PATIENCE,
+            reaction_timeout: REACTION_TIMEOUT,
             lease: LEASE,
             ignored: BTreeSet::new(),
         }
@@ -105,7 +105,7 @@ impl<A: Aggregate> AggregateRef<A> {
 pub struct Closing<A: Aggregate> {
     target: AggregateRef<A>,
     archive: Arc<dyn Archive>,
-    patience: Duration,
+    reaction_timeout: Duration,
     lease: Duration,
     ignored: BTreeSet<String>,
 }
@@ -126,8 +126,8 @@ impl<A: Aggregate> Closing<A> {
     /// Sets how long to wait for reactions to handle the events, before the stream is closed and
     /// again after. Zero does not wait. Concurrent appends do not extend it. The default is 30
     /// seconds.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.reaction_timeout = timeout;
         self
     }
 
@@ -188,26 +188,26 @@ impl<A: Aggregate> Closing<A> {
         if plan.goes_on() && !A::snapshots().are_enabled() {
             return Err(CloseError::NoSnapshot { stream });
         }
-        let desk = ClosingLease::take(self.store(), &stream, self.lease).await?;
-        let done = desk.keep(self.work_at(&desk, &stream, plan)).await;
-        desk.leave().await;
+        let lease = ClosingLease::acquire(self.store(), &stream, self.lease).await?;
+        let done = lease.renew_during(self.work_leased(&lease, &stream, plan)).await;
+        lease.release().await;
         done?
     }
 
-    async fn work_at(
+    async fn work_leased(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
     ) -> Result<CloseSummary, CloseError> {
-        let Some(mut books) = self.open(desk, stream, plan).await? else {
+        let Some(mut books) = self.open(lease, stream, plan).await? else {
             let through = self.version_of_closed(stream).await?;
             leftovers::forget_cursors(self.store(), stream).await?;
             return Ok(CloseSummary { stream: stream.clone(), through, archived: 0 });
         };
         self.wait_for_reactions(stream, books.through, self.deadline()).await?;
-        let archived = self.hand_over(desk, stream, &mut books).await?;
-        self.finish(desk, stream, &books).await?;
+        let archived = self.archive_events(lease, stream, &mut books).await?;
+        self.finish(lease, stream, &books).await?;
         if plan == Plan::StayClosed {
             leftovers::forget_cursors(self.store(), stream).await?;
         }
@@ -218,17 +218,17 @@ impl<A: Aggregate> Closing<A> {
     /// permanently and everything is done.
     async fn open(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
     ) -> Result<Option<Books>, CloseError> {
         let deadline = self.deadline();
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let books = Books::find(self.store(), stream).await?;
             match books {
                 Some(books) if !books.done && books.plan == plan => {
-                    return self.as_shut(stream, books).await.map(Some);
+                    return self.extend_to_tombstone(stream, books).await.map(Some);
                 }
                 Some(books) if !books.done => {
                     return Err(CloseError::OtherPlan {
@@ -240,9 +240,9 @@ impl<A: Aggregate> Closing<A> {
                 _ => {}
             }
             let revision = books.and_then(|books| books.revision);
-            let quiet = tries < QUIET_TRIES;
-            tries += 1;
-            match self.begin(desk, stream, plan, revision, deadline, quiet).await? {
+            let quiet = attempts < QUIET_ATTEMPTS;
+            attempts += 1;
+            match self.begin(lease, stream, plan, revision, deadline, quiet).await? {
                 Ok(begun) => return Ok(Some(begun)),
                 Err(_) if quiet => {}
                 Err(conflict) => return Err(refused(stream, conflict)),
@@ -254,7 +254,7 @@ impl<A: Aggregate> Closing<A> {
     /// events that reactions have handled, otherwise behind all events that exist by then.
     async fn begin(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
         before: Option<tidelock_store::Revision>,
@@ -274,26 +274,30 @@ impl<A: Aggregate> Closing<A> {
         }
         // Everything that can be refused is refused before the stream is closed.
         self.wait_for_reactions(stream, through, deadline).await?;
-        let begun_at = Some(desk.since());
+        let begun_at = Some(lease.since());
         let mut books =
             Books { plan, through, archived: None, begun_at, done: false, revision: before };
-        let mut commit = books.note(desk, stream)?;
+        let mut commit = books.record_commit(lease, stream)?;
         if plan.shuts() && is_open {
             let expected =
                 if quiet { ExpectedVersion::Exact(version) } else { ExpectedVersion::Exists };
             commit = commit.with_append(Append::closing(stream, expected));
         }
-        let committed = match desk.commit(commit).await?.committed() {
+        let committed = match lease.commit(commit).await?.committed() {
             Ok(committed) => committed,
             Err(conflict) => return Ok(Err(conflict)),
         };
         books.revision = committed.writes.first().and_then(|written| written.revision);
-        self.as_shut(stream, books).await.map(Ok)
+        self.extend_to_tombstone(stream, books).await.map(Ok)
     }
 
     /// Extends the closing to the tombstone, if there is one: events may have been appended between
     /// the last read and it.
-    async fn as_shut(&self, stream: &StreamName, mut books: Books) -> Result<Books, CloseError> {
+    async fn extend_to_tombstone(
+        &self,
+        stream: &StreamName,
+        mut books: Books,
+    ) -> Result<Books, CloseError> {
         let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
         if let (true, StreamState::Closed(version)) = (books.plan.shuts(), page.state) {
             books.through = version;
@@ -303,7 +307,7 @@ impl<A: Aggregate> Closing<A> {
 
     /// Returns until when to wait for reactions.
     fn deadline(&self) -> Instant {
-        crate::deadline::after(self.patience)
+        crate::deadline::after(self.reaction_timeout)
     }
 
     async fn wait_for_reactions(
@@ -312,7 +316,7 @@ impl<A: Aggregate> Closing<A> {
         through: Version,
         deadline: Instant,
     ) -> Result<(), CloseError> {
-        let (mut pause, mut first) = (PAUSE.0, None);
+        let (mut pause, mut first) = (BACKOFF.0, None);
         while let Some(unfinished) =
             Unfinished::find(self.store(), stream, through, &self.ignored).await?
         {
@@ -322,15 +326,15 @@ impl<A: Aggregate> Closing<A> {
             }
             first.get_or_insert(unfinished);
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(BACKOFF.1);
         }
         Ok(())
     }
 
     /// Archives the remaining events, and records it page by page.
-    async fn hand_over(
+    async fn archive_events(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         books: &mut Books,
     ) -> Result<u64, CloseError> {
@@ -347,7 +351,7 @@ impl<A: Aggregate> Closing<A> {
                 CloseError::Archive { stream, from, to, source }
             })?;
             books.archived = Some(to);
-            books.revision = desk.note(books, stream).await?;
+            books.revision = lease.record(books, stream).await?;
         }
     }
 
@@ -365,16 +369,17 @@ impl<A: Aggregate> Closing<A> {
     /// Removes the events and writes what replaces them, in one commit.
     async fn finish(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         books: &Books,
     ) -> Result<(), CloseError> {
         let over = Books { done: true, ..books.clone() };
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             let removals = leftovers::link_removals(self.store(), stream).await?;
-            let commit = removals.into_iter().fold(over.note(desk, stream)?, Commit::wake);
+            let commit =
+                removals.into_iter().fold(over.record_commit(lease, stream)?, Commit::wake);
             let commit = match books.plan {
                 Plan::StayClosed => commit.trim(stream, books.through, AfterTrim::StayClosed),
                 Plan::Restart => {
@@ -389,9 +394,9 @@ impl<A: Aggregate> Closing<A> {
             };
             // The snapshot can have changed, because other writers store them too; a newer one is
             // as good.
-            match desk.commit(commit).await?.committed() {
+            match lease.commit(commit).await?.committed() {
                 Ok(_) => return Ok(()),
-                Err(_) if tries < TRIES => {}
+                Err(_) if attempts < MAX_ATTEMPTS => {}
                 Err(conflict) => return Err(refused(stream, conflict)),
             }
         }
@@ -435,7 +440,7 @@ impl<A: Aggregate> std::fmt::Debug for Closing<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Closing")
             .field("stream", &self.target.stream())
-            .field("patience", &self.patience)
+            .field("reaction_timeout", &self.reaction_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -11,11 +11,10 @@ use tidelock_store::{RawJson, StoreError};
 
 use crate::events::personal;
 
-/// A fact, or an enum of facts, that can be stored in a stream.
+/// An event type, or an enum of them, that can be stored in a stream.
 ///
-/// Usually derived. Each variant is stored under a type of its own, in snake case, with its fields
-/// as the payload. What serde is told about a field holds; deriving serde's own traits is not
-/// needed.
+/// Usually derived. Each variant has its own stored type, in snake case, and its fields are the
+/// payload. Serde's field attributes apply; serde's traits need not be derived.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -28,7 +27,7 @@ use crate::events::personal;
 ///     Reserved { units: i64, order: String },
 /// }
 ///
-/// /// From version 1 to version 2: orders had no number then.
+/// /// From version 1 to version 2: version 1 had no order number.
 /// fn with_order(mut payload: Value) -> Value {
 ///     payload["order"] = json!("unknown");
 ///     payload
@@ -42,16 +41,16 @@ use crate::events::personal;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// On a variant, or on a struct that is an event by itself:
+/// Attributes of a variant, or of a struct:
 /// - `name = "…"`: the stored type, instead of the variant's name in snake case.
-/// - `version = 2`: the shape has changed. The first version is stored under the plain name, later
+/// - `version = 2`: the schema version. The first version is stored under the plain name, later
 ///   ones as `name@2`.
 /// - `upcast(one_to_two, …)`: functions from `Value` to `Value`, one for each step up to this
-///   version, the oldest first. Without them only this version is read by this variant; an older
-///   one may be a variant of its own.
-/// - `was("…")`: stored types that it had earlier.
+///   version, oldest first. Without them this variant reads only this version; an older version may
+///   be a separate variant.
+/// - `was("…")`: earlier stored types.
 ///
-/// On an enum, or on a struct: `prefix = "stock"` puts `stock.` before the name.
+/// Attributes of an enum or a struct: `prefix = "stock"` puts `stock.` before the name.
 pub trait Event: Sized + Send + Sync + 'static {
     /// Every stored type this can be read from.
     const TYPES: &'static [&'static str];
@@ -103,11 +102,17 @@ pub enum DecodeError {
 pub type Upcaster = fn(Value) -> Value;
 
 /// Encodes fields as a payload. Personal values are included, so that they can be split off.
+///
+/// # Errors
+/// `Invalid` if they cannot be written as JSON, `LimitExceeded` if they are nested too deeply.
 pub fn encode(fields: &impl Serialize) -> Result<RawJson, StoreError> {
     personal::with_values(|| RawJson::new(fields))
 }
 
 /// Decodes fields from a payload, upcasting it first.
+///
+/// # Errors
+/// [`DecodeError::Malformed`] if the payload does not match.
 pub fn decode<E, T: DeserializeOwned>(
     event_type: &str,
     payload: &RawJson,
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_is_stored_as_its_name_and_its_fields_and_comes_back() {
+    fn a_variant_is_stored_as_its_name_and_fields_and_decoded_again() {
         let sold = ShopEvent::ItemSold { units: 2, sold_to: None };
         let sold_to = ShopEvent::ItemSold { units: 2, sold_to: Some("ada".into()) };
         let priced = ShopEvent::Priced { cents: 5, currency: "EUR".into() };
@@ -219,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_which_type_it_was() {
+    fn a_decode_error_names_the_stored_type() {
         let empty = RawJson::parse("{}").unwrap();
         let unknown = ShopEvent::decode("shop.closed", &empty).unwrap_err().to_string();
         assert!(unknown.contains(r#"type "shop.closed" is not known to ShopEvent"#), "{unknown}");
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_when_it_is_written() {
+    fn a_value_that_is_not_json_is_rejected_on_encode() {
         #[derive(Event)]
         struct Weighed {
             grams: f64,

@@ -137,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn it_is_one_flat_object_and_comes_back() {
+    fn metadata_is_one_flat_object_and_decoded_again() {
         let id = EventId::from_bytes([7; 16]);
         let metadata = Metadata { causation: Some(id), ..Metadata::new() };
         let metadata =
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_an_event_is_in_its_conversation() {
+    fn a_caused_event_has_the_correlation_of_its_cause() {
         let (first, second) = (EventId::from_bytes([1; 16]), EventId::from_bytes([2; 16]));
         let reply = Metadata::caused_by(first, &Metadata::new().by("ada").with("reaction", "mail"));
         assert_eq!(
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_read_without_fuss() {
+    fn unexpected_values_are_kept_as_free_fields() {
         let odd = Metadata::from_json(
             &RawJson::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap(),
         );

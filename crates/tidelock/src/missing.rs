@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_nearly_right_is_known() {
+    fn a_similar_name_is_suggested() {
         let names = ["mail", "tour", "invoices"];
         let near = |name: &str| near(name, names.into_iter());
         for (wrong, right) in

@@ -38,7 +38,7 @@ pub struct Queue {
 impl Tidelock {
     /// Returns the queue of this name, whether it has items or not.
     pub fn queue(&self, name: impl AsRef<str>) -> Queue {
-        Queue { tidelock: self.clone(), name: own_name(name.as_ref()) }
+        Queue { tidelock: self.clone(), name: checked_name(name.as_ref()) }
     }
 }
 
@@ -109,7 +109,7 @@ impl Queue {
     /// # Errors
     /// `Invalid` if a lease belongs to another queue; otherwise errors of the store.
     pub async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        leases.iter().try_for_each(|lease| self.is_ours(&lease.item))?;
+        leases.iter().try_for_each(|lease| self.check_queue(&lease.item))?;
         self.tidelock.store().renew(leases, duration).await
     }
 
@@ -124,7 +124,7 @@ impl Queue {
     /// `Invalid` if a lease belongs to another queue, or one is settled twice; otherwise errors of
     /// the store.
     pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<SettleOutcome>> {
-        settlements.iter().try_for_each(|settlement| self.is_ours(&settlement.lease.item))?;
+        settlements.iter().try_for_each(|settlement| self.check_queue(&settlement.lease.item))?;
         settle::settle(&self.tidelock, settlements).await
     }
 
@@ -132,7 +132,7 @@ impl Queue {
         Ok(ItemRef::new(self.name()?, &ItemKey::new(key)?))
     }
 
-    fn is_ours(&self, item: &ItemRef) -> Result<()> {
+    fn check_queue(&self, item: &ItemRef) -> Result<()> {
         let name = self.name()?;
         match item.queue == *name {
             true => Ok(()),
@@ -141,7 +141,7 @@ impl Queue {
     }
 }
 
-fn own_name(name: &str) -> Result<QueueName> {
+fn checked_name(name: &str) -> Result<QueueName> {
     if name.starts_with('~') {
         return Err(StoreError::invalid(format!(
             "queue {name:?}: names that begin with ~ are Tidelock's own; look at its items among the leases, and use another \

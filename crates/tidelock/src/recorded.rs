@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_recorded_event_knows_its_place_and_its_conversation() {
+    async fn a_recorded_event_has_its_version_and_metadata() {
         let (store, events) = stored("placed", &serde_json::json!({ "units": 2 })).await;
         let id = events[0].id;
         let read = Recorded::<Placed>::read(&store, events).await.unwrap();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_compared() {
+    fn decided_events_are_compared() {
         given_nothing::<Door>()
             .when(open)
             .then(DoorEvent::Opened)

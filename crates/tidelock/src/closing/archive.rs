@@ -14,6 +14,9 @@ use tidelock_store::StoredEvent;
 /// is durable. After a crash the same page can come again; event ids identify duplicates.
 pub trait Archive: Send + Sync {
     /// Takes the next events of one stream, in order.
+    ///
+    /// # Errors
+    /// An error interrupts the closing; the next call repeats the page.
     fn take(&self, events: Vec<StoredEvent>) -> BoxFuture<'static, Result<(), ArchiveFailure>>;
 }
 

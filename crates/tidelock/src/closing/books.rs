@@ -92,11 +92,15 @@ impl Books {
 
     /// Builds the commit that records this, on the condition that the lease is held and the record
     /// is unchanged.
-    pub(super) fn note(&self, desk: &ClosingLease<'_>, stream: &StreamName) -> Result<Commit> {
+    pub(super) fn record_commit(
+        &self,
+        lease: &ClosingLease<'_>,
+        stream: &StreamName,
+    ) -> Result<Commit> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         let write = RecordWrite::put(&keys::record(stream)?, expected, RawJson::new(self)?);
         let write = if self.done { write.expiring(When::In(DONE_MEMORY)) } else { write };
-        Ok(Commit::new().write(write).fenced_by(desk.token()))
+        Ok(Commit::new().write(write).fenced_by(lease.token()))
     }
 }
 
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_keeps_what_it_says_and_goes_only_where_there_is_something() {
+    fn a_window_keeps_the_newest_events_and_is_empty_if_nothing_can_be_removed() {
         let version = |n| Version::new(n).unwrap();
         let window = |keep, at, first: Option<u64>| {
             Plan::Window { keep }.through(version(at), first.map(version))

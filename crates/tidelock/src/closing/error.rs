@@ -37,7 +37,7 @@ pub enum CloseError {
     },
     /// Every attempt conflicted with other writers of the stream or its snapshot.
     #[error(
-        "stream {stream:?}: its books did not land, because others were in the way each time: {conflict}"
+        "stream {stream:?}: every attempt to close it conflicted with other writers: {conflict}"
     )]
     Refused {
         /// The stream.
@@ -47,7 +47,7 @@ pub enum CloseError {
     },
     /// Another caller is closing the stream.
     #[error(
-        "stream {stream:?}: somebody else is closing its books; if that process died, try again in a quarter of a minute"
+        "stream {stream:?}: another caller is closing it; if that process died, try again in 15 seconds"
     )]
     Busy {
         /// The stream.

@@ -24,7 +24,7 @@ pub(super) struct ClosingLease<'a> {
 
 impl<'a> ClosingLease<'a> {
     /// Acquires the lease, unless another caller holds it.
-    pub(super) async fn take(
+    pub(super) async fn acquire(
         store: &'a dyn Store,
         stream: &StreamName,
         duration: Duration,
@@ -59,7 +59,10 @@ impl<'a> ClosingLease<'a> {
     }
 
     /// Runs a long operation and renews the lease meanwhile.
-    pub(super) async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, CloseError> {
+    pub(super) async fn renew_during<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CloseError> {
         let mut work = std::pin::pin!(work);
         loop {
             if let Ok(done) = tokio::time::timeout(self.duration / 3, &mut work).await {
@@ -85,19 +88,19 @@ impl<'a> ClosingLease<'a> {
     }
 
     /// Records the progress.
-    pub(super) async fn note(
+    pub(super) async fn record(
         &self,
         books: &Books,
         stream: &StreamName,
     ) -> Result<Option<Revision>, CloseError> {
-        match self.commit(books.note(self, stream)?).await?.committed() {
+        match self.commit(books.record_commit(self, stream)?).await?.committed() {
             Ok(committed) => Ok(committed.writes.first().and_then(|written| written.revision)),
             Err(_) => Err(self.lost()),
         }
     }
 
     /// Ends the lease. The item is not needed again: the next caller wakes it or creates another.
-    pub(super) async fn leave(self) {
+    pub(super) async fn release(self) {
         let forget = When::In(limits::ITEM_MEMORY);
         let finished =
             Commit::new().settle(Settlement::finish(self.token(), self.lease.mark, forget));

@@ -3,10 +3,10 @@
 use super::snapshots::Snapshots;
 use crate::event::Event;
 
-/// State that is folded from the events of one stream.
+/// State folded from the events of one stream.
 ///
-/// The stream of an aggregate is named after its kind and its id: `stock-sku-7`. Its state before
-/// the first event is the default.
+/// The stream of an aggregate is named by its kind and id: `stock-sku-7`. The state before the
+/// first event is the default.
 ///
 /// ```
 /// use tidelock::prelude::*;

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn personal_data_is_joined_on_read_and_gone_once_its_subject_was_erased() {
+    async fn personal_data_is_joined_on_read_until_its_subject_is_erased() {
         let store = MemoryStore::new();
         assert!(append(&store, &joined("ada", "Ada")).await);
         assert!(append(&store, &joined("bob", "Bob")).await);

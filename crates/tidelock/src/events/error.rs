@@ -93,7 +93,9 @@ pub enum ExecuteError<X> {
         last: VersionConflict,
     },
     /// The deadline passed while the decision waited behind others in this process.
-    #[error("stream {stream:?}: the deadline passed while waiting for a turn; nothing was decided")]
+    #[error(
+        "stream {stream:?}: the deadline passed while waiting in the queue; nothing was decided"
+    )]
     WaitedTooLong {
         /// The stream.
         stream: StreamName,
@@ -108,7 +110,7 @@ pub enum ExecuteError<X> {
     },
     /// The events contain personal data about an erased subject.
     #[error(
-        "subject {subject:?} was erased: no personal data about it can be added; somebody who comes back is a new subject"
+        "subject {subject:?} was erased: no personal data about it can be added; a person who returns is a new subject"
     )]
     SubjectErased {
         /// The subject.

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_and_id_can_be_told_apart() {
+    fn kind_and_id_are_unambiguous() {
         assert_eq!(stream("stock", "sku-7").unwrap().as_str(), "stock-sku-7");
         for (kind, id) in
             [("", "7"), ("~links", "7"), ("a-b", "7"), ("stock", ""), ("stock", "a\nb")]
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_subject_is_a_part_of_another() {
+    fn no_subjects_keys_are_below_anothers() {
         let event = EventId::from_bytes([1; 16]);
         assert!(!personal("a/b", event).unwrap().as_str().starts_with(&personal_of("a")));
         assert_ne!(erased("a/b").unwrap(), erased("a%2Fb").unwrap());

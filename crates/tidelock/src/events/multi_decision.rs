@@ -16,7 +16,7 @@ use super::submit::{ensure_retry_id, send};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
-/// Several aggregates that are decided about at once.
+/// A decision on several aggregates, committed atomically.
 ///
 /// ```
 /// # use tidelock::prelude::*;

@@ -76,7 +76,7 @@ impl<A: Aggregate> Participant<A> {
     }
 
     fn view(&self) -> &View<A> {
-        self.view.as_ref().expect("nobody decides before they have looked")
+        self.view.as_ref().expect("a state is loaded before it is decided on")
     }
 
     fn version_after(&self) -> Option<Version> {

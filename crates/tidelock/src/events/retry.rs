@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn two_callers_do_not_pause_in_step_and_a_seed_repeats_itself() {
+    async fn pauses_are_random_and_repeatable_by_seed() {
         let drawn = |seed| {
             let random = Random::seeded(seed);
             [random.up_to(Duration::from_secs(1)), random.up_to(Duration::from_secs(1))]

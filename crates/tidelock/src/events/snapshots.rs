@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_crosses_a_multiple_calls_for_a_snapshot_however_long_it_is() {
+    fn a_commit_that_crosses_a_multiple_makes_a_snapshot_due() {
         let every = Snapshots::every(10);
         assert!(due(&every, 9, 10) && due(&every, 7, 13) && due(&every, 0, 35));
         assert!(!due(&every, 10, 19) && !due(&every, 0, 9) && !due(&every, 20, 20));

@@ -128,7 +128,7 @@ impl<A: Aggregate> Drop for CacheEntry<A> {
 
 impl fmt::Debug for StateCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("StateCache").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_number_of_remembered_states_is_bounded_and_the_last_used_stay() {
+    async fn the_number_of_cached_states_is_bounded_and_recently_used_ones_stay() {
         let tidelock = over(80);
         for id in 0..1_000 {
             found(&tidelock, id).await;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_cache_nothing_stays_when_nobody_is_in_line() {
+    async fn without_capacity_an_unused_entry_is_removed() {
         let tidelock = over(0);
         found(&tidelock, 1).await;
         assert_eq!(tidelock.lines().len(), 0);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_state_with_personal_data_in_it_is_not_remembered() {
+    async fn a_state_with_personal_data_is_not_cached() {
         let tidelock = over(80);
         let club = tidelock.aggregate::<Club>("chess");
         let join = |_: &Club| {
@@ -215,19 +215,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_who_goes_away_while_waiting_leaves_no_trace() {
+    async fn a_cancelled_waiter_leaves_no_entry() {
         let tidelock = over(0);
         let stream = StreamName::new("club-1").unwrap();
-        let place = tidelock.lines().entry::<Club>(&stream);
-        let turn = place.turn(|| None).await.unwrap();
+        let entry = tidelock.lines().entry::<Club>(&stream);
+        let lock = entry.acquire(|| None).await.unwrap();
         {
             let club = tidelock.aggregate::<Club>("1");
             let waiting = std::pin::pin!(club.execute(|_| Ok::<_, Infallible>(ClubEvent::Founded)));
             assert!(futures_poll(waiting).is_pending());
         }
-        drop(turn);
+        drop(lock);
         found(&tidelock, 1).await;
-        drop(place);
+        drop(entry);
         assert_eq!(tidelock.lines().len(), 0);
         assert_eq!(tidelock.aggregate::<Club>("1").history().await.unwrap().len(), 1);
     }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_password_is_left_wherever_it_stands() {
+    fn no_password_is_left_in_any_position() {
         for (url, expected) in [
             ("sqlite:shop.db", "sqlite:shop.db"),
             ("postgres://joe:hush@host/shop", "postgres://joe@host/shop"),

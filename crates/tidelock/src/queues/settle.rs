@@ -14,7 +14,7 @@ use crate::handle::Tidelock;
 
 /// Leases settled in one commit. Each may delete a record, and a commit has room for
 /// [`limits::PARTS_PER_COMMIT`].
-const AT_ONCE: usize = limits::PARTS_PER_COMMIT / 2;
+const CHUNK: usize = limits::PARTS_PER_COMMIT / 2;
 
 /// Outcome of a settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub(super) async fn settle(
 ) -> Result<Vec<SettleOutcome>> {
     let settlements: Vec<_> = settlements.into_iter().map(finishing).collect();
     let mut settled = Vec::with_capacity(settlements.len());
-    for some in settlements.chunks(AT_ONCE) {
-        settled.extend(settle_some(tidelock, some.to_vec()).await?);
+    for chunk in settlements.chunks(CHUNK) {
+        settled.extend(settle_chunk(tidelock, chunk.to_vec()).await?);
     }
     Ok(settled)
 }
 
 /// Settles a chunk: lost leases are left out, and the rest is sent again.
-async fn settle_some(
+async fn settle_chunk(
     tidelock: &Tidelock,
     settlements: Vec<Settlement>,
 ) -> Result<Vec<SettleOutcome>> {
@@ -52,7 +52,7 @@ async fn settle_some(
         let sent = submit::send(store, &commit, tidelock.retry(), tidelock.random()).await?;
         let CommitOutcome::Conflict(conflict) = sent else { break };
         let refusal = conflict.to_string();
-        let Refused { lost, data_changed } = Refused::by(conflict);
+        let Rejected { lost, data_changed } = Rejected::by(conflict);
         if lost.is_empty() && !data_changed {
             return Err(StoreError::corrupt(format!(
                 "settlements were refused for another reason than a loss: {refusal}"
@@ -113,25 +113,25 @@ fn has_no_more(item: &Item) -> bool {
 }
 
 /// Why settlements were rejected.
-struct Refused {
+struct Rejected {
     /// Indexes of the settlements with lost leases, and the current items.
     lost: Vec<(usize, Option<Box<Item>>)>,
     /// Whether an item was enqueued again with other data meanwhile.
     data_changed: bool,
 }
 
-impl Refused {
+impl Rejected {
     fn by(conflict: Conflict) -> Self {
-        let mut refused = Self { lost: Vec::new(), data_changed: false };
+        let mut rejected = Self { lost: Vec::new(), data_changed: false };
         for clash in conflict.clashes {
             match (clash.part, clash.reason) {
                 (Part::Settlement(nth), ViolationReason::LeaseLost { found, .. }) => {
-                    refused.lost.push((nth, found));
+                    rejected.lost.push((nth, found));
                 }
-                (Part::Write(_), _) => refused.data_changed = true,
+                (Part::Write(_), _) => rejected.data_changed = true,
                 _ => {}
             }
         }
-        refused
+        rejected
     }
 }

@@ -25,7 +25,7 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// Poll intervals, first and maximum: a hint may be lost, and some stores send none across
 /// processes.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// A request for leases of due items: await it.
 ///
@@ -87,10 +87,11 @@ impl LeaseItems {
     async fn take(self) -> Result<Vec<LeasedItems>> {
         let (store, request) = (self.store, self.request?);
         request.check()?;
-        let (give, have) = oneshot::channel();
-        tokio::spawn(ask(store.clone(), request, self.within, give));
-        let granted =
-            have.await.map_err(|_| StoreError::corrupt("whoever asked for leases has died"))??;
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(request_leases(store.clone(), request, self.within, sender));
+        let granted = receiver
+            .await
+            .map_err(|_| StoreError::corrupt("the task that requested leases has panicked"))??;
         let leases = with_data(&*store, granted.leases()).await?;
         granted.keep();
         Ok(leases)
@@ -107,15 +108,15 @@ impl IntoFuture for LeaseItems {
 }
 
 /// Requests leases until some are granted, the time is over, or the receiver is dropped.
-async fn ask(
+async fn request_leases(
     store: Arc<dyn Store>,
     request: LeaseRequest,
     within: Duration,
-    mut give: oneshot::Sender<Result<Granted>>,
+    mut sender: oneshot::Sender<Result<Granted>>,
 ) {
     // Subscribed before the first request, so that no hint is missed.
     let mut signal = store.signal(Topic::Queue(request.queue.clone()));
-    let (until, mut pause) = (deadline::after(within), PAUSES.0);
+    let (until, mut pause) = (deadline::after(within), POLL_INTERVALS.0);
     let answer = loop {
         let leased = match store.lease(request.clone()).await {
             Ok(leased) => leased,
@@ -126,13 +127,13 @@ async fn ask(
             break Ok(Granted::new(&store, leased.leases));
         }
         tokio::select! {
-            () = wait(&mut signal, pause.min(left).min(next(&leased))) => {}
-            () = give.closed() => return,
+            () = wait(&mut signal, pause.min(left).min(until_next_due(&leased))) => {}
+            () = sender.closed() => return,
         }
-        pause = (pause * 2).min(PAUSES.1);
+        pause = (pause * 2).min(POLL_INTERVALS.1);
     };
     // Without a receiver, dropping the answer releases the leases.
-    let _had_or_given_back = give.send(answer);
+    let _had_or_given_back = sender.send(answer);
 }
 
 async fn wait(signal: &mut ChangeHint, pause: Duration) {
@@ -141,7 +142,7 @@ async fn wait(signal: &mut ChangeHint, pause: Duration) {
 
 /// Time until the next item is due. At least a millisecond: an item that is due now was just leased
 /// by another worker.
-fn next(leased: &Leased) -> Duration {
+fn until_next_due(leased: &Leased) -> Duration {
     let due = leased.next_due.map_or(Duration::MAX, |due| due.since(leased.at));
     due.max(Duration::from_millis(1))
 }
@@ -177,7 +178,7 @@ impl Drop for Granted {
         let (store, commit) = (self.store.clone(), released.fold(Commit::new(), Commit::settle));
         runtime.spawn(async move {
             if let Err(error) = store.commit(commit).await {
-                tracing::warn!(%error, "leases that nobody has were not given back; they run out");
+                tracing::warn!(%error, "leases without a receiver were not released; they will expire");
             }
         });
     }

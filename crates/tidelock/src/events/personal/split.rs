@@ -142,7 +142,7 @@ mod tests {
     use crate::events::Personal;
 
     #[test]
-    fn values_are_taken_out_by_subject_and_their_places_stay() {
+    fn values_are_split_by_subject_and_leave_indexes() {
         let (ada, bob) = (Personal::new("ada", "Ada"), Personal::new("bob", "Bob"));
         let letter = json!({ "text": "hello" });
         let payload = encode(&(&ada, [&bob, &ada], &letter)).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_without_personal_data_is_left_to_the_letter() {
+    fn a_payload_without_personal_data_is_unchanged() {
         let payload = RawJson::parse(r#"{ "b": 1.50 }"#).unwrap();
         assert_eq!(split(payload.clone()).unwrap().payload, payload);
     }
