@@ -98,11 +98,13 @@ impl Claims {
         Ok(self)
     }
 
-    /// Makes the next claim idempotent. A repeat with the same id returns the first result, and
-    /// nothing is claimed twice. A key or a lock is returned under the same fence while its lease
-    /// lasts. A quota returns the same grant, even after its period is over. A reservation that has
-    /// ended is reported as such. The id is remembered for seven days, or for the [deduplication
-    /// window](Self::dedup_window). Each request needs its own id.
+    /// Makes the next claim idempotent.
+    ///
+    /// A repeat with the same id returns the first result, and nothing is claimed twice. A key or a
+    /// lock is returned under the same fence while its lease lasts. A quota returns the same grant,
+    /// even after its period is over. A reservation that has ended is reported as such. The id is
+    /// remembered for seven days, or for the [deduplication window](Self::dedup_window). Each
+    /// request needs its own id.
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(Operation { id: id.into(), remembered: self.remembered });
         self
@@ -138,9 +140,10 @@ impl Claims {
         Quota::new(self.clone(), &name, limit)
     }
 
-    /// Starts a rate limit: at most `limit` units per window of length `every`. A fixed window,
-    /// which opens at its first use; across the boundary of two windows, up to twice the limit can
-    /// pass in less than one length.
+    /// Starts a rate limit: at most `limit` units per window of length `every`.
+    ///
+    /// A fixed window, which opens at its first use; across the boundary of two windows, up to
+    /// twice the limit can pass in less than one length.
     pub fn rate(&self, name: impl fmt::Display, limit: i64, every: Duration) -> Quota {
         self.quota(name, limit).per(Period::Every(every))
     }

@@ -124,22 +124,25 @@ pub struct CloseSummary {
 
 impl<A: Aggregate> Closing<A> {
     /// Sets how long to wait for reactions to handle the events, before the stream is closed and
-    /// again after. Zero does not wait. Concurrent appends do not extend it. The default is 30
-    /// seconds.
+    /// again after.
+    ///
+    /// Zero does not wait. Concurrent appends do not extend it. The default is 30 seconds.
     pub fn within(mut self, timeout: Duration) -> Self {
         self.reaction_timeout = timeout;
         self
     }
 
-    /// Sets the lease: how long the stream stays locked for other callers after a caller died. The
-    /// lease is renewed during the work, so it need not be as long. The default is 15 seconds.
+    /// Sets the lease: how long the stream stays locked for other callers after a caller died.
+    ///
+    /// The lease is renewed during the work, so it need not be as long. The default is 15 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Ignores the unfinished work of a reaction that is no longer run. It will never handle the
-    /// events that it has not handled yet.
+    /// Ignores the unfinished work of a reaction that is no longer run.
+    ///
+    /// It will never handle the events that it has not handled yet.
     ///
     /// A target of it that is being rebuilt and still has to handle the removed events cannot be
     /// rebuilt without them: the target is blocked with the reason, and needs a [partial
@@ -149,8 +152,9 @@ impl<A: Aggregate> Closing<A> {
         self
     }
 
-    /// Closes the stream permanently. Idempotent: a repeated call continues an interrupted closing,
-    /// or finds that it is done.
+    /// Closes the stream permanently.
+    ///
+    /// Idempotent: a repeated call continues an interrupted closing, or finds that it is done.
     ///
     /// Concurrent appends do not delay it. First it tries to close the stream behind events that
     /// reactions have handled. If other writers are faster each time, it closes the stream behind
@@ -174,8 +178,9 @@ impl<A: Aggregate> Closing<A> {
         self.work(Plan::Restart).await
     }
 
-    /// Removes all but the newest events, after writing a snapshot of the state. The stream stays
-    /// open throughout.
+    /// Removes all but the newest events, after writing a snapshot of the state.
+    ///
+    /// The stream stays open throughout.
     ///
     /// # Errors
     /// As [`restart`](Self::restart).

@@ -36,14 +36,17 @@ impl Metadata {
     }
 
     /// Returns the metadata of an event that was caused by another: the same correlation, and that
-    /// event as the causation. If the cause has no correlation, its id becomes the correlation.
+    /// event as the causation.
+    ///
+    /// If the cause has no correlation, its id becomes the correlation.
     pub fn caused_by(id: EventId, metadata: &Self) -> Self {
         let correlation = metadata.correlation.clone().unwrap_or_else(|| id.to_string());
         Self { correlation: Some(correlation), causation: Some(id), ..Self::default() }
     }
 
-    /// Returns the metadata of a stored event. A typed field with an unexpected value is kept as a
-    /// free field.
+    /// Returns the metadata of a stored event.
+    ///
+    /// A typed field with an unexpected value is kept as a free field.
     pub fn of(event: &StoredEvent) -> Self {
         Self::from_json(&event.metadata)
     }

@@ -103,8 +103,9 @@ impl Queue {
         Ok(LeaseToken { item: self.item(key)?, fence })
     }
 
-    /// Renews leases for this long from now. Returns for each, in order, when it expires or that it
-    /// is lost.
+    /// Renews leases for this long from now.
+    ///
+    /// Returns for each, in order, when it expires or that it is lost.
     ///
     /// # Errors
     /// `Invalid` if a lease belongs to another queue; otherwise errors of the store.
@@ -113,8 +114,9 @@ impl Queue {
         self.tidelock.store().renew(leases, duration).await
     }
 
-    /// Settles leases independently: a lost one does not affect the others. Returns the outcome of
-    /// each, in order.
+    /// Settles leases independently: a lost one does not affect the others.
+    ///
+    /// Returns the outcome of each, in order.
     ///
     /// An ack without a mark finishes the item: its data is deleted in the same commit, and the
     /// item is removed an hour later unless it is enqueued again. An item acknowledged up to a mark

@@ -107,9 +107,10 @@ impl Compound {
         self
     }
 
-    /// Sets the lease of all parts: how long they stay held after their holder died. The default is
-    /// the shortest lease of the parts, or 30 seconds if there are only quotas. The lease is
-    /// renewed while the guard lives, so it need not be as long as the work.
+    /// Sets the lease of all parts: how long they stay held after their holder died.
+    ///
+    /// The default is the shortest lease of the parts, or 30 seconds if there are only quotas. The
+    /// lease is renewed while the guard lives, so it need not be as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self

@@ -6,8 +6,9 @@ use tidelock_store::{Conflict, Fence, StoreError, Timestamp, WorkerName};
 
 use super::{ClaimKey, FingerprintMismatch};
 
-/// Why a claim could not be acquired, renewed or completed. Nothing was written, unless a `Store`
-/// error says that the outcome is unknown.
+/// Why a claim could not be acquired, renewed or completed.
+///
+/// Nothing was written, unless a `Store` error says that the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {

@@ -95,8 +95,9 @@ impl Idempotency {
         }
     }
 
-    /// Sets the request that the key belongs to. The same key with another request is a
-    /// [`FingerprintMismatch`]. Only a digest is stored.
+    /// Sets the request that the key belongs to.
+    ///
+    /// The same key with another request is a [`FingerprintMismatch`]. Only a digest is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.fingerprint = Fingerprint::of(request).map(Some);
         self
@@ -108,15 +109,18 @@ impl Idempotency {
         self
     }
 
-    /// Sets the lease: how long the key stays held after its claimant died. The default is 30
-    /// seconds. The lease is renewed while the guard lives, so it need not be as long as the work.
+    /// Sets the lease: how long the key stays held after its claimant died.
+    ///
+    /// The default is 30 seconds. The lease is renewed while the guard lives, so it need not be as
+    /// long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long the result is kept after completion. The default is 30 days. A key whose
-    /// result has expired is like one that was never used.
+    /// Sets how long the result is kept after completion.
+    ///
+    /// The default is 30 days. A key whose result has expired is like one that was never used.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self

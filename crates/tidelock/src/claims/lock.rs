@@ -110,8 +110,10 @@ impl Lock {
         self
     }
 
-    /// Sets the lease: how long the lock stays held after its holder died. The default is three
-    /// seconds. The lease is renewed while the guard lives, so it need not be as long as the work.
+    /// Sets the lease: how long the lock stays held after its holder died.
+    ///
+    /// The default is three seconds. The lease is renewed while the guard lives, so it need not be
+    /// as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self

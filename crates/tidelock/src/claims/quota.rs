@@ -148,8 +148,10 @@ impl Quota {
     }
 
     /// Reserves units: they go back automatically after `life`, unless the reservation is
-    /// confirmed. While many reservations exist, up to a 64th of that later; [`Reservation::until`]
-    /// returns the exact time.
+    /// confirmed.
+    ///
+    /// While many reservations exist, up to a 64th of that later; [`Reservation::until`] returns
+    /// the exact time.
     ///
     /// # Errors
     /// As [`take`](Self::take); and `Settled` if it was reserved before under the same [operation

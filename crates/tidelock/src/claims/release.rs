@@ -36,8 +36,10 @@ pub enum Released {
 
 impl Claims {
     /// Releases a claim by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has
-    /// expired without a result. The store checks this inside the commit: a claimant that is only
-    /// slow keeps it, and so does one that arrives meanwhile.
+    /// expired without a result.
+    ///
+    /// The store checks this inside the commit: a claimant that is only slow keeps it, and so does
+    /// one that arrives meanwhile.
     ///
     /// # Errors
     /// `Invalid` if the name is invalid; otherwise errors of the store.

@@ -104,8 +104,9 @@ impl Singleton {
         self
     }
 
-    /// Sets the period: one winner per period, by the store's clock when the claim begins. By
-    /// default there is one winner ever.
+    /// Sets the period: one winner per period, by the store's clock when the claim begins.
+    ///
+    /// By default there is one winner ever.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
         self
@@ -117,15 +118,17 @@ impl Singleton {
         self
     }
 
-    /// Sets the lease: how long the claim stays held after its claimant died before completion. The
-    /// default is 30 seconds.
+    /// Sets the lease: how long the claim stays held after its claimant died before completion.
+    ///
+    /// The default is 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long the winner is remembered. The default is until its period is over, and
-    /// indefinitely without a period.
+    /// Sets how long the winner is remembered.
+    ///
+    /// The default is until its period is over, and indefinitely without a period.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -200,7 +203,9 @@ impl Singleton {
     }
 
     /// Returns the part of a commit that takes it, for a commit made elsewhere, such as a
-    /// reaction's. That commit conflicts if another claimant was first.
+    /// reaction's.
+    ///
+    /// That commit conflicts if another claimant was first.
     ///
     /// # Errors
     /// `Store` if the store fails, or the details cannot be stored.

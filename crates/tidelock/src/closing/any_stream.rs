@@ -20,8 +20,9 @@ pub enum NoEvent {}
 
 impl Tidelock {
     /// Starts closing any stream by name, for [`close`](Closing::close); see
-    /// [`AggregateRef::archive_to`] for the archive. The events are not decoded, so the stream
-    /// cannot be restarted.
+    /// [`AggregateRef::archive_to`] for the archive.
+    ///
+    /// The events are not decoded, so the stream cannot be restarted.
     pub fn archive_stream_to(
         &self,
         stream: &StreamName,

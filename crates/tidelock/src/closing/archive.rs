@@ -7,8 +7,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::StoredEvent;
 
-/// Receives events before they are removed. Implemented for any async function that takes a list of
-/// stored events and can fail.
+/// Receives events before they are removed.
+///
+/// Implemented for any async function that takes a list of stored events and can fail.
 ///
 /// Events are removed from the store after it returned: it should return only when its own storage
 /// is durable. After a crash the same page can come again; event ids identify duplicates.

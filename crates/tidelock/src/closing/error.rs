@@ -6,8 +6,10 @@ use super::archive::ArchiveFailure;
 use crate::events::LoadError;
 use crate::reactions::Unfinished;
 
-/// Why a closing did not finish. Nothing is lost: no event is removed before the archive has it,
-/// and the same call continues where this one stopped.
+/// Why a closing did not finish.
+///
+/// Nothing is lost: no event is removed before the archive has it, and the same call continues
+/// where this one stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseError {

@@ -16,8 +16,9 @@ use super::participant::Participant;
 use crate::handle::Tidelock;
 use crate::recorded::{ReadError, Recorded};
 
-/// Handle to one aggregate, which may or may not exist yet. Cloning is cheap; clones refer to the
-/// same aggregate.
+/// Handle to one aggregate, which may or may not exist yet.
+///
+/// Cloning is cheap; clones refer to the same aggregate.
 ///
 /// An invalid name is reported by the first call that uses it.
 #[derive(Debug)]
@@ -141,7 +142,9 @@ impl<A: Aggregate> AggregateRef<A> {
     }
 
     /// Decides on the state and appends the resulting events, if the stream is still at the version
-    /// of that state. Otherwise decides again.
+    /// of that state.
+    ///
+    /// Otherwise decides again.
     ///
     /// # Behavior
     /// - A refusal is returned as [`Refused`](ExecuteError::Refused) only after its state was

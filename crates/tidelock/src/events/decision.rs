@@ -37,16 +37,19 @@ impl<A: Aggregate> Decision<A> {
 
     setters!();
 
-    /// Requires the aggregate to be at this version. At any other version the decision returns a
-    /// [conflict](ExecuteError::Conflict) and is not retried: the caller has to load the state
-    /// again.
+    /// Requires the aggregate to be at this version.
+    ///
+    /// At any other version the decision returns a [conflict](ExecuteError::Conflict) and is not
+    /// retried: the caller has to load the state again.
     pub fn at_version(mut self, version: Version) -> Self {
         self.options.pinned = Some(ExpectedVersion::Exact(version));
         self
     }
 
-    /// Requires that the aggregate does not exist yet. Otherwise the decision returns a
-    /// [conflict](ExecuteError::Conflict), as for [`at_version`](Self::at_version).
+    /// Requires that the aggregate does not exist yet.
+    ///
+    /// Otherwise the decision returns a [conflict](ExecuteError::Conflict), as for
+    /// [`at_version`](Self::at_version).
     pub fn new_only(mut self) -> Self {
         self.options.pinned = Some(ExpectedVersion::NoStream);
         self
@@ -84,9 +87,10 @@ impl<A: Aggregate> Decision<A> {
         Ok(executed.pop().expect("one stream gives one answer"))
     }
 
-    /// Appends events without loading the state, if the stream is as expected. With [event
-    /// ids](Self::event_ids) the call is idempotent: if the events exist already, it returns the
-    /// original result.
+    /// Appends events without loading the state, if the stream is as expected.
+    ///
+    /// With [event ids](Self::event_ids) the call is idempotent: if the events exist already, it
+    /// returns the original result.
     ///
     /// # Errors
     /// [`ExecuteError::Conflict`] if the stream is not as expected; [`ExecuteError::Store`] if the
@@ -129,8 +133,9 @@ impl<A: Aggregate> Decision<A> {
         }
     }
 
-    /// Decides on the current state and returns the parts of the commit instead of sending it. The
-    /// caller merges them into its own commit. If that commit conflicts, call this again.
+    /// Decides on the current state and returns the parts of the commit instead of sending it.
+    ///
+    /// The caller merges them into its own commit. If that commit conflicts, call this again.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).

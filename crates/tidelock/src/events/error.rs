@@ -63,8 +63,9 @@ pub struct VersionConflict {
     pub found: StreamState,
 }
 
-/// Why a decision was not executed. Nothing was written, unless a `Store` error says that the
-/// outcome is unknown.
+/// Why a decision was not executed.
+///
+/// Nothing was written, unless a `Store` error says that the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError<X> {

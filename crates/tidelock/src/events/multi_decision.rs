@@ -71,8 +71,9 @@ impl<S: ParticipantSet> MultiDecision<S> {
 
     setters!();
 
-    /// Decides on the states of all aggregates and appends the resulting events in one commit. A
-    /// stream without new events is still guarded: it must not have moved either. Otherwise as
+    /// Decides on the states of all aggregates and appends the resulting events in one commit.
+    ///
+    /// A stream without new events is still guarded: it must not have moved either. Otherwise as
     /// [`AggregateRef::execute`](crate::AggregateRef::execute).
     ///
     /// Returns one [`Executed`] per stream, in the order in which they were given.

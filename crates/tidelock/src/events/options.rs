@@ -66,9 +66,11 @@ macro_rules! setters {
             self
         }
 
-        /// Makes the decision idempotent. If it was executed under this id before, the recorded
-        /// result is returned and nothing is decided. The id is remembered for seven days, or for
-        /// the [deduplication window](Self::dedup_window). A refusal is not remembered.
+        /// Makes the decision idempotent.
+        ///
+        /// If it was executed under this id before, the recorded result is returned and nothing is
+        /// decided. The id is remembered for seven days, or for the [deduplication
+        /// window](Self::dedup_window). A refusal is not remembered.
         pub fn operation_id(mut self, id: impl Into<String>) -> Self {
             let operation = $crate::events::options::OperationId::new(id, self.options.remembered);
             self.options.operation = Some(operation);

@@ -52,8 +52,9 @@ impl<A> Snapshots<A> {
         Self { when: When::Every(u64::MAX), schema: 1, codec: None }
     }
 
-    /// Sets the schema version of the state. Increment it when the state's fields change; snapshots
-    /// of other schemas are ignored.
+    /// Sets the schema version of the state.
+    ///
+    /// Increment it when the state's fields change; snapshots of other schemas are ignored.
     #[must_use]
     pub fn schema(mut self, schema: u32) -> Self {
         self.schema = schema;

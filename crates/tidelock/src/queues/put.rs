@@ -43,8 +43,9 @@ impl EnqueueItem {
         self.with(|wake| wake.due = Some(when))
     }
 
-    /// Sets the mark up to which there is work. The item is then due for that only: a mark that is
-    /// done already wakes no worker.
+    /// Sets the mark up to which there is work.
+    ///
+    /// The item is then due for that only: a mark that is done already wakes no worker.
     pub fn to_mark(self, mark: Mark) -> Self {
         self.with(|wake| {
             wake.mark = Some(mark);
@@ -62,8 +63,10 @@ impl EnqueueItem {
         self.with(|wake| wake.priority = Some(priority))
     }
 
-    /// Sets the data that a worker gets with its lease. It replaces existing data, and is deleted
-    /// when the item is acknowledged, unless the item was enqueued again meanwhile.
+    /// Sets the data that a worker gets with its lease.
+    ///
+    /// It replaces existing data, and is deleted when the item is acknowledged, unless the item was
+    /// enqueued again meanwhile.
     pub fn data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
         match RawJson::new(data) {
             Ok(data) => self.data = Some(data),
@@ -72,9 +75,10 @@ impl EnqueueItem {
         self
     }
 
-    /// Makes the call idempotent. If the item was enqueued before under this id with the same
-    /// options, the first time is returned and nothing is woken. The id is remembered for seven
-    /// days.
+    /// Makes the call idempotent.
+    ///
+    /// If the item was enqueued before under this id with the same options, the first time is
+    /// returned and nothing is woken. The id is remembered for seven days.
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
         self

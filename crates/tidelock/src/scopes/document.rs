@@ -8,8 +8,9 @@ use super::error::ScopeError;
 use super::name::Name;
 use super::state::ScopeState;
 
-/// A consistent read of a scope. It distinguishes a scope that was never created, one that is gone,
-/// and one that is empty.
+/// A consistent read of a scope.
+///
+/// It distinguishes a scope that was never created, one that is gone, and one that is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<S> {
     /// The state, if the scope exists.

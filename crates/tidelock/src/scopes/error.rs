@@ -7,8 +7,9 @@ use tidelock_store::{Conflict, Revision, StoreError};
 
 use super::name::Name;
 
-/// Why a mutation was not applied, or a read failed. Nothing was written, unless a `Store` error
-/// says that the outcome is unknown.
+/// Why a mutation was not applied, or a read failed.
+///
+/// Nothing was written, unless a `Store` error says that the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError<X = Infallible> {

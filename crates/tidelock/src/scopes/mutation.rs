@@ -37,9 +37,11 @@ impl<S: ScopeState> Mutation<S> {
         Self { scope, options, request: Ok(None) }
     }
 
-    /// Makes the mutation idempotent. If it was executed under this id before, the recorded result
-    /// is returned and nothing is done. The id is remembered for seven days, or for the
-    /// [deduplication window](Self::dedup_window). A refusal is not remembered.
+    /// Makes the mutation idempotent.
+    ///
+    /// If it was executed under this id before, the recorded result is returned and nothing is
+    /// done. The id is remembered for seven days, or for the [deduplication
+    /// window](Self::dedup_window). A refusal is not remembered.
     ///
     /// An id belongs to one mutation of one scope; another mutation with the same id is rejected as
     /// an `IdempotencyMismatch`. Functions cannot be compared: use
@@ -49,8 +51,9 @@ impl<S: ScopeState> Mutation<S> {
         self
     }
 
-    /// Sets the request that the [operation id](Self::operation_id) belongs to. The same id with
-    /// another request is rejected. Only a digest is stored.
+    /// Sets the request that the [operation id](Self::operation_id) belongs to.
+    ///
+    /// The same id with another request is rejected. Only a digest is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.request = Fingerprint::of(request).map(Some);
         self
@@ -65,8 +68,10 @@ impl<S: ScopeState> Mutation<S> {
         self
     }
 
-    /// Requires the scope to be at this revision. At any other revision the mutation returns
-    /// [`Moved`](ScopeError::Moved) and is not retried: the caller has to read the scope again.
+    /// Requires the scope to be at this revision.
+    ///
+    /// At any other revision the mutation returns [`Moved`](ScopeError::Moved) and is not retried:
+    /// the caller has to read the scope again.
     pub fn at_revision(mut self, revision: Revision) -> Self {
         self.options.expected = ExpectedRevision::Revision(revision);
         self
@@ -79,7 +84,9 @@ impl<S: ScopeState> Mutation<S> {
     }
 
     /// Adds parts to the same commit: events, records, wakes, fences and anything else a commit can
-    /// contain. Only for scopes in the store.
+    /// contain.
+    ///
+    /// Only for scopes in the store.
     pub fn also(mut self, parts: Commit) -> Self {
         self.options.also = parts;
         self
@@ -197,8 +204,10 @@ impl<S: ScopeState> Mutation<S> {
         this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
-    /// Changes the state by a function: see [`Scope::mutate`]. The returned value is recorded with
-    /// the [operation id](Self::operation_id), so it must be serializable.
+    /// Changes the state by a function: see [`Scope::mutate`].
+    ///
+    /// The returned value is recorded with the [operation id](Self::operation_id), so it must be
+    /// serializable.
     ///
     /// # Errors
     /// As described at [`Scope`].

@@ -24,8 +24,9 @@ use super::state_cache::CacheEntry;
 use super::watch::ScopeWatch;
 use crate::handle::Tidelock;
 
-/// A scope: a state document with concurrent writers. Cloning is cheap; clones refer to the same
-/// scope.
+/// A scope: a state document with concurrent writers.
+///
+/// Cloning is cheap; clones refer to the same scope.
 ///
 /// The API does not depend on where the scope is kept. A scope [in memory](Self::in_memory) is
 /// protected by a FIFO queue. A scope in the [store](Tidelock::scope) has a queue in each process
@@ -77,8 +78,9 @@ enum Backend<S> {
 }
 
 impl<S: ScopeState> Scope<S> {
-    /// Creates a scope in this process's memory with an initial state. It lives as long as a handle
-    /// to it exists.
+    /// Creates a scope in this process's memory with an initial state.
+    ///
+    /// It lives as long as a handle to it exists.
     #[allow(clippy::needless_pass_by_value)] // it is a constant, or made for the call
     pub fn in_memory(kind: ScopeKind, id: impl AsRef<str>, state: S) -> Self {
         let backend = match Name::new(&kind, id.as_ref()) {
@@ -97,8 +99,9 @@ impl<S: ScopeState> Scope<S> {
         Self { backend, options: Options::new(kind.lives()) }
     }
 
-    /// Sets the time budget of each mutation: for its wait, its work and all its attempts. The
-    /// default is 30 seconds.
+    /// Sets the time budget of each mutation: for its wait, its work and all its attempts.
+    ///
+    /// The default is 30 seconds.
     #[must_use]
     pub fn within(mut self, budget: Duration) -> Self {
         self.options.budget = Some(budget);
@@ -390,8 +393,10 @@ impl<S: ScopeState> Scope<S> {
         self.apply(&self.options, SyncMutator(mutate), Codec::none()).await
     }
 
-    /// Changes the state by an async function. It takes the state and returns the new state with
-    /// its result. Other mutations wait for it; the budget limits it.
+    /// Changes the state by an async function.
+    ///
+    /// It takes the state and returns the new state with its result. Other mutations wait for it;
+    /// the budget limits it.
     ///
     /// # Errors
     /// [`Refused`](ScopeError::Refused) with the function's error; otherwise as described at

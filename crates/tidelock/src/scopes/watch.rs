@@ -65,7 +65,9 @@ impl<S: ScopeState> ScopeWatch<S> {
     }
 
     /// Returns the current state at the first call, and at later calls the next state that differs
-    /// from the last one. Deletion and expiry are reported too.
+    /// from the last one.
+    ///
+    /// Deletion and expiry are reported too.
     ///
     /// # Errors
     /// [`Unreadable`](ScopeError::Unreadable) if the stored document does not match the type;

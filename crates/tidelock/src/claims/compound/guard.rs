@@ -8,9 +8,11 @@ use super::super::entry::{Entry, State};
 use super::super::held_claim::{ClaimSet, Ended, HeldClaim};
 use super::super::{ClaimError, ClaimKey, Grant};
 
-/// Guard of several claims held together. Their leases are renewed while it lives, and end at the
-/// same time. If the holder dies, or is suspended for longer than the lease, all claims become
-/// available then, and reserved units return to their quotas.
+/// Guard of several claims held together.
+///
+/// Their leases are renewed while it lives, and end at the same time. If the holder dies, or is
+/// suspended for longer than the lease, all claims become available then, and reserved units return
+/// to their quotas.
 ///
 /// If it is dropped before it is completed and holds only locks and quotas, everything is released.
 /// Otherwise the progress of the work is unknown, and everything becomes available when the lease
@@ -34,8 +36,9 @@ impl CompoundGuard {
         self.set.held_claims().iter().map(|held| (&held.key, held.fence()))
     }
 
-    /// Returns the units taken from quotas. They can be [refunded](super::super::Quota::refund)
-    /// once the compound is completed.
+    /// Returns the units taken from quotas.
+    ///
+    /// They can be [refunded](super::super::Quota::refund) once the compound is completed.
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
         self.grants.iter()
     }
@@ -46,8 +49,9 @@ impl CompoundGuard {
         super::names(held_claims.chain(self.set.pledges().iter().map(|pledge| &pledge.key)))
     }
 
-    /// Returns a token that is cancelled when a claim is lost. Completing is refused from then on,
-    /// so stop the work.
+    /// Returns a token that is cancelled when a claim is lost.
+    ///
+    /// Completing is refused from then on, so stop the work.
     pub fn lost(&self) -> &CancellationToken {
         self.set.lost()
     }

@@ -16,8 +16,9 @@ use super::super::{ClaimError, ClaimKey, Handoff};
 use super::OnFailure;
 use crate::events::submit;
 
-/// Guard of an acquired key: its holder does the work and completes it. The lease is renewed while
-/// the guard lives.
+/// Guard of an acquired key: its holder does the work and completes it.
+///
+/// The lease is renewed while the guard lives.
 ///
 /// If it is dropped before completion, the progress of the work is unknown, so the key is not
 /// released at once but becomes available when the lease expires.
@@ -44,8 +45,9 @@ impl<T> ClaimGuard<T> {
         self.held().since
     }
 
-    /// Returns the fence, which grows with every claimant of this key. Pass it to external systems
-    /// that should reject outdated claimants.
+    /// Returns the fence, which grows with every claimant of this key.
+    ///
+    /// Pass it to external systems that should reject outdated claimants.
     pub fn fence(&self) -> Fence {
         self.held().fence()
     }
@@ -55,20 +57,24 @@ impl<T> ClaimGuard<T> {
         self.held().guard()
     }
 
-    /// Returns a token that is cancelled when the claim is lost. Completing is refused from then
-    /// on, so stop the work.
+    /// Returns a token that is cancelled when the claim is lost.
+    ///
+    /// Completing is refused from then on, so stop the work.
     pub fn lost(&self) -> &CancellationToken {
         self.set.lost()
     }
 
     /// Detaches the claim without releasing it: the holder of the fence
-    /// [continues](super::Idempotency::attach) it. The lease is not renewed any more.
+    /// [continues](super::Idempotency::attach) it.
+    ///
+    /// The lease is not renewed any more.
     pub fn detach(self) -> Handoff {
         Handoff::of(self.held())
     }
 
-    /// Releases the key, so that the next claimant does the work. Use it only if nothing was done
-    /// yet, or all of it was undone.
+    /// Releases the key, so that the next claimant does the work.
+    ///
+    /// Use it only if nothing was done yet, or all of it was undone.
     ///
     /// # Errors
     /// `Lost` if another claimant holds it.
@@ -111,9 +117,10 @@ impl<T> ClaimGuard<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
-    /// Stores the result and returns it as later claimants will read it. A claim that was completed
-    /// before, here or [by its fence](super::Idempotency::attach), keeps the first result, which is
-    /// returned.
+    /// Stores the result and returns it as later claimants will read it.
+    ///
+    /// A claim that was completed before, here or [by its fence](super::Idempotency::attach), keeps
+    /// the first result, which is returned.
     ///
     /// # Errors
     /// - `Failed` if a failure was stored before, and `Over` if the claim was released.
@@ -131,8 +138,9 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
         }
     }
 
-    /// Stores the result in the same commit as the work's effects, all or none. The commit's own
-    /// parts come before the result among the writes.
+    /// Stores the result in the same commit as the work's effects, all or none.
+    ///
+    /// The commit's own parts come before the result among the writes.
     ///
     /// # Errors
     /// As [`complete`](Self::complete); `Refused` if a part of the commit is rejected and the claim
@@ -147,8 +155,10 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
     }
 
     /// Returns the part of a commit that stores the result, for a commit made elsewhere, such as a
-    /// reaction's. It is rejected if the claim was taken over by then. Keep this guard until that
-    /// commit is made, so that the lease is renewed.
+    /// reaction's.
+    ///
+    /// It is rejected if the claim was taken over by then. Keep this guard until that commit is
+    /// made, so that the lease is renewed.
     ///
     /// # Errors
     /// `Store` if the value cannot be stored.

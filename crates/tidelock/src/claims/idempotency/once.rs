@@ -11,9 +11,10 @@ use super::super::{ClaimError, OnceError};
 use super::{ClaimGuard, Idempotency, IdempotencyClaim};
 
 impl Idempotency {
-    /// Does the work once, however many callers ask for it. The caller that acquires the key works;
-    /// every other caller waits, at most `timeout`, and gets the same result. If the working
-    /// caller gives up or dies, the next one takes over.
+    /// Does the work once, however many callers ask for it.
+    ///
+    /// The caller that acquires the key works; every other caller waits, at most `timeout`, and
+    /// gets the same result. If the working caller gives up or dies, the next one takes over.
     ///
     /// # Errors
     /// - `Work` with the error of the work, for the caller that did it.

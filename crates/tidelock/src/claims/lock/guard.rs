@@ -7,8 +7,10 @@ use super::super::held_claim::{ClaimSet, HeldClaim};
 use super::super::operation::Operation;
 use super::super::{ClaimError, ClaimKey, Handoff};
 
-/// Guard of an acquired lock. The lease is renewed while it lives; dropping it releases the lock,
-/// on a return, an error or a panic.
+/// Guard of an acquired lock.
+///
+/// The lease is renewed while it lives; dropping it releases the lock, on a return, an error or a
+/// panic.
 ///
 /// A process that is suspended for longer than the lease has lost the lock without knowing. Its
 /// writes to the store through [`commit`](Self::commit), or with [`guard`](Self::guard), are then
@@ -50,8 +52,9 @@ impl LockGuard {
         self.held().since
     }
 
-    /// Returns the fence, which grows with every holder of this lock. Pass it to external systems
-    /// that should reject outdated holders.
+    /// Returns the fence, which grows with every holder of this lock.
+    ///
+    /// Pass it to external systems that should reject outdated holders.
     pub fn fence(&self) -> Fence {
         self.held().fence()
     }
@@ -85,7 +88,9 @@ impl LockGuard {
     }
 
     /// Detaches the lock without releasing it: the holder of the fence
-    /// [continues](super::Lock::attach) it. The lease is not renewed any more.
+    /// [continues](super::Lock::attach) it.
+    ///
+    /// The lease is not renewed any more.
     pub fn detach(mut self) -> Handoff {
         let handoff = Handoff::of(self.held());
         self.set = None;

@@ -85,8 +85,9 @@ impl Reservation {
         }
     }
 
-    /// Returns the parts of a commit that confirm it, for a commit made elsewhere. They are
-    /// rejected once it has expired.
+    /// Returns the parts of a commit that confirm it, for a commit made elsewhere.
+    ///
+    /// They are rejected once it has expired.
     ///
     /// # Errors
     /// `Store` if the name of the quota is invalid.
