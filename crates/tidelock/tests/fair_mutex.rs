@@ -1,10 +1,9 @@
-//! The queue of turns, on every schedule that an explorer comes up with.
+//! Model check of the FIFO mutex: shuttle explores its schedules.
 //!
-//! This is the very file that scopes use, on a lock that knows who could go next and chooses. An
-//! explorer that finds nothing must first find something: a queue that loses a turn, and a count
-//! that is made without one.
+//! Includes the source file that scopes use, on shuttle's mutex. Two controls prove that the
+//! explorer finds defects: a mutex that loses the lock, and a count made without it.
 
-// Clippy lets tests unwrap, but not what they have in common.
+// Clippy allows unwrap in tests, but not in their shared functions.
 #![allow(clippy::unwrap_used)]
 
 mod sync {
@@ -30,99 +29,99 @@ use fair_mutex::{Acquire, FairMutex};
 
 const SCHEDULES: usize = 2_000;
 
-/// A queue that outlives the threads of its schedule.
+/// A mutex that outlives the threads of its schedule.
 fn mutex() -> &'static FairMutex<u32> {
     Box::leak(Box::new(FairMutex::new(0)))
 }
 
-/// Takes a place in the queue, and says whether it is the first.
+/// Joins the queue. Returns whether the lock was acquired immediately.
 fn join(acquire: &mut Acquire<'static, u32>) -> bool {
     pin!(acquire).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-/// Adds to a count in two steps, as whoever has the turn may.
+/// Adds to a count in two steps, which is safe only under the lock.
 fn count(counter: &AtomicU32) {
     let before = counter.load(Ordering::SeqCst);
     thread::yield_now();
     counter.store(before + 1, Ordering::SeqCst);
 }
 
-fn counted_by_three(take: impl Fn(&'static FairMutex<u32>, &AtomicU32) + Send + Copy + 'static) {
+fn counted_by_three(add: impl Fn(&'static FairMutex<u32>, &AtomicU32) + Send + Copy + 'static) {
     let (mutex, counter) = (mutex(), StdArc::new(AtomicU32::new(0)));
     let threads: Vec<_> = (0..3)
         .map(|_| {
             let counter = counter.clone();
-            thread::spawn(move || take(mutex, &counter))
+            thread::spawn(move || add(mutex, &counter))
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(counter.load(Ordering::SeqCst).max(mutex.get()), 3);
 }
 
-/// One who goes away at any moment: before, while, or just after the turn was handed to it.
-fn with_one_who_leaves(leave: fn(Acquire<'static, u32>)) {
+/// A waiter that is cancelled at any moment: before, while, or just after it was granted the lock.
+fn with_a_cancelled_waiter(cancel: fn(Acquire<'static, u32>)) {
     let mutex = mutex();
     let holder = thread::spawn(move || {
         let (guard, _) = block_on(mutex.lock());
         thread::yield_now();
         drop(guard);
     });
-    let leaving = thread::spawn(move || {
+    let cancelled = thread::spawn(move || {
         let mut acquire = mutex.lock();
         if !join(&mut acquire) {
             thread::yield_now();
-            leave(acquire);
+            cancel(acquire);
         }
     });
     let waiting = thread::spawn(move || drop(block_on(mutex.lock())));
-    for thread in [holder, leaving, waiting] {
+    for thread in [holder, cancelled, waiting] {
         thread.join().unwrap();
     }
     drop(block_on(mutex.lock()));
 }
 
-/// The control: without a turn, the explorer finds the addition that is lost.
+/// Control: without the lock, the explorer finds the lost addition.
 #[test]
-fn the_explorer_finds_a_count_that_is_made_without_a_turn() {
+fn the_explorer_finds_a_count_made_without_the_lock() {
     let without = || check_random(|| counted_by_three(|_, counter| count(counter)), SCHEDULES);
     assert!(catch_unwind(without).is_err());
 }
 
-/// The control: if one who leaves takes the turn along, the explorer finds those who wait for ever.
+/// Control: if a cancelled waiter keeps the lock, the explorer finds the deadlock.
 #[test]
-fn the_explorer_finds_a_turn_that_is_lost_with_its_waiter() {
-    let forgetful = || check_random(|| with_one_who_leaves(mem::forget), SCHEDULES);
+fn the_explorer_finds_a_lock_lost_with_its_waiter() {
+    let forgetful = || check_random(|| with_a_cancelled_waiter(mem::forget), SCHEDULES);
     assert!(catch_unwind(forgetful).is_err());
 }
 
 /// SCOPE-1.
 #[test]
-fn no_two_have_the_turn_at_once() {
-    let take = |mutex: &'static FairMutex<u32>, counter: &AtomicU32| {
+fn the_lock_is_mutually_exclusive() {
+    let add = |mutex: &'static FairMutex<u32>, counter: &AtomicU32| {
         let (guard, before) = block_on(mutex.lock());
         count(counter);
         assert_eq!(
             counter.load(Ordering::SeqCst),
             before + 1,
-            "what is given is what the one before left"
+            "the value is the one that the previous holder stored"
         );
         guard.release_with(before + 1);
     };
-    check_random(move || counted_by_three(take), SCHEDULES);
-    check_pct(move || counted_by_three(take), SCHEDULES, 3);
+    check_random(move || counted_by_three(add), SCHEDULES);
+    check_pct(move || counted_by_three(add), SCHEDULES, 3);
 }
 
 /// SCOPE-2. Schedule 51.
 #[test]
-fn one_who_leaves_at_any_moment_takes_nobodys_turn_along() {
-    check_random(|| with_one_who_leaves(drop), SCHEDULES);
-    check_pct(|| with_one_who_leaves(drop), SCHEDULES, 3);
+fn a_waiter_cancelled_at_any_moment_does_not_lose_the_lock() {
+    check_random(|| with_a_cancelled_waiter(drop), SCHEDULES);
+    check_pct(|| with_a_cancelled_waiter(drop), SCHEDULES, 3);
 }
 
-/// SCOPE-2: whoever waits looks up once it is told to, whatever moment that is.
+/// SCOPE-2: a waiter is polled again after `wake_all`, at any moment.
 #[test]
-fn one_who_is_told_to_look_up_does() {
-    let told_while_it_waits = || {
+fn wake_all_wakes_a_waiter() {
+    let woken_while_it_waits = || {
         let (mutex, is_over) = (mutex(), StdArc::new(AtomicBool::new(false)));
         let (first, _) = block_on(mutex.lock());
         let over = is_over.clone();
@@ -139,18 +138,18 @@ fn one_who_is_told_to_look_up_does() {
         drop(first);
         drop(block_on(mutex.lock()));
     };
-    check_random(told_while_it_waits, SCHEDULES);
-    check_pct(told_while_it_waits, SCHEDULES, 3);
+    check_random(woken_while_it_waits, SCHEDULES);
+    check_pct(woken_while_it_waits, SCHEDULES, 3);
 }
 
-/// SCOPE-1. Schedule 51: whoever has left, the rest come in the order in which they came.
+/// SCOPE-1. Schedule 51: after a cancellation the other waiters keep their FIFO order.
 #[test]
-fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
+fn remaining_waiters_acquire_the_lock_in_fifo_order() {
     let in_order = || {
         let (mutex, order) = (mutex(), StdArc::new(StdMutex::new(Vec::new())));
         let (first, _) = block_on(mutex.lock());
         let mut waiting: Vec<_> = (0..4).map(|_| mutex.lock()).collect();
-        assert!(waiting.iter_mut().all(|acquire| !join(acquire)), "the turn is taken");
+        assert!(waiting.iter_mut().all(|acquire| !join(acquire)), "the lock is held");
         let mut threads = vec![thread::spawn(move || drop(first))];
         for (nth, acquire) in waiting.into_iter().enumerate() {
             let order = order.clone();
@@ -170,10 +169,9 @@ fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
     check_pct(in_order, SCHEDULES, 3);
 }
 
-/// What the queue is built on: a wait that is over says so once, and a turn that was had at once
-/// needs no wait.
+/// A free lock is acquired at the first poll, and dropping the completed future releases nothing.
 #[test]
-fn a_free_turn_is_had_at_once() {
+fn a_free_lock_is_acquired_immediately() {
     check_random(
         || {
             let mutex = mutex();
