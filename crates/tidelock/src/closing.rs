@@ -71,21 +71,21 @@ impl<A: Aggregate> AggregateRef<A> {
     /// # #[derive(Default, Clone)]
     /// # struct Order;
     /// # #[derive(Event)]
-    /// # struct Shipped {}
+    /// # enum OrderEvent { Shipped }
     /// # impl Aggregate for Order {
     /// #     const KIND: &'static str = "order";
-    /// #     type Event = Shipped;
-    /// #     fn apply(&mut self, _: &Shipped) {}
+    /// #     type Event = OrderEvent;
+    /// #     fn apply(&mut self, _: &OrderEvent) {}
     /// # }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let order = tidelock.aggregate::<Order>("7");
-    /// order.execute(|_| Ok::<_, String>(Shipped {})).await?;
+    /// order.execute(|_| Ok::<_, String>(OrderEvent::Shipped)).await?;
     ///
     /// let closed = order.archive_to(discard).close().await?;
     /// assert_eq!(closed.archived, 1);
-    /// assert!(order.execute(|_| Ok::<_, String>(Shipped {})).await.is_err());
+    /// assert!(order.execute(|_| Ok::<_, String>(OrderEvent::Shipped)).await.is_err());
     /// # Ok(())
     /// # }
     /// ```

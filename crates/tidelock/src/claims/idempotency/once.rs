@@ -32,17 +32,13 @@ impl Idempotency {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let payment = tidelock.claims().idempotency("pay:order-7").fingerprint(&("order-7", 450));
-    /// let mut charges = 0;
-    /// for _ in 0..2 {
-    ///     let receipt = payment
-    ///         .once(Duration::from_secs(2), async || {
-    ///             charges += 1;
-    ///             Ok::<_, String>(format!("receipt {charges}"))
-    ///         })
-    ///         .await?;
-    ///     assert_eq!(receipt, "receipt 1");
+    /// async fn charge(receipt: &str) -> Result<String, String> {
+    ///     Ok(receipt.to_owned())
     /// }
-    /// assert_eq!(charges, 1);
+    ///
+    /// let first = payment.once(Duration::from_secs(2), || charge("receipt 1")).await?;
+    /// let repeated = payment.once(Duration::from_secs(2), || charge("receipt 2")).await?;
+    /// assert_eq!((first.as_str(), repeated.as_str()), ("receipt 1", "receipt 1"));
     /// # Ok(())
     /// # }
     /// ```
