@@ -102,8 +102,8 @@ impl Compound {
     }
 
     /// Sets how long to wait if only locks are refused. By default it does not wait.
-    pub fn patience(mut self, patience: WaitPolicy) -> Self {
-        self.wait_policy = patience;
+    pub fn patience(mut self, policy: WaitPolicy) -> Self {
+        self.wait_policy = policy;
         self
     }
 

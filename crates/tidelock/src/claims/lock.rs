@@ -120,8 +120,8 @@ impl Lock {
     }
 
     /// Sets the wait policy. The default is [`WaitPolicy::SHORT`], half a second.
-    pub fn patience(mut self, patience: WaitPolicy) -> Self {
-        self.wait_policy = patience;
+    pub fn patience(mut self, policy: WaitPolicy) -> Self {
+        self.wait_policy = policy;
         self
     }
 

@@ -138,7 +138,7 @@ mod tests {
 
     fn occurrence(period: Period, now: &str, zone: &TimeZone) -> (String, String) {
         let occurrence = period.at(now.parse().unwrap(), zone).unwrap();
-        let Some(When::At(end)) = occurrence.end else { panic!("{stretch:?}") };
+        let Some(When::At(end)) = occurrence.end else { panic!("{occurrence:?}") };
         (occurrence.label, end.to_string().replace(":00:00.000000", ""))
     }
 

@@ -87,8 +87,8 @@ impl OperationRecord {
 
     /// Returns the corrected record, or `None` if the record at this revision is right already.
     pub(super) fn corrected(self, outcome: MutationOutcome, revision: Revision) -> Option<Self> {
-        let told = self.clone().at_revision(revision).outcome;
-        (told != outcome).then_some(Self { outcome, first: false, ..self })
+        let recorded = self.clone().at_revision(revision).outcome;
+        (recorded != outcome).then_some(Self { outcome, first: false, ..self })
     }
 
     /// Rejects an operation id that was used for another mutation.

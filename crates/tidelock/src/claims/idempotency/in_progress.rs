@@ -79,9 +79,9 @@ impl<T: DeserializeOwned> InProgress<T> {
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
-    pub async fn wait_with(&self, patience: WaitPolicy) -> Result<T, ClaimError> {
+    pub async fn wait_with(&self, policy: WaitPolicy) -> Result<T, ClaimError> {
         let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
-        let mut waiting = patience.begin();
+        let mut waiting = policy.begin();
         loop {
             let contender = match read_state(&self.claims, &self.key, self.asked).await? {
                 PeekEntry::Over(entry) => return super::result(&self.key, &entry),

@@ -79,7 +79,7 @@ where
             // The caller gets the error of the work in any case; a key that was not released
             // becomes available when its lease expires.
             if let Err(kept) = won.fail(&error).await {
-                tracing::warn!(error = %kept, "a failure was not noted");
+                tracing::warn!(error = %kept, "a failure was not recorded");
             }
             Err(OnceError::Work(error))
         }
