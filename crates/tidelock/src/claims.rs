@@ -1,13 +1,14 @@
-//! Claims: a first-come right to do something once. Claim first, then work; never check, then act.
+//! Claims: idempotency keys, locks, singletons and quotas. Claim first, then work; never check,
+//! then act.
 //!
-//! A claim is a record that whoever comes first writes, on the condition that nobody has it; its
-//! revision is the *fence* of that claimant. Beside it lies a record that expires: the *lease* of a
-//! claim whose work is under way. Both are judged by the store, inside the commit and on its own
-//! clock. So one commit wins a claim and one completes it; a claimant that died is replaced once
-//! its lease has run out, and one that was only slow finds that its fence is no longer the newest.
+//! A claim is a record that the first claimant creates on the condition that it is absent; its
+//! revision is the claimant's *fence*. A second record that expires is the *lease* of a claim in
+//! progress. The store checks both inside the commit and by its own clock. So one commit wins a
+//! claim and one completes it. A claimant that died is replaced once its lease has expired, and one
+//! that was only slow finds that its fence is no longer the newest.
 //!
-//! The pattern only builds commits and hands them to the store. Every name that it uses there is
-//! spelled in `keys.rs`.
+//! This module only builds commits and hands them to the store. Every name it uses there is spelled
+//! in `keys.rs`.
 
 mod claim_key;
 mod error;
@@ -30,8 +31,8 @@ mod claim_attempt;
 mod entry;
 mod held_claim;
 mod keys;
+mod lease_term;
 mod operation;
-mod term;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -52,7 +53,7 @@ pub use idempotency::{
     AttachedKey, ClaimGuard, FingerprintMismatch, Idempotency, IdempotencyClaim, InProgress,
     OnFailure, Peek,
 };
-/// The zone that days and hours are those of.
+/// The time zone of calendar periods.
 pub use jiff::tz::TimeZone;
 pub use listing::{
     ClaimInfo, ClaimPage, ClaimState, PendingPage, PendingReservation, QuotaInfo, QuotaPage,
@@ -70,44 +71,46 @@ pub use singleton::{Singleton, SingletonOutcome, SingletonTaken};
 pub use wait_policy::WaitPolicy;
 
 impl Tidelock {
-    /// The claims of this store.
+    /// Returns the claims of this store.
     pub fn claims(&self) -> Claims {
         let (by, remembered) = (own_name().clone(), limits::COMMIT_MEMORY);
         Claims { tidelock: self.clone(), by, operation: None, remembered }
     }
 }
 
-/// Everything that can be claimed. Clones are handles on the same.
+/// Entry point to everything that can be claimed. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Claims {
     tidelock: Tidelock,
     by: WorkerName,
     operation: Option<Operation>,
-    /// How long an operation is remembered, if there is one.
+    /// How long an operation id is remembered.
     remembered: Duration,
 }
 
 impl Claims {
-    /// The same, under a name that those who come too late are told.
+    /// Sets the claimant's name, which later claimants are told.
     ///
     /// # Errors
-    /// `Invalid` or `LimitExceeded` if the name cannot be one.
+    /// `Invalid` or `LimitExceeded` if the name is invalid.
     pub fn by(mut self, name: &str) -> Result<Self, StoreError> {
         self.by = WorkerName::new(name)?;
         Ok(self)
     }
 
-    /// The same, for one thing that is asked for once: whoever asks for it again under this id,
-    /// having heard no answer, gets what the first one got, and nothing is taken a second time. A
-    /// key or a lock is had under the same fence for as long as its lease lasts; of a quota, the
-    /// same is granted, also when its period is over; a reservation that has come to its end is
-    /// told as such. It is remembered for seven days. Another request needs another id.
+    /// Makes the next claim idempotent.
+    ///
+    /// A repeat with the same id returns the first result, and nothing is claimed twice. A key or a
+    /// lock is returned under the same fence while its lease lasts. A quota returns the same grant,
+    /// even after its period is over. A reservation that has ended is reported as such. The id is
+    /// remembered for seven days, or for the [deduplication window](Self::dedup_window). Each
+    /// request needs its own id.
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(Operation { id: id.into(), remembered: self.remembered });
         self
     }
 
-    /// The same, remembering the [operation](Self::operation_id) for this long.
+    /// Sets how long the [operation id](Self::operation_id) is remembered.
     pub fn dedup_window(mut self, long: Duration) -> Self {
         self.remembered = long;
         if let Some(operation) = &mut self.operation {
@@ -116,57 +119,59 @@ impl Claims {
         self
     }
 
-    /// The right to do what a request asks for, once: whoever asks again under the same key gets
-    /// the first one's result.
+    /// Starts an idempotency claim: the work of a request is done once, and every repeat with the
+    /// same key gets the first result.
     pub fn idempotency(&self, key: impl fmt::Display) -> Idempotency {
         Idempotency::new(self.clone(), &key)
     }
 
-    /// The right to be the only one, for a scope and a period.
+    /// Starts a singleton claim: one winner per scope and period.
     pub fn singleton(&self, name: impl fmt::Display) -> Singleton {
         Singleton::new(self.clone(), &name)
     }
 
-    /// The right to be the only one at something, for a while.
+    /// Starts a lock: mutual exclusion across processes, with a lease.
     pub fn lock(&self, name: impl fmt::Display) -> Lock {
         Lock::new(self.clone(), &name)
     }
 
-    /// So much, for a scope and a period, and no more.
+    /// Starts a quota: at most `limit` units per scope and period.
     pub fn quota(&self, name: impl fmt::Display, limit: i64) -> Quota {
         Quota::new(self.clone(), &name, limit)
     }
 
-    /// So often in each stretch of this length, which begins when it is first used. Where one
-    /// stretch ends and the next begins, twice as many can come in less than its length.
+    /// Starts a rate limit: at most `limit` units per window of length `every`.
+    ///
+    /// A fixed window, which opens at its first use; across the boundary of two windows, up to
+    /// twice the limit can pass in less than one length.
     pub fn rate(&self, name: impl fmt::Display, limit: i64, every: Duration) -> Quota {
         self.quota(name, limit).per(Period::Every(every))
     }
 
-    /// Several of these, in one commit: all of them, or none.
+    /// Starts a compound claim: several claims in one commit, all or none.
     pub fn compound(&self) -> Compound {
         Compound::new(self.clone())
     }
 
-    /// A value that whoever writes last determines: for what does not matter if somebody else's
-    /// change is lost.
+    /// Starts a last-write-wins register: for values where losing a concurrent change does not
+    /// matter.
     pub fn register(&self, name: impl fmt::Display) -> LwwRegister {
         LwwRegister::new(self.clone(), &name)
     }
 
-    /// Refuses an operation that cannot be remembered.
+    /// Rejects an operation id that cannot be remembered.
     fn check_operation(&self) -> Result<(), StoreError> {
         self.operation.as_ref().map_or(Ok(()), Operation::check)
     }
 
-    /// Sends a commit until it is known what became of it.
+    /// Sends a commit until its outcome is known.
     async fn send(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         submit::send(&**self.store(), commit, self.tidelock.retry(), self.tidelock.random()).await
     }
 
-    /// Under an id by which it can be sent again.
-    fn repeatable(&self, commit: Commit) -> Commit {
-        operation::repeatable(self.operation.as_ref(), commit)
+    /// Adds an id with which the commit can be sent again.
+    fn ensure_retry_id(&self, commit: Commit) -> Commit {
+        operation::ensure_retry_id(self.operation.as_ref(), commit)
     }
 
     fn store(&self) -> &Arc<dyn Store> {
@@ -174,7 +179,7 @@ impl Claims {
     }
 }
 
-/// A name that tells processes apart, for people.
+/// A readable name that distinguishes processes.
 fn own_name() -> &'static WorkerName {
     static NAME: OnceLock<WorkerName> = OnceLock::new();
     NAME.get_or_init(|| {

@@ -1,12 +1,13 @@
-//! Closing the books: a stream that has done its work is shut, archived and cleared away, and goes
-//! on from where it stood or not at all.
+//! Closing the books: a finished stream is closed, archived and trimmed, and optionally continues
+//! from a snapshot.
 //!
-//! First comes a tombstone, after which nobody appends, reactions included; then reactions have
-//! their time to handle what is there; then the archive gets every event; only then do the events
-//! go. Each stage is noted in a record, in the same commit as what it did, under a lease: whoever
-//! calls again after a crash goes on where it stopped, and two callers are never at the same books.
+//! First a tombstone is appended, after which appends are rejected, including those of reactions.
+//! Then reactions handle the existing events. Then the archive receives every event, and only then
+//! are the events removed. Each stage is recorded in the same commit as its effect, under a lease:
+//! a call after a crash continues where the last one stopped, and two callers never close the same
+//! stream concurrently.
 //!
-//! It never runs a handler, and never decides what an archive is.
+//! This module never runs a handler, and does not define what an archive is.
 
 mod any_stream;
 mod archive;
@@ -38,102 +39,131 @@ pub use any_stream::AnyStream;
 pub use archive::{Archive, discard};
 pub use error::CloseError;
 
-/// How long reactions are waited for, unless something else is said.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The default time to wait for reactions.
+const REACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the books stay with a caller that has died, unless something else is said.
+/// The default lease.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// How often the tombstone is to land on the very events that reactions are known to be done with,
-/// before it is put behind whatever has come meanwhile.
-const QUIET_TRIES: usize = 3;
+/// Number of attempts to append the tombstone directly behind the events that reactions have
+/// handled, before it is appended behind any newer events.
+const QUIET_ATTEMPTS: usize = 3;
 
-/// How often the last commit is made again whose snapshot was replaced under it.
-const TRIES: usize = 8;
+/// Number of attempts of the last commit while its snapshot is replaced concurrently.
+const MAX_ATTEMPTS: usize = 8;
 
-/// How long to wait before the next look at what reactions have left to do; twice as long each
-/// time, up to the other.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+/// First and maximum pause between two checks of the reactions; it doubles each time.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 impl<A: Aggregate> AggregateRef<A> {
-    /// Goes for its books: to close them, or to clear away the oldest pages.
+    /// Starts closing the stream, or trimming its oldest events.
     ///
-    /// The archive gets every event that is to go, in order, page by page, once; a page again only
-    /// if the process died between the archive's answer and the note of it. Personal data is not in
-    /// the events; [`Tidelock::read`](crate::Tidelock::read) joins it. Where nothing is to be kept,
-    /// say so with [`discard`].
+    /// The archive gets every event to be removed, in order, page by page, once. A page is repeated
+    /// only if the process died between the archive's answer and its record. Personal data is not
+    /// in the events; [`Tidelock::read`](crate::Tidelock::read) joins it. Use [`discard`] to keep
+    /// nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::discard;
+    ///
+    /// # #[derive(Default, Clone)]
+    /// # struct Order;
+    /// # #[derive(Event)]
+    /// # enum OrderEvent { Shipped }
+    /// # impl Aggregate for Order {
+    /// #     const KIND: &'static str = "order";
+    /// #     type Event = OrderEvent;
+    /// #     fn apply(&mut self, _: &OrderEvent) {}
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let order = tidelock.aggregate::<Order>("7");
+    /// order.execute(|_| Ok::<_, String>(OrderEvent::Shipped)).await?;
+    ///
+    /// let closed = order.archive_to(discard).close().await?;
+    /// assert_eq!(closed.archived, 1);
+    /// assert!(order.execute(|_| Ok::<_, String>(OrderEvent::Shipped)).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn archive_to(&self, archive: impl Archive + 'static) -> Closing<A> {
         Closing {
             target: self.clone(),
             archive: Arc::new(archive),
-            patience: PATIENCE,
+            reaction_timeout: REACTION_TIMEOUT,
             lease: LEASE,
             ignored: BTreeSet::new(),
         }
     }
 }
 
-/// The closing of one aggregate's books.
+/// The closing of one aggregate's stream, with its options.
 #[must_use = "nothing happens before it is said what becomes of the stream"]
 pub struct Closing<A: Aggregate> {
     target: AggregateRef<A>,
     archive: Arc<dyn Archive>,
-    patience: Duration,
+    reaction_timeout: Duration,
     lease: Duration,
     ignored: BTreeSet<String>,
 }
 
-/// What a closing came to.
+/// Result of a closing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseSummary {
     /// The stream.
     pub stream: StreamName,
-    /// Events up to here are gone from it.
+    /// Events up to this version are removed.
     pub through: Version,
-    /// How many events this call gave to the archive; an earlier one, that did not come to its end,
-    /// may have given others.
+    /// Number of events that this call archived; an earlier, interrupted call may have archived
+    /// others.
     pub archived: u64,
 }
 
 impl<A: Aggregate> Closing<A> {
-    /// The same, waiting this long for reactions to handle what is there, before the stream is shut
-    /// and again after; with zero, not at all. Others who append meanwhile make it no longer. The
-    /// default is half a minute.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets how long to wait for reactions to handle the events, before the stream is closed and
+    /// again after.
+    ///
+    /// Zero does not wait. Concurrent appends do not extend it. The default is 30 seconds.
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.reaction_timeout = timeout;
         self
     }
 
-    /// The same, with this lease on the books: how long a caller that has died keeps others from
-    /// them. That of one that lives is renewed, so it need not be as long as the work. The default
-    /// is a quarter of a minute.
+    /// Sets the lease: how long the stream stays locked for other callers after a caller died.
+    ///
+    /// The lease is renewed during the work, so it need not be as long. The default is 15 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// The same, whatever this reaction has left to do: nobody runs it any more. What it has not
-    /// handled, it never will.
+    /// Ignores the unfinished work of a reaction that is no longer run.
     ///
-    /// A target of it that is being rebuilt, and has still to handle again what goes, is not
-    /// rebuilt without it: the target is blocked with the reason, and asks for a [partial
+    /// It will never handle the events that it has not handled yet.
+    ///
+    /// A target of it that is being rebuilt and still has to handle the removed events cannot be
+    /// rebuilt without them: the target is blocked with the reason, and needs a [partial
     /// reset](crate::reactions::Reactions::reset_partial).
     pub fn ignore_reaction(mut self, reaction: impl Into<String>) -> Self {
         self.ignored.insert(reaction.into());
         self
     }
 
-    /// Closes the stream for good. Called again, after a crash or out of habit, it goes on or finds
-    /// that all is done.
+    /// Closes the stream permanently.
     ///
-    /// Others who go on appending do not hold it up. First it tries to shut the stream behind
-    /// events that reactions are done with; if others are quicker each time, it shuts the stream
-    /// behind theirs, and reactions handle those before they go. It renews its lease for as long as
-    /// it works; how long the archive takes is up to the archive.
+    /// Idempotent: a repeated call continues an interrupted closing, or finds that it is done.
+    ///
+    /// Concurrent appends do not delay it. First it tries to close the stream behind events that
+    /// reactions have handled. If other writers are faster each time, it closes the stream behind
+    /// their events, and reactions handle those before they are removed. It renews its lease while
+    /// it works; the archive may take as long as it needs.
     ///
     /// # Errors
-    /// See [`CloseError`]. Once the tombstone is there the stream stays shut, whatever fails after
-    /// it.
+    /// See [`CloseError`]. Once the tombstone is appended the stream stays closed, whatever fails
+    /// afterwards.
     pub async fn close(self) -> Result<CloseSummary, CloseError> {
         self.work(Plan::StayClosed).await
     }
@@ -142,67 +172,68 @@ impl<A: Aggregate> Closing<A> {
     /// which is kept in a snapshot.
     ///
     /// # Errors
-    /// [`NoSnapshot`](CloseError::NoSnapshot) if the aggregate keeps none; otherwise as for
+    /// [`NoSnapshot`](CloseError::NoSnapshot) if the aggregate has no snapshots; otherwise as
     /// [`close`](Self::close).
     pub async fn restart(self) -> Result<CloseSummary, CloseError> {
         self.work(Plan::Restart).await
     }
 
-    /// Clears away all but the newest events, behind a snapshot of the state. The stream stays open
-    /// throughout.
+    /// Removes all but the newest events, after writing a snapshot of the state.
+    ///
+    /// The stream stays open throughout.
     ///
     /// # Errors
-    /// As for [`restart`](Self::restart).
+    /// As [`restart`](Self::restart).
     pub async fn keep_last(self, events: u64) -> Result<CloseSummary, CloseError> {
         self.work(Plan::Window { keep: events }).await
     }
 
     async fn work(self, plan: Plan) -> Result<CloseSummary, CloseError> {
         let stream = self.target.stream()?.clone();
-        if plan.goes_on() && !A::snapshots().can_be_kept() {
+        if plan.goes_on() && !A::snapshots().are_enabled() {
             return Err(CloseError::NoSnapshot { stream });
         }
-        let desk = ClosingLease::take(self.store(), &stream, self.lease).await?;
-        let done = desk.keep(self.work_at(&desk, &stream, plan)).await;
-        desk.leave().await;
+        let lease = ClosingLease::acquire(self.store(), &stream, self.lease).await?;
+        let done = lease.renew_during(self.work_leased(&lease, &stream, plan)).await;
+        lease.release().await;
         done?
     }
 
-    async fn work_at(
+    async fn work_leased(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
     ) -> Result<CloseSummary, CloseError> {
-        let Some(mut books) = self.open(desk, stream, plan).await? else {
+        let Some(mut books) = self.open(lease, stream, plan).await? else {
             let through = self.version_of_closed(stream).await?;
             leftovers::forget_cursors(self.store(), stream).await?;
             return Ok(CloseSummary { stream: stream.clone(), through, archived: 0 });
         };
         self.wait_for_reactions(stream, books.through, self.deadline()).await?;
-        let archived = self.hand_over(desk, stream, &mut books).await?;
-        self.finish(desk, stream, &books).await?;
+        let archived = self.archive_events(lease, stream, &mut books).await?;
+        self.finish(lease, stream, &books).await?;
         if plan == Plan::StayClosed {
             leftovers::forget_cursors(self.store(), stream).await?;
         }
         Ok(CloseSummary { stream: stream.clone(), through: books.through, archived })
     }
 
-    /// The books as they were left, or new ones; nothing if the stream was closed for good and all
-    /// is done.
+    /// Returns the interrupted closing, or begins a new one; `None` if the stream was closed
+    /// permanently and everything is done.
     async fn open(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
     ) -> Result<Option<Books>, CloseError> {
         let deadline = self.deadline();
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let books = Books::find(self.store(), stream).await?;
             match books {
                 Some(books) if !books.done && books.plan == plan => {
-                    return self.as_shut(stream, books).await.map(Some);
+                    return self.extend_to_tombstone(stream, books).await.map(Some);
                 }
                 Some(books) if !books.done => {
                     return Err(CloseError::OtherPlan {
@@ -214,9 +245,9 @@ impl<A: Aggregate> Closing<A> {
                 _ => {}
             }
             let revision = books.and_then(|books| books.revision);
-            let quiet = tries < QUIET_TRIES;
-            tries += 1;
-            match self.begin(desk, stream, plan, revision, deadline, quiet).await? {
+            let quiet = attempts < QUIET_ATTEMPTS;
+            attempts += 1;
+            match self.begin(lease, stream, plan, revision, deadline, quiet).await? {
                 Ok(begun) => return Ok(Some(begun)),
                 Err(_) if quiet => {}
                 Err(conflict) => return Err(refused(stream, conflict)),
@@ -224,11 +255,11 @@ impl<A: Aggregate> Closing<A> {
         }
     }
 
-    /// Begins new books, with the tombstone in the same commit: behind the events that reactions
-    /// are done with, if it is to be quiet, and otherwise behind all that there are by then.
+    /// Begins a closing, with the tombstone in the same commit: if `quiet`, directly behind the
+    /// events that reactions have handled, otherwise behind all events that exist by then.
     async fn begin(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
         before: Option<tidelock_store::Revision>,
@@ -246,28 +277,32 @@ impl<A: Aggregate> Closing<A> {
         if !plan.shuts() && !is_open {
             return Err(CloseError::Shut { stream: stream.clone(), version });
         }
-        // Whatever can be refused is refused before anything is shut.
+        // Everything that can be refused is refused before the stream is closed.
         self.wait_for_reactions(stream, through, deadline).await?;
-        let begun_at = Some(desk.since());
+        let begun_at = Some(lease.since());
         let mut books =
             Books { plan, through, archived: None, begun_at, done: false, revision: before };
-        let mut commit = books.note(desk, stream)?;
+        let mut commit = books.record_commit(lease, stream)?;
         if plan.shuts() && is_open {
             let expected =
                 if quiet { ExpectedVersion::Exact(version) } else { ExpectedVersion::Exists };
             commit = commit.with_append(Append::closing(stream, expected));
         }
-        let committed = match desk.commit(commit).await?.committed() {
+        let committed = match lease.commit(commit).await?.committed() {
             Ok(committed) => committed,
             Err(conflict) => return Ok(Err(conflict)),
         };
         books.revision = committed.writes.first().and_then(|written| written.revision);
-        self.as_shut(stream, books).await.map(Ok)
+        self.extend_to_tombstone(stream, books).await.map(Ok)
     }
 
-    /// The same books, through to the tombstone if there is one: events may have come between the
-    /// last look and it.
-    async fn as_shut(&self, stream: &StreamName, mut books: Books) -> Result<Books, CloseError> {
+    /// Extends the closing to the tombstone, if there is one: events may have been appended between
+    /// the last read and it.
+    async fn extend_to_tombstone(
+        &self,
+        stream: &StreamName,
+        mut books: Books,
+    ) -> Result<Books, CloseError> {
         let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
         if let (true, StreamState::Closed(version)) = (books.plan.shuts(), page.state) {
             books.through = version;
@@ -275,9 +310,9 @@ impl<A: Aggregate> Closing<A> {
         Ok(books)
     }
 
-    /// Until when reactions are waited for that have something left to do now.
+    /// Returns until when to wait for reactions.
     fn deadline(&self) -> Instant {
-        crate::deadline::after(self.patience)
+        crate::deadline::after(self.reaction_timeout)
     }
 
     async fn wait_for_reactions(
@@ -286,7 +321,7 @@ impl<A: Aggregate> Closing<A> {
         through: Version,
         deadline: Instant,
     ) -> Result<(), CloseError> {
-        let (mut pause, mut first) = (PAUSE.0, None);
+        let (mut pause, mut first) = (BACKOFF.0, None);
         while let Some(unfinished) =
             Unfinished::find(self.store(), stream, through, &self.ignored).await?
         {
@@ -296,15 +331,15 @@ impl<A: Aggregate> Closing<A> {
             }
             first.get_or_insert(unfinished);
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(BACKOFF.1);
         }
         Ok(())
     }
 
-    /// Gives the archive what it has not had, and notes it page by page.
-    async fn hand_over(
+    /// Archives the remaining events, and records it page by page.
+    async fn archive_events(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         books: &mut Books,
     ) -> Result<u64, CloseError> {
@@ -321,7 +356,7 @@ impl<A: Aggregate> Closing<A> {
                 CloseError::Archive { stream, from, to, source }
             })?;
             books.archived = Some(to);
-            books.revision = desk.note(books, stream).await?;
+            books.revision = lease.record(books, stream).await?;
         }
     }
 
@@ -336,19 +371,20 @@ impl<A: Aggregate> Closing<A> {
         Ok(events)
     }
 
-    /// The events go; with them, in one commit, comes what replaces them.
+    /// Removes the events and writes what replaces them, in one commit.
     async fn finish(
         &self,
-        desk: &ClosingLease<'_>,
+        lease: &ClosingLease<'_>,
         stream: &StreamName,
         books: &Books,
     ) -> Result<(), CloseError> {
         let over = Books { done: true, ..books.clone() };
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             let removals = leftovers::link_removals(self.store(), stream).await?;
-            let commit = removals.into_iter().fold(over.note(desk, stream)?, Commit::wake);
+            let commit =
+                removals.into_iter().fold(over.record_commit(lease, stream)?, Commit::wake);
             let commit = match books.plan {
                 Plan::StayClosed => commit.trim(stream, books.through, AfterTrim::StayClosed),
                 Plan::Restart => {
@@ -361,16 +397,17 @@ impl<A: Aggregate> Closing<A> {
                     commit.with_append(shut).trim(stream, books.through, AfterTrim::Reopen)
                 }
             };
-            // The snapshot can have moved, because others keep them too; the next one is as good.
-            match desk.commit(commit).await?.committed() {
+            // The snapshot can have changed, because other writers store them too; a newer one is
+            // as good.
+            match lease.commit(commit).await?.committed() {
                 Ok(_) => return Ok(()),
-                Err(_) if tries < TRIES => {}
+                Err(_) if attempts < MAX_ATTEMPTS => {}
                 Err(conflict) => return Err(refused(stream, conflict)),
             }
         }
     }
 
-    /// Adds the state to a commit, unless one is kept already that is new enough.
+    /// Adds the snapshot to a commit, unless a recent one is stored already.
     async fn with_snapshot(
         &self,
         stream: &StreamName,
@@ -408,7 +445,7 @@ impl<A: Aggregate> std::fmt::Debug for Closing<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Closing")
             .field("stream", &self.target.stream())
-            .field("patience", &self.patience)
+            .field("reaction_timeout", &self.reaction_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -1,9 +1,8 @@
-//! Events as types of one's own: what they are called in the store, and the way to and from JSON.
+//! Typed events: their stored type names, and their JSON encoding.
 //!
-//! A type that implements [`Event`] knows every stored type that it can be read from. Older shapes
-//! are brought up to date by upcasters while they are read; what is stored never changes. Which
-//! stream an event is in, and what is known about it, is not its own affair: that is
-//! [`Recorded`](crate::Recorded).
+//! A type that implements [`Event`] knows every stored type it can be read from. Upcasters convert
+//! older versions while they are read; stored events never change. The stream and the metadata of
+//! an event are not part of it: see [`Recorded`](crate::Recorded).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,11 +11,10 @@ use tidelock_store::{RawJson, StoreError};
 
 use crate::events::personal;
 
-/// A fact, or an enum of facts, that can be stored in a stream.
+/// An event type, or an enum of them, that can be stored in a stream.
 ///
-/// Usually derived. Each variant is stored under a type of its own, in snake case, with its fields
-/// as the payload. What serde is told about a field holds; deriving serde's own traits is not
-/// needed.
+/// Usually derived. Each variant has its own stored type, in snake case, and its fields are the
+/// payload. Serde's field attributes apply; serde's traits need not be derived.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -29,7 +27,7 @@ use crate::events::personal;
 ///     Reserved { units: i64, order: String },
 /// }
 ///
-/// /// From version 1 to version 2: orders had no number then.
+/// /// From version 1 to version 2: version 1 had no order number.
 /// fn with_order(mut payload: Value) -> Value {
 ///     payload["order"] = json!("unknown");
 ///     payload
@@ -43,69 +41,78 @@ use crate::events::personal;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// On a variant, or on a struct that is an event by itself:
+/// Attributes of a variant, or of a struct:
 /// - `name = "…"`: the stored type, instead of the variant's name in snake case.
-/// - `version = 2`: the shape has changed. The first version is stored under the plain name, later
+/// - `version = 2`: the schema version. The first version is stored under the plain name, later
 ///   ones as `name@2`.
 /// - `upcast(one_to_two, …)`: functions from `Value` to `Value`, one for each step up to this
-///   version, the oldest first. Without them only this version is read by this variant; an older
-///   one may be a variant of its own.
-/// - `was("…")`: stored types that it had earlier.
+///   version, oldest first. Without them this variant reads only this version; an older version may
+///   be a separate variant.
+/// - `was("…")`: earlier stored types.
 ///
-/// On an enum, or on a struct: `prefix = "stock"` puts `stock.` before the name.
+/// Attributes of an enum or a struct: `prefix = "stock"` puts `stock.` before the name.
 pub trait Event: Sized + Send + Sync + 'static {
-    /// Every stored type that this can be read from.
+    /// Every stored type this can be read from.
     const TYPES: &'static [&'static str];
 
-    /// The type under which this is stored.
+    /// Returns the stored type of this event.
     fn event_type(&self) -> &'static str;
 
-    /// The payload.
+    /// Encodes the payload.
     ///
     /// # Errors
-    /// `Invalid` if it cannot be written as JSON, `LimitExceeded` if it is too deep.
+    /// `Invalid` if it cannot be written as JSON, `LimitExceeded` if it is nested too deeply.
     fn encode(&self) -> Result<RawJson, StoreError>;
 
-    /// From a stored payload, brought up to date.
+    /// Decodes a stored payload, upcasting it if necessary.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the stored type is unknown, or the payload does not match it.
     fn decode(event_type: &str, payload: &RawJson) -> Result<Self, DecodeError>;
 }
 
-/// A stored event that its type cannot be made from.
+/// A stored event that cannot be decoded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DecodeError {
-    /// The stored type is none of those known.
+    /// The stored type is unknown.
     #[error(
         "type {event_type:?} is not known to {reader}: it reads {known}; add a variant, or `was`, or an upcaster"
     )]
     UnknownType {
         /// The stored type.
         event_type: String,
-        /// Who was asked to read it.
+        /// The Rust type that was to be decoded.
         reader: &'static str,
-        /// What it can read.
+        /// The stored types it can decode.
         known: String,
     },
-    /// The payload does not have the shape that the type has now.
+    /// The payload does not match the current version of the type.
     #[error("payload of type {event_type:?} is no {reader}: {reason}")]
     Malformed {
         /// The stored type.
         event_type: String,
-        /// Who was asked to read it.
+        /// The Rust type that was to be decoded.
         reader: &'static str,
-        /// What is wrong with it, without its content.
+        /// The reason, without the payload's content.
         reason: String,
     },
 }
 
-/// Brings a payload from one version to the next.
+/// Converts a payload from one version to the next.
 pub type Upcaster = fn(Value) -> Value;
 
-/// The payload of these fields, personal ones spelled out so that they can be kept apart.
+/// Encodes fields as a payload. Personal values are included, so that they can be split off.
+///
+/// # Errors
+/// `Invalid` if they cannot be written as JSON, `LimitExceeded` if they are nested too deeply.
 pub fn encode(fields: &impl Serialize) -> Result<RawJson, StoreError> {
-    personal::spelled_out(|| RawJson::new(fields))
+    personal::with_values(|| RawJson::new(fields))
 }
 
-/// These fields of a payload, upcast first.
+/// Decodes fields from a payload, upcasting it first.
+///
+/// # Errors
+/// [`DecodeError::Malformed`] if the payload does not match.
 pub fn decode<E, T: DeserializeOwned>(
     event_type: &str,
     payload: &RawJson,
@@ -126,13 +133,13 @@ fn malformed<E>(event_type: &str, error: &serde_json::Error) -> DecodeError {
     DecodeError::Malformed { event_type: event_type.to_owned(), reader: short_name::<E>(), reason }
 }
 
-/// The error for a stored type that nobody knows.
+/// Creates the error for an unknown stored type.
 pub fn unknown_type<E: Event>(event_type: &str) -> DecodeError {
     let known = E::TYPES.join(", ");
     DecodeError::UnknownType { event_type: event_type.to_owned(), reader: short_name::<E>(), known }
 }
 
-/// The name of a type without the modules around it.
+/// Name of a type without its module path.
 pub(crate) fn short_name<T>() -> &'static str {
     let whole = std::any::type_name::<T>();
     whole.rsplit("::").next().unwrap_or(whole)
@@ -184,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_is_stored_as_its_name_and_its_fields_and_comes_back() {
+    fn a_variant_is_stored_as_its_name_and_fields_and_decoded_again() {
         let sold = ShopEvent::ItemSold { units: 2, sold_to: None };
         let sold_to = ShopEvent::ItemSold { units: 2, sold_to: Some("ada".into()) };
         let priced = ShopEvent::Priced { cents: 5, currency: "EUR".into() };
@@ -217,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_which_type_it_was() {
+    fn a_decode_error_names_the_stored_type() {
         let empty = RawJson::parse("{}").unwrap();
         let unknown = ShopEvent::decode("shop.closed", &empty).unwrap_err().to_string();
         assert!(unknown.contains(r#"type "shop.closed" is not known to ShopEvent"#), "{unknown}");
@@ -226,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_when_it_is_written() {
+    fn a_value_that_is_not_json_is_rejected_on_encode() {
         #[derive(Event)]
         struct Weighed {
             grams: f64,

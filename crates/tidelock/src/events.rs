@@ -1,13 +1,13 @@
-//! Events: state folded from a stream, and decisions on it.
+//! Event sourcing: state folded from a stream, and decisions on that state.
 //!
-//! An [`Aggregate`] is a state, the events that it is folded from, and how to fold them. A decision
-//! looks at the state and answers with new events, which are appended only if the stream is still
-//! where the state was: otherwise the decision is taken again. In one process, those who decide
-//! about one aggregate stand in a line and share commits; across processes the store's version
-//! check does the rest.
+//! An [`Aggregate`] is a state, the events it is folded from, and the fold. A decision reads the
+//! state and returns new events. They are appended only if the stream is still at the version of
+//! that state (optimistic concurrency); otherwise the decision runs again. Within one process,
+//! decisions on the same aggregate are queued in FIFO order and share commits (group commit).
+//! Across processes, the store's version check resolves conflicts.
 //!
-//! The pattern only builds commits and hands them to the store. Every name that it uses there is
-//! spelled in `keys.rs`.
+//! This module only builds commits and hands them to the store. Every name it uses there is spelled
+//! in `keys.rs`.
 
 mod aggregate;
 mod aggregate_ref;
@@ -22,9 +22,9 @@ mod folded;
 mod load;
 mod snapshots;
 
-mod line;
-mod lines;
+mod group_commit;
 mod participant;
+mod state_cache;
 
 pub(crate) mod encoded;
 pub(crate) mod keys;
@@ -47,6 +47,6 @@ pub use retry::RetryPolicy;
 pub use snapshots::Snapshots;
 
 pub(crate) use keys::snapshot as snapshot_key;
-pub(crate) use lines::Lines;
 pub(crate) use retry::{Attempts, Random};
+pub(crate) use state_cache::StateCache as Lines;
 pub(crate) use submit::send;

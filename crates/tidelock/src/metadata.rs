@@ -1,9 +1,9 @@
-//! What is known about an event, besides the fact itself.
+//! Event metadata: correlation, causation, reaction, actor, and free fields.
 //!
-//! Four things have a meaning of their own: which conversation the event belongs to (correlation),
-//! which event led to it (causation), which reaction's handler appended it (reaction), and who did
-//! it (actor). Anything else is a free field. On disk it is one flat JSON object, which the feed
-//! can be filtered by.
+//! Four fields are typed: the correlation id (which conversation the event belongs to), the
+//! causation (the event that led to it), the reaction (whose handler appended it), and the actor
+//! (who did it). Everything else is a free field. It is stored as one flat JSON object, by which
+//! the feed can be filtered.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -14,45 +14,49 @@ const CAUSATION: &str = "causation";
 const REACTION: &str = "reaction";
 const ACTOR: &str = "actor";
 
-/// What is known about an event.
+/// Metadata of an event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata {
-    /// Which conversation it belongs to: the same for everything that one request led to.
+    /// Correlation id: the same for everything that one request led to.
     pub correlation: Option<String>,
-    /// The event that led to it.
+    /// The event that caused this one.
     pub causation: Option<EventId>,
-    /// The reaction whose handler appended it, when it handled the event that led to it.
+    /// The reaction whose handler appended this event.
     pub reaction: Option<String>,
     /// Who did it.
     pub actor: Option<String>,
-    /// Whatever else is known.
+    /// Free fields.
     pub fields: Map<String, Value>,
 }
 
 impl Metadata {
-    /// Nothing is known.
+    /// Creates empty metadata.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What an event that this one led to should say: the same conversation, and this event as its
-    /// cause. An event without a correlation began the conversation, which then has its id.
+    /// Returns the metadata of an event that was caused by another: the same correlation, and that
+    /// event as the causation.
+    ///
+    /// If the cause has no correlation, its id becomes the correlation.
     pub fn caused_by(id: EventId, metadata: &Self) -> Self {
         let correlation = metadata.correlation.clone().unwrap_or_else(|| id.to_string());
         Self { correlation: Some(correlation), causation: Some(id), ..Self::default() }
     }
 
-    /// The metadata of a stored event. Fields that are not what they should be are free fields.
+    /// Returns the metadata of a stored event.
+    ///
+    /// A typed field with an unexpected value is kept as a free field.
     pub fn of(event: &StoredEvent) -> Self {
         Self::from_json(&event.metadata)
     }
 
-    /// From what is stored.
+    /// Reads metadata from its stored form.
     pub fn from_json(json: &RawJson) -> Self {
         json.to::<Map<String, Value>>().map(Self::from_fields).unwrap_or_default()
     }
 
-    /// As it is stored.
+    /// Encodes the metadata for storage.
     ///
     /// # Errors
     /// `Invalid` or `LimitExceeded` if a free field cannot be stored.
@@ -60,22 +64,21 @@ impl Metadata {
         RawJson::new(self).map_err(|e| e.about("metadata"))
     }
 
-    /// The same, in this conversation.
+    /// Sets the correlation id.
     #[must_use]
     pub fn correlated(mut self, correlation: impl Into<String>) -> Self {
         self.correlation = Some(correlation.into());
         self
     }
 
-    /// The same, done by this one.
+    /// Sets the actor.
     #[must_use]
     pub fn by(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
         self
     }
 
-    /// The same, with this field. The four that have a meaning of their own can be set like this
-    /// too.
+    /// Sets a field by name. The four typed fields can be set like this too.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.set(name.into(), value.into());
@@ -102,7 +105,7 @@ impl Metadata {
         }
     }
 
-    /// A typed field hides a free one of the same name.
+    /// The typed fields; each hides a free field of the same name.
     fn typed(&self) -> [(&'static str, Option<String>); 4] {
         [
             (CORRELATION, self.correlation.clone()),
@@ -137,7 +140,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn it_is_one_flat_object_and_comes_back() {
+    fn metadata_is_one_flat_object_and_decoded_again() {
         let id = EventId::from_bytes([7; 16]);
         let metadata = Metadata { causation: Some(id), ..Metadata::new() };
         let metadata =
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_an_event_is_in_its_conversation() {
+    fn a_caused_event_has_the_correlation_of_its_cause() {
         let (first, second) = (EventId::from_bytes([1; 16]), EventId::from_bytes([2; 16]));
         let reply = Metadata::caused_by(first, &Metadata::new().by("ada").with("reaction", "mail"));
         assert_eq!(
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_read_without_fuss() {
+    fn unexpected_values_are_kept_as_free_fields() {
         let odd = Metadata::from_json(
             &RawJson::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap(),
         );

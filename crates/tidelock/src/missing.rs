@@ -1,13 +1,14 @@
-//! Names that an operator gave and that nothing in the store has.
+//! Names given by an operator that do not exist in the store.
 //!
-//! Whoever unblocks, resets, defers or prioritizes says which items are meant. A pattern that
-//! matches nothing means nothing; a name that nothing has is a mistake, and is told as one.
+//! Operator commands (unblock, reset, defer, prioritize) select items. A pattern that matches
+//! nothing is valid and selects nothing; an exact name that does not exist is a mistake, and is
+//! reported.
 
 use std::fmt;
 
 use tidelock_store::{ItemFilter, ItemQuery, NamePattern, Result, Store, StoreExt};
 
-/// A name that nothing has.
+/// A name that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
@@ -15,27 +16,27 @@ pub enum Missing {
     Reaction {
         /// The name.
         name: String,
-        /// One that there is, and that is written much like it.
+        /// A similar name that exists.
         near: Option<String>,
     },
-    /// There is no target of this name.
+    /// No target has this name.
     Target {
         /// The name.
         name: String,
     },
-    /// There is no item in a queue of this name.
+    /// No queue of this name has items.
     Queue {
         /// The name.
         name: String,
     },
-    /// There is no item with this key.
+    /// No item has this key.
     Item {
         /// The key.
         key: String,
-        /// In this queue; in none, if there is no name here.
+        /// The queue, if one was given.
         queue: Option<String>,
     },
-    /// None of the items that are meant is in this lane.
+    /// None of the selected items is in this lane.
     Lane {
         /// The name.
         name: String,
@@ -43,10 +44,10 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// The name that no item has, if one was given: queue first, then key, then lane.
+    /// Returns the first given name that no item has: queue, then key, then lane.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn among_items(store: &dyn Store, meant: &ItemFilter) -> Result<Option<Self>> {
         let queue = only(&meant.queue).map(str::to_owned);
         let mut filter = ItemFilter { queue: meant.queue.clone(), ..ItemFilter::default() };
@@ -64,7 +65,7 @@ impl Missing {
         Self::lane(store, &[filter], meant).await
     }
 
-    /// The lane, if there is none of these in it.
+    /// Returns the lane, if none of the selected items is in it.
     pub(crate) async fn lane(
         store: &dyn Store,
         filters: &[ItemFilter],
@@ -104,7 +105,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// The name, if it is one name that is meant.
+/// Returns the name, if the pattern is a single exact name.
 pub(crate) fn only(names: &NamePattern) -> Option<&str> {
     match names {
         NamePattern::OneOf(names) => names.first().map(String::as_str).filter(|_| names.len() == 1),
@@ -112,20 +113,19 @@ pub(crate) fn only(names: &NamePattern) -> Option<&str> {
     }
 }
 
-/// Whether there is an item like this.
+/// Whether any item matches.
 pub(crate) async fn is_any(store: &dyn Store, filter: &ItemFilter) -> Result<bool> {
     Ok(store.rows(ItemQuery::new(filter.clone()).limit(1)).next().await?.is_some())
 }
 
-/// The name among these that is written most like this one, if any is.
+/// Returns the most similar of these names, if one is similar enough.
 pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let alike = names.map(|other| (steps(name, other), other)).min();
     let most = 1 + name.chars().count() / 4;
     alike.filter(|(steps, _)| *steps <= most).map(|(_, other)| other.to_owned())
 }
 
-/// How many characters have to be put in, taken out, changed or swapped with the next to make one
-/// of the other.
+/// Edit distance with transpositions (Damerau-Levenshtein, optimal string alignment).
 fn steps(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_nearly_right_is_known() {
+    fn a_similar_name_is_suggested() {
         let names = ["mail", "tour", "invoices"];
         let near = |name: &str| near(name, names.into_iter());
         for (wrong, right) in

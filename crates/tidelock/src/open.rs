@@ -1,4 +1,4 @@
-//! From a URL to a store.
+//! Opening a store by URL.
 
 mod redacted;
 
@@ -10,17 +10,16 @@ use tidelock_store::{MemoryStore, Result, Store, StoreError, StoreOperation};
 /// Opens the store that a URL names.
 ///
 /// - `memory:` is a new store in memory, gone with its last handle.
-/// - `sqlite:shop.db` is that file, created if there is none. Options follow a question mark:
+/// - `sqlite:shop.db` is that file, created if it does not exist. Options follow a question mark:
 ///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000),
-///   `callers_may_write` (1), `migrate` (1; with 0, a file that is not there or not up to date is
-///   refused as it is), `readers` (2), `restored` (0; with 1, the file is one that was restored
-///   from a backup), `sweep_interval_ms` (10000) and `watch_interval_ms` (20).
-/// - `postgres://user@host/database` is that database; its tables are made if there are none. The
-///   options, and what can be said about the connection, are listed in `docs/guides/postgres.md`.
+///   `callers_may_write` (1), `migrate` (1; with 0, a file that does not exist or is not up to date
+///   is rejected), `readers` (2), `restored` (0; with 1, the file was restored from a backup),
+///   `sweep_interval_ms` (10000) and `watch_interval_ms` (20).
+/// - `postgres://user@host/database` is that database; its tables are created if they do not exist.
+///   The options and the connection settings are listed in `docs/guides/postgres.md`.
 ///
 /// # Errors
-/// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the
-/// store has it.
+/// `Invalid` if the URL has an unknown form or option; otherwise errors of the store.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_checked(url).await.map_err(|e| e.during(StoreOperation::Open))
 }
@@ -33,7 +32,7 @@ async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
         ))),
         Some(("sqlite", rest)) => open_sqlite(rest).await,
         Some(("postgres" | "postgresql", _)) => open_postgres(url).await,
-        // What comes after the colon may hold a password.
+        // The rest after the colon may contain a password.
         Some((scheme, _)) => {
             Err(no_store_url(&format!("{:?} is no kind of store", redacted_url(scheme))))
         }
@@ -73,8 +72,8 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         options.set(name, value)?;
     }
-    // Opening waits for the disk, and for other processes that migrate the same file: not on the
-    // caller's thread.
+    // Opening waits for the disk, and for other processes that migrate the same file, so it runs on
+    // its own thread.
     let (reply, opened) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("tidelock-open".into())

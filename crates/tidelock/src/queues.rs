@@ -1,13 +1,13 @@
-//! Queues of one's own: work items that anybody puts in, and that workers of any kind lease, renew
-//! and settle.
+//! Work queues: items that any process enqueues, and that workers of any kind lease, renew and
+//! settle.
 //!
-//! This is for workers that the [`Worker`](crate::worker::Worker) of this crate cannot be, because
-//! they are in another language or keep nothing between two calls: all that they need to know of a
-//! lease is its key and its fence. An item is put in under a key; put in again while it is there,
-//! it is the same item. What is to be done can be written beside it, as *data*.
+//! For workers that the [`Worker`](crate::worker::Worker) of this crate cannot be, because they are
+//! written in another language or keep no state between two calls: all they need to know of a lease
+//! is its key and its fence. An item is enqueued under a key; enqueued again while it exists, it is
+//! the same item. The work to do can be stored with it, as *data*.
 //!
-//! What this is not: the queues of reactions and runs. Those have names that begin with `~`, and
-//! are refused here.
+//! The queues of reactions and runs are separate. Their names start with `~`, and are rejected
+//! here.
 
 mod keys;
 mod listing;
@@ -28,7 +28,7 @@ pub use put::EnqueueItem;
 pub use settle::SettleOutcome;
 pub use take::{LeaseItems, LeasedItems};
 
-/// One queue. Clones are handles on the same.
+/// Handle to one queue. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Queue {
     tidelock: Tidelock,
@@ -36,62 +36,97 @@ pub struct Queue {
 }
 
 impl Tidelock {
-    /// The queue of this name, whether anything was ever put in or not.
+    /// Returns the queue of this name, whether it has items or not.
     pub fn queue(&self, name: impl AsRef<str>) -> Queue {
-        Queue { tidelock: self.clone(), name: own_name(name.as_ref()) }
+        Queue { tidelock: self.clone(), name: checked_name(name.as_ref()) }
     }
 }
 
 impl Queue {
-    /// Its name.
+    /// Returns the queue's name.
     ///
     /// # Errors
-    /// `Invalid` or `LimitExceeded` if it cannot be one, or is one of Tidelock's own.
+    /// `Invalid` or `LimitExceeded` if the name is invalid, or reserved for Tidelock.
     pub fn name(&self) -> Result<&QueueName> {
         self.name.as_ref().map_err(Clone::clone)
     }
 
-    /// Puts an item in, due at once unless more is said: see [`EnqueueItem`].
+    /// Enqueues an item, due immediately by default: see [`EnqueueItem`].
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let mails = tidelock.queue("mails");
+    /// mails.put("order-7").data("Thank you!").await?;
+    /// mails.put("order-7").await?; // the same item
+    /// assert_eq!(mails.take("worker-1").limit(10).await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put(&self, key: &str) -> EnqueueItem {
         EnqueueItem::new(self.tidelock.clone(), self.item(key))
     }
 
-    /// Leases what is due, for this worker: see [`LeaseItems`].
+    /// Leases due items for a worker: see [`LeaseItems`].
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// # let mails = tidelock.queue("mails");
+    /// # mails.put("order-7").data("Thank you!").await?;
+    /// let leased = mails.take("worker-1").await?.pop().expect("an item is due");
+    /// assert_eq!(leased.data.unwrap().to::<String>()?, "Thank you!");
+    ///
+    /// let lease = mails.token("order-7", leased.lease.fence)?;
+    /// mails.settle(vec![Settlement::ack(lease, leased.lease.mark)]).await?;
+    /// assert!(mails.take("worker-1").await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take(&self, worker: &str) -> LeaseItems {
         LeaseItems::new(&self.tidelock, self.name.clone(), worker)
     }
 
-    /// The proof of a lease on an item of this queue.
+    /// Creates the token of a lease from the item's key and the fence.
     ///
     /// # Errors
-    /// `Invalid` or `LimitExceeded` if a name cannot be one.
+    /// `Invalid` or `LimitExceeded` if a name is invalid.
     pub fn token(&self, key: &str, fence: Fence) -> Result<LeaseToken> {
         Ok(LeaseToken { item: self.item(key)?, fence })
     }
 
-    /// Extends leases by so long from now on; for each, in order, until when it lasts or that it is
-    /// lost.
+    /// Renews leases for this long from now.
+    ///
+    /// Returns for each, in order, when it expires or that it is lost.
     ///
     /// # Errors
-    /// `Invalid` if a lease is on an item of another queue; otherwise what the store says.
+    /// `Invalid` if a lease belongs to another queue; otherwise errors of the store.
     pub async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        leases.iter().try_for_each(|lease| self.is_ours(&lease.item))?;
+        leases.iter().try_for_each(|lease| self.check_queue(&lease.item))?;
         self.tidelock.store().renew(leases, duration).await
     }
 
-    /// Ends leases, each for itself: one that is lost is in nobody's way. For each, in order, what
-    /// became of it.
+    /// Settles leases independently: a lost one does not affect the others.
+    ///
+    /// Returns the outcome of each, in order.
     ///
     /// An ack without a mark finishes the item: its data is deleted in the same commit, and the
-    /// item is forgotten an hour later unless it is put in again. An item that is acknowledged up
-    /// to a mark is kept, because its mark says what is done; [`Settlement::finish`] has it
-    /// forgotten, too.
+    /// item is removed an hour later unless it is enqueued again. An item acknowledged up to a mark
+    /// is kept, because its mark records the progress; [`Settlement::finish`] removes it too.
     ///
     /// # Errors
-    /// `Invalid` if a lease is on an item of another queue, or one is settled twice; otherwise what
-    /// the store says.
+    /// `Invalid` if a lease belongs to another queue, or one is settled twice; otherwise errors of
+    /// the store.
     pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<SettleOutcome>> {
-        settlements.iter().try_for_each(|settlement| self.is_ours(&settlement.lease.item))?;
+        settlements.iter().try_for_each(|settlement| self.check_queue(&settlement.lease.item))?;
         settle::settle(&self.tidelock, settlements).await
     }
 
@@ -99,7 +134,7 @@ impl Queue {
         Ok(ItemRef::new(self.name()?, &ItemKey::new(key)?))
     }
 
-    fn is_ours(&self, item: &ItemRef) -> Result<()> {
+    fn check_queue(&self, item: &ItemRef) -> Result<()> {
         let name = self.name()?;
         match item.queue == *name {
             true => Ok(()),
@@ -108,7 +143,7 @@ impl Queue {
     }
 }
 
-fn own_name(name: &str) -> Result<QueueName> {
+fn checked_name(name: &str) -> Result<QueueName> {
     if name.starts_with('~') {
         return Err(StoreError::invalid(format!(
             "queue {name:?}: names that begin with ~ are Tidelock's own; look at its items among the leases, and use another \

@@ -1,4 +1,4 @@
-//! An event of one's own type, with its place in the store.
+//! A typed event with its stream, version, position and metadata.
 
 use tidelock_store::{
     EventId, Position, Store, StoreError, StoredEvent, StreamName, Timestamp, Version,
@@ -8,41 +8,41 @@ use crate::event::{DecodeError, Event};
 use crate::events::personal;
 use crate::metadata::Metadata;
 
-/// An event that is in the store.
+/// An event read from the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded<E> {
-    /// The fact.
+    /// The event.
     pub event: E,
     /// Its id, unique in the store.
     pub id: EventId,
-    /// The stream it is in.
+    /// The stream it belongs to.
     pub stream: StreamName,
-    /// Its place in the stream.
+    /// Its version in the stream.
     pub version: Version,
-    /// Its place in the feed.
+    /// Its position in the feed.
     pub position: Position,
-    /// When the store took it, by the store's clock.
+    /// When it was appended, by the store's clock.
     pub recorded_at: Timestamp,
-    /// What is known about it.
+    /// Its metadata.
     pub metadata: Metadata,
 }
 
-/// A stored event that cannot be read.
+/// A stored event that cannot be decoded.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("stream {stream:?}: version {version} cannot be read: {source}")]
 pub struct Unreadable {
-    /// The stream it is in.
+    /// The stream it belongs to.
     pub stream: StreamName,
-    /// Its place there.
+    /// Its version in the stream.
     pub version: Version,
-    /// What is wrong with it.
+    /// The reason.
     pub source: DecodeError,
 }
 
-/// Events that could not be read, or not be fetched.
+/// Why events could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// One of them is not what its type says.
+    /// An event cannot be decoded.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// The store failed.
@@ -51,8 +51,11 @@ pub enum ReadError {
 }
 
 impl<E: Event> Recorded<E> {
-    /// From stored events, with the personal data that belongs to them (which is fetched in one go,
-    /// if there is any).
+    /// Decodes stored events, with their personal data (which is fetched in one read, if there is
+    /// any).
+    ///
+    /// # Errors
+    /// [`ReadError`] if an event cannot be decoded, or the store failed.
     pub async fn read(
         store: &(impl Store + ?Sized),
         mut events: Vec<StoredEvent>,
@@ -61,7 +64,7 @@ impl<E: Event> Recorded<E> {
         Ok(events.iter().map(Self::from_joined).collect::<Result<_, _>>()?)
     }
 
-    /// From a stored event that has its personal data in it, or needs none.
+    /// Decodes an event whose personal data is joined already.
     fn from_joined(stored: &StoredEvent) -> Result<Self, Unreadable> {
         Ok(Self {
             event: decode(stored)?,
@@ -76,13 +79,13 @@ impl<E: Event> Recorded<E> {
 }
 
 impl<E> Recorded<E> {
-    /// What an event that this one led to should say.
+    /// Returns the metadata for an event that this one causes.
     pub fn consequence(&self) -> Metadata {
         Metadata::caused_by(self.id, &self.metadata)
     }
 }
 
-/// The event alone, from a stored one that has its personal data in it.
+/// Decodes the event alone; its personal data is joined already.
 pub(crate) fn decode<E: Event>(stored: &StoredEvent) -> Result<E, Unreadable> {
     E::decode(stored.event_type.as_str(), &stored.payload).map_err(|source| Unreadable {
         stream: stored.stream.clone(),
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_recorded_event_knows_its_place_and_its_conversation() {
+    async fn a_recorded_event_has_its_version_and_metadata() {
         let (store, events) = stored("placed", &serde_json::json!({ "units": 2 })).await;
         let id = events[0].id;
         let read = Recorded::<Placed>::read(&store, events).await.unwrap();

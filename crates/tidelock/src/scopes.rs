@@ -1,15 +1,15 @@
-//! Scopes: small state documents that many callers change at once.
+//! Scopes: small state documents with concurrent writers.
 //!
-//! A [`Scope`] is one document: of a request, a session, a user, an organization, or of a
-//! [kind](ScopeKind) of your own. The same calls change it wherever it lives. In this process's
-//! memory, callers stand in a queue and each sees what the one before it left; there is nothing to
-//! conflict with. In the store, callers of one process stand in the same queue and share commits,
-//! and the record's revision guards against everybody else: who comes too late is run again on what
-//! is there now, within a budget of time.
+//! A [`Scope`] is one document: of a request, a session, a user, an organization, or of a custom
+//! [kind](ScopeKind). The API is the same wherever the document is kept. In memory, mutations are
+//! queued in FIFO order and each sees the result of the one before; there are no conflicts. In the
+//! store, mutations of one process are queued in the same way and share commits (group commit). The
+//! record's revision detects writes of other processes (optimistic concurrency): a mutation that
+//! lost is run again on the current document, within its time budget.
 //!
-//! What this is not: a history (that is what [aggregates](crate::Aggregate) are), a lock, or a
-//! quota. The pattern only builds commits and hands them to the store; every name that it uses
-//! there is spelled in `keys.rs`.
+//! A scope is not a history (use [aggregates](crate::Aggregate)), a lock, or a quota. This module
+//! only builds commits and hands them to the store; every name it uses there is spelled in
+//! `keys.rs`.
 
 mod kind;
 mod scope;
@@ -37,8 +37,8 @@ mod local;
 mod batched;
 mod counter;
 mod exclusive;
-mod line;
-mod lines;
+mod group_commit;
+mod state_cache;
 
 mod keys;
 mod listing;
@@ -56,4 +56,4 @@ pub use scope::Scope;
 pub use state::ScopeState;
 pub use watch::ScopeWatch;
 
-pub(crate) use lines::Lines;
+pub(crate) use state_cache::StateCache as Lines;

@@ -1,7 +1,7 @@
-//! Given some events, when this is decided, then these events follow: for users' own tests.
+//! Given-when-then tests of aggregates.
 //!
-//! A test goes the way of a real decision, on a store in memory: events are encoded and decoded,
-//! the state is folded, what is decided is committed and read back. No runtime is needed.
+//! A test runs a real decision on a store in memory: events are encoded and decoded, the state is
+//! folded, the decided events are committed and read back. No runtime is needed.
 //!
 //! ```
 //! # use tidelock::prelude::*;
@@ -44,7 +44,7 @@ use tidelock_store::{ExpectedVersion, MemoryStore};
 use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents};
 use crate::handle::Tidelock;
 
-/// An aggregate that these events happened to.
+/// Creates an aggregate with these events.
 pub fn given<A: Aggregate>(events: impl IntoEvents<A::Event>) -> Given<A> {
     let given = given_nothing();
     finish(given.aggregate.append(ExpectedVersion::NoStream, events))
@@ -52,23 +52,23 @@ pub fn given<A: Aggregate>(events: impl IntoEvents<A::Event>) -> Given<A> {
     given
 }
 
-/// An aggregate that nothing happened to.
+/// Creates an aggregate without events.
 pub fn given_nothing<A: Aggregate>() -> Given<A> {
     let tidelock = Tidelock::over(Arc::new(MemoryStore::new()));
     Given { aggregate: tidelock.aggregate("under-test") }
 }
 
-/// What there was before.
+/// The initial events of a test.
 #[derive(Debug)]
 pub struct Given<A> {
     aggregate: AggregateRef<A>,
 }
 
 impl<A: Aggregate> Given<A> {
-    /// Decides on it.
+    /// Runs a decision.
     ///
     /// # Panics
-    /// If the events that were given cannot be read back, or what was decided cannot be stored.
+    /// If the given events cannot be read back, or the decided events cannot be stored.
     pub fn when<D: IntoEvents<A::Event>, X>(
         self,
         decide: impl FnMut(&A) -> Result<D, X>,
@@ -83,7 +83,7 @@ impl<A: Aggregate> Given<A> {
     }
 }
 
-/// What was decided.
+/// The result of the decision.
 #[derive(Debug)]
 pub struct GivenWhen<A, X> {
     aggregate: AggregateRef<A>,
@@ -92,10 +92,10 @@ pub struct GivenWhen<A, X> {
 }
 
 impl<A: Aggregate, X: Debug> GivenWhen<A, X> {
-    /// These events follow, and no others.
+    /// Asserts that exactly these events were decided.
     ///
     /// # Panics
-    /// If it is otherwise.
+    /// If other events were decided, or the decision was refused.
     #[track_caller]
     pub fn then(self, expected: impl IntoEvents<A::Event>) -> Self
     where
@@ -113,10 +113,10 @@ impl<A: Aggregate, X: Debug> GivenWhen<A, X> {
         self
     }
 
-    /// It says no, for this reason.
+    /// Asserts that the decision was refused for this reason.
     ///
     /// # Panics
-    /// If it is otherwise.
+    /// If it was not refused, or for another reason.
     #[track_caller]
     pub fn then_refused(self, expected: &X) -> Self
     where
@@ -130,7 +130,7 @@ impl<A: Aggregate, X: Debug> GivenWhen<A, X> {
         self
     }
 
-    /// The state is like this afterwards.
+    /// Asserts on the state afterwards.
     ///
     /// # Panics
     /// If `check` does.
@@ -141,7 +141,7 @@ impl<A: Aggregate, X: Debug> GivenWhen<A, X> {
     }
 }
 
-/// A store in memory has every answer at once, or as soon as it is asked again.
+/// Polls a future to completion. A store in memory is ready at once, or at a later poll.
 fn finish<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_compared() {
+    fn decided_events_are_compared() {
         given_nothing::<Door>()
             .when(open)
             .then(DoorEvent::Opened)

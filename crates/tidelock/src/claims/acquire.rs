@@ -1,8 +1,8 @@
-//! Asking the store for one right, or for several at once: all of them in one commit, or none.
+//! Acquiring one or several claims in a single commit, all or none.
 //!
-//! What is expected of the store is first that everything is free. A refusal says what is there
-//! instead, and each bid learns from it: that somebody else has it, or that it can be had after all
-//! on another condition (a lease that has run out, say), which the next commit then compares with.
+//! The first commit expects every claim to be free. A conflict shows what is there instead, and
+//! each claim evaluates it: it is held by another claimant, or it can be acquired under another
+//! condition (such as an expired lease), which the next commit then compares with.
 
 use std::fmt::Debug;
 
@@ -13,101 +13,104 @@ use tidelock_store::{
 use super::{ClaimError, ClaimKey, Claims};
 use crate::events::submit;
 
-/// How often the world may change between a refusal and the next try.
+/// Number of commits before the attempt is given up as contended.
 const ATTEMPTS: u32 = 32;
 
-/// One right that is asked for.
+/// A claim to acquire.
 pub(super) trait Acquire: Debug + Send {
-    /// To what.
+    /// Name of the claim.
     fn key(&self) -> &ClaimKey;
 
-    /// Adds what it takes to a commit.
+    /// Adds the claim's writes and guards to a commit.
     fn stage(&self, commit: Commit) -> Result<Commit>;
 
-    /// Whether it can tell from what is there that its commit has landed, when nobody heard the
-    /// answer.
-    fn is_witness(&self) -> bool;
+    /// Whether the claim can detect from the store's records that an earlier commit of its own
+    /// succeeded although the reply was lost.
+    fn detects_commit(&self) -> bool;
 
-    /// The commit has landed.
+    /// Called after the commit.
     fn won(&mut self, committed: &Committed) -> Result<()>;
 
-    /// The commit was refused.
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict>;
+    /// Called after a conflict.
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict>;
 }
 
-/// What a bid makes of a refusal.
+/// A claim's verdict on a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConflictVerdict {
-    /// It was not about this one.
-    Nothing,
-    /// It can still be had.
-    Again,
-    /// It is had already: an earlier try has landed. Since then, if that is known.
-    Landed(Option<Timestamp>),
-    /// It cannot be had.
+    /// The conflict was not about this claim.
+    Unrelated,
+    /// The claim can still be acquired; try again.
+    Retry,
+    /// The claim is acquired: an earlier attempt was committed, at this time if known.
+    AlreadyCommitted(Option<Timestamp>),
+    /// The claim cannot be acquired.
     Refused,
 }
 
 impl ConflictVerdict {
-    fn landed(self) -> Option<Option<Timestamp>> {
+    fn committed_at(self) -> Option<Option<Timestamp>> {
         match self {
-            Self::Landed(since) => Some(since),
+            Self::AlreadyCommitted(since) => Some(since),
             _ => None,
         }
     }
 }
 
-/// What came of bidding.
+/// Outcome of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bidding {
-    /// All is had, since then.
+pub(super) enum AcquireOutcome {
+    /// Everything is acquired, since this time.
     Won(Timestamp),
-    /// Nothing is had; those bids that could not have it know why.
+    /// Nothing is acquired; the refused claims know the reason.
     Refused,
 }
 
-/// Asks for all of these, together with the rest of this commit.
-pub(super) async fn bid(
+/// Acquires all of these claims, together with the rest of this commit.
+pub(super) async fn acquire(
     claims: &Claims,
-    bids: &mut [&mut dyn Acquire],
+    requests: &mut [&mut dyn Acquire],
     with: Commit,
-) -> Result<Bidding, ClaimError> {
+) -> Result<AcquireOutcome, ClaimError> {
     claims.check_operation()?;
     for _ in 0..ATTEMPTS {
-        let commit = bids.iter().try_fold(with.clone(), |commit, bid| bid.stage(commit))?;
-        let witnessed = bids.iter().any(|bid| bid.is_witness());
-        let commit = if witnessed { commit } else { submit::repeatable(commit) };
+        let commit =
+            requests.iter().try_fold(with.clone(), |commit, request| request.stage(commit))?;
+        let detectable = requests.iter().any(|request| request.detects_commit());
+        let commit = if detectable { commit } else { submit::ensure_retry_id(commit) };
         let conflict = match claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
-                bids.iter_mut().try_for_each(|bid| bid.won(&committed))?;
-                return Ok(Bidding::Won(committed.at));
+                requests.iter_mut().try_for_each(|request| request.won(&committed))?;
+                return Ok(AcquireOutcome::Won(committed.at));
             }
             CommitOutcome::Conflict(conflict) => conflict,
         };
-        let mut learned =
-            bids.iter_mut().map(|bid| bid.learn(&conflict)).collect::<Result<Vec<_>>>()?;
-        learned.retain(|learned| *learned != ConflictVerdict::Nothing);
-        if let Some(since) = learned.iter().find_map(|learned| learned.landed()) {
-            return Ok(Bidding::Won(match since {
+        let mut verdicts = requests
+            .iter_mut()
+            .map(|request| request.evaluate(&conflict))
+            .collect::<Result<Vec<_>>>()?;
+        verdicts.retain(|verdict| *verdict != ConflictVerdict::Unrelated);
+        if let Some(since) = verdicts.iter().find_map(|verdict| verdict.committed_at()) {
+            return Ok(AcquireOutcome::Won(match since {
                 Some(since) => since,
                 None => claims.store().now().await?,
             }));
         }
-        if learned.contains(&ConflictVerdict::Refused) {
-            return Ok(Bidding::Refused);
+        if verdicts.contains(&ConflictVerdict::Refused) {
+            return Ok(AcquireOutcome::Refused);
         }
-        if learned.is_empty() {
-            return Err(ClaimError::Refused { key: first(bids), conflict: Box::new(conflict) });
+        if verdicts.is_empty() {
+            return Err(ClaimError::Refused { key: first(requests), conflict: Box::new(conflict) });
         }
     }
-    Err(ClaimError::Contended { key: first(bids), attempts: ATTEMPTS })
+    Err(ClaimError::Contended { key: first(requests), attempts: ATTEMPTS })
 }
 
-fn first(bids: &[&mut dyn Acquire]) -> ClaimKey {
-    bids.first().expect("something was asked for").key().clone()
+fn first(requests: &[&mut dyn Acquire]) -> ClaimKey {
+    requests.first().expect("something was asked for").key().clone()
 }
 
-/// What is there instead of what was expected under this key.
+/// Returns what a conflicting commit found under this key.
 pub(super) fn found<'a>(conflict: &'a Conflict, record: &RecordKey) -> Option<&'a Slot> {
     conflict.violations.iter().find_map(|clash| match &clash.reason {
         ViolationReason::Record { key, found, .. } if key == record => Some(found),

@@ -1,9 +1,8 @@
-//! A bid for a claim that one claimant has at a time: a record that says who, and a lease that says
-//! for how long.
+//! An attempt to acquire an exclusive claim: a record that names the claimant, and a lease.
 //!
-//! The first commit expects neither record. If the claim is there and its lease is not, the lease
-//! has run out: the next commit takes the claim over, on the condition that both are still so. No
-//! clock but the store's is ever looked at, and nothing is ever deleted to make room.
+//! The first commit expects neither record. If the claim exists and its lease does not, the lease
+//! has expired: the next commit takes the claim over, on the condition that both are still so. Only
+//! the store's clock is used, and nothing is deleted to make room.
 
 use std::time::Duration;
 
@@ -13,50 +12,50 @@ use tidelock_store::{
 };
 
 use super::acquire::{Acquire, ConflictVerdict, found};
-use super::entry::{Entry, LeaseNote};
-use super::term::{self, Term};
+use super::entry::{Entry, LeaseRecord};
+use super::lease_term::{self, LeaseTerm};
 use super::{ClaimKey, keys};
 
-/// A bid for a claim.
+/// An attempt to acquire a claim.
 #[derive(Debug)]
 pub(super) struct ClaimAttempt {
     pub(super) key: ClaimKey,
     pub(super) record: RecordKey,
     pub(super) lease_record: RecordKey,
     pub(super) entry: Entry,
-    /// None if there is nothing to be done any more: the entry says already what came of it.
+    /// The lease; `None` for a claim that is completed in the same commit.
     pub(super) lease: Option<Duration>,
-    /// When the lease ends, if not that long after the commit.
-    pub(super) term: Option<Term>,
-    /// How long the result is kept, if not for ever.
+    /// End of the lease, if it is not its duration after the commit.
+    pub(super) term: Option<LeaseTerm>,
+    /// How long the result is kept; `None` for indefinitely.
     pub(super) ttl: Option<Duration>,
-    seen: Seen,
-    standing: Option<ClaimStatus>,
+    assumed: Assumed,
+    status: Option<ClaimStatus>,
 }
 
-/// What is thought to be there.
+/// Assumed state of the records.
 #[derive(Debug)]
-enum Seen {
-    /// Nothing.
+enum Assumed {
+    /// Both are absent.
     Free,
-    /// Nothing but the lease of a claim that came to its end early.
+    /// Only the lease of a claim that ended early.
     Leftover,
-    /// A claim whose lease has run out.
+    /// A claim whose lease has expired.
     Stale(Box<(Revision, Entry)>),
 }
 
-/// How it stands with a claim that was bid for.
+/// Result of the attempt.
 #[derive(Debug)]
 pub(super) enum ClaimStatus {
-    /// It is this claimant's, with this revision as its fence.
+    /// The claim is acquired, with this revision as its fence.
     Won(Revision),
-    /// Somebody else is at it.
+    /// Another claimant holds it.
     Held(Box<Contender>),
-    /// Something came of it.
+    /// It was completed or failed.
     Over(Box<Entry>),
 }
 
-/// Somebody else who is at it.
+/// Another claimant that holds the claim.
 #[derive(Debug, Clone)]
 pub(super) struct Contender {
     pub(super) entry: Entry,
@@ -65,9 +64,9 @@ pub(super) struct Contender {
 }
 
 impl Contender {
-    /// The holder of this claim, going by its lease.
+    /// Creates it from the claim and its lease.
     pub(super) fn new(entry: Entry, lease: &Record) -> Self {
-        Self { entry, since: LeaseNote::since(lease), until: lease.expires_at }
+        Self { entry, since: LeaseRecord::since(lease), until: lease.expires_at }
     }
 
     pub(super) fn by(&self) -> &WorkerName {
@@ -83,59 +82,64 @@ impl ClaimAttempt {
     ) -> Result<Self> {
         let (record, lease_record) = (keys::record(&key)?, keys::lease(&key)?);
         let lease = lease.into();
-        lease.map_or(Ok(()), |lease| term::check(&key, "lease", lease))?;
-        let (term, ttl, seen, standing) = (None, None, Seen::Free, None);
-        Ok(Self { key, record, lease_record, entry, lease, term, ttl, seen, standing })
+        lease.map_or(Ok(()), |lease| lease_term::check(&key, "lease", lease))?;
+        let (term, ttl, assumed, status) = (None, None, Assumed::Free, None);
+        Ok(Self { key, record, lease_record, entry, lease, term, ttl, assumed, status })
     }
 
-    /// The same, with a result that is kept for so long.
+    /// Sets how long the result is kept.
     pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Result<Self> {
-        term::check_ttl(&self.key, ttl)?;
+        lease_term::check_ttl(&self.key, ttl)?;
         self.ttl = ttl;
         self.entry = self.entry.with_ttl(ttl);
         Ok(self)
     }
 
-    /// How it stands, once it was bid for.
-    pub(super) fn standing(&mut self) -> ClaimStatus {
-        self.standing.take().or_else(|| self.lapsed()).expect("whoever bids learns how it stands")
+    /// Takes the result of the attempt.
+    pub(super) fn status(&mut self) -> ClaimStatus {
+        self.status
+            .take()
+            .or_else(|| self.expired_own())
+            .expect("an evaluated attempt has a status")
     }
 
-    /// The fence that it was won under; none if it is known of other claims only that they were
-    /// won.
+    /// Takes the fence of an acquired claim; `None` if only other claims of a compound show that it
+    /// was acquired.
     pub(super) fn won_under(&mut self) -> Option<Revision> {
-        match self.standing.take().or_else(|| self.lapsed()) {
+        match self.status.take().or_else(|| self.expired_own()) {
             Some(ClaimStatus::Won(revision)) => Some(revision),
             _ => None,
         }
     }
 
-    /// Whether something is known about how it stands.
-    pub(super) fn stands(&self) -> bool {
-        self.standing.is_some()
+    /// Whether the result is known.
+    pub(super) fn has_status(&self) -> bool {
+        self.status.is_some()
     }
 
     fn expected(&self) -> (ExpectedRevision, ExpectedRevision) {
-        match &self.seen {
-            Seen::Free => (ExpectedRevision::Absent, ExpectedRevision::Absent),
-            Seen::Leftover => (ExpectedRevision::Absent, ExpectedRevision::Any),
-            Seen::Stale(stale) => (ExpectedRevision::Revision(stale.0), ExpectedRevision::Absent),
+        match &self.assumed {
+            Assumed::Free => (ExpectedRevision::Absent, ExpectedRevision::Absent),
+            Assumed::Leftover => (ExpectedRevision::Absent, ExpectedRevision::Any),
+            Assumed::Stale(stale) => {
+                (ExpectedRevision::Revision(stale.0), ExpectedRevision::Absent)
+            }
         }
     }
 
-    /// The claim is not as it was thought to be.
-    fn met(&mut self, claim: &Slot, lease: Option<&Slot>) -> Result<ConflictVerdict> {
+    /// Evaluates a claim record that is not as assumed.
+    fn on_claim_found(&mut self, claim: &Slot, lease: Option<&Slot>) -> Result<ConflictVerdict> {
         let Slot::Live(record) = claim else {
-            self.seen = Seen::Free;
-            return Ok(ConflictVerdict::Again);
+            self.assumed = Assumed::Free;
+            return Ok(ConflictVerdict::Retry);
         };
         let entry = Entry::read(record)?;
         if entry.token == self.entry.token {
-            self.standing = Some(ClaimStatus::Won(record.revision));
-            return Ok(ConflictVerdict::Landed(None));
+            self.status = Some(ClaimStatus::Won(record.revision));
+            return Ok(ConflictVerdict::AlreadyCommitted(None));
         }
         if entry.is_same_operation(&self.entry) {
-            return Ok(self.met_own(record.revision, entry, lease));
+            return Ok(self.on_own_claim(record.revision, entry, lease));
         }
         if !entry.is_pending() {
             return Ok(self.refused(ClaimStatus::Over(Box::new(entry))));
@@ -145,68 +149,70 @@ impl ClaimAttempt {
                 Ok(self.refused(ClaimStatus::Held(Box::new(Contender::new(entry, lease)))))
             }
             _ => {
-                self.seen = Seen::Stale(Box::new((record.revision, entry)));
-                Ok(ConflictVerdict::Again)
+                self.assumed = Assumed::Stale(Box::new((record.revision, entry)));
+                Ok(ConflictVerdict::Retry)
             }
         }
     }
 
-    /// The claim is as it was thought to be, and there is a lease all the same.
-    fn met_lease(&mut self, lease: &Slot) -> ConflictVerdict {
-        match (std::mem::replace(&mut self.seen, Seen::Leftover), lease) {
-            (Seen::Stale(stale), lease) if stale.1.is_same_operation(&self.entry) => {
-                self.met_own(stale.0, stale.1, Some(lease))
+    /// Evaluates a lease that exists although the claim is as assumed.
+    fn on_lease_found(&mut self, lease: &Slot) -> ConflictVerdict {
+        match (std::mem::replace(&mut self.assumed, Assumed::Leftover), lease) {
+            (Assumed::Stale(stale), lease) if stale.1.is_same_operation(&self.entry) => {
+                self.on_own_claim(stale.0, stale.1, Some(lease))
             }
-            // Its holder had only been slow.
-            (Seen::Stale(stale), Slot::Live(lease)) => {
+            // Its holder was only slow.
+            (Assumed::Stale(stale), Slot::Live(lease)) => {
                 self.refused(ClaimStatus::Held(Box::new(Contender::new(stale.1, lease))))
             }
-            _ => ConflictVerdict::Again,
+            _ => ConflictVerdict::Retry,
         }
     }
 
-    /// It was claimed for the same operation. If its lease has run out since, it is taken over like
-    /// any other.
-    fn met_own(
+    /// Evaluates a claim of the same operation. If its lease has expired since, it is taken over
+    /// like any other.
+    fn on_own_claim(
         &mut self,
         revision: Revision,
         entry: Entry,
         lease: Option<&Slot>,
     ) -> ConflictVerdict {
         match lease {
-            Some(Slot::Live(lease)) => self.landed(revision, entry, LeaseNote::since(lease)),
-            _ if self.lease.is_none() => self.landed(revision, entry, None),
+            Some(Slot::Live(lease)) => {
+                self.already_committed(revision, entry, LeaseRecord::since(lease))
+            }
+            _ if self.lease.is_none() => self.already_committed(revision, entry, None),
             _ => {
-                self.seen = Seen::Stale(Box::new((revision, entry)));
-                ConflictVerdict::Again
+                self.assumed = Assumed::Stale(Box::new((revision, entry)));
+                ConflictVerdict::Retry
             }
         }
     }
 
-    fn landed(
+    fn already_committed(
         &mut self,
         revision: Revision,
         entry: Entry,
         since: Option<Timestamp>,
     ) -> ConflictVerdict {
-        self.standing = Some(ClaimStatus::Won(revision));
+        self.status = Some(ClaimStatus::Won(revision));
         self.entry = entry;
-        ConflictVerdict::Landed(since)
+        ConflictVerdict::AlreadyCommitted(since)
     }
 
-    /// What was claimed for the same operation and has run out, but is nobody else's: others of a
-    /// compound have shown that it was won.
-    fn lapsed(&self) -> Option<ClaimStatus> {
-        match &self.seen {
-            Seen::Stale(stale) if stale.1.is_same_operation(&self.entry) => {
+    /// A claim of the same operation whose lease has expired and that was not taken over: other
+    /// claims of a compound show that it was acquired.
+    fn expired_own(&self) -> Option<ClaimStatus> {
+        match &self.assumed {
+            Assumed::Stale(stale) if stale.1.is_same_operation(&self.entry) => {
                 Some(ClaimStatus::Won(stale.0))
             }
             _ => None,
         }
     }
 
-    fn refused(&mut self, standing: ClaimStatus) -> ConflictVerdict {
-        self.standing = Some(standing);
+    fn refused(&mut self, status: ClaimStatus) -> ConflictVerdict {
+        self.status = Some(status);
         ConflictVerdict::Refused
     }
 }
@@ -223,32 +229,32 @@ impl Acquire for ClaimAttempt {
             Some(ttl) if self.lease.is_none() => write.expiring(When::In(ttl)),
             _ => write,
         });
-        Ok(match (self.lease, &self.seen) {
+        Ok(match (self.lease, &self.assumed) {
             (Some(long), _) => {
-                let term = self.term.unwrap_or(Term::lasting(long));
-                let note = LeaseNote::json(term.length, None)?;
+                let term = self.term.unwrap_or(LeaseTerm::lasting(long));
+                let note = LeaseRecord::json(term.length, None)?;
                 commit.write(RecordWrite::put(&self.lease_record, lease, note).expiring(term.end))
             }
-            (None, Seen::Stale(_)) => commit.guard_record(&self.lease_record, lease),
+            (None, Assumed::Stale(_)) => commit.guard_record(&self.lease_record, lease),
             (None, _) => commit,
         })
     }
 
-    fn is_witness(&self) -> bool {
+    fn detects_commit(&self) -> bool {
         true
     }
 
     fn won(&mut self, committed: &Committed) -> Result<()> {
         let written = committed.writes.iter().find(|written| written.key == self.record);
-        self.standing = written.and_then(|written| written.revision).map(ClaimStatus::Won);
+        self.status = written.and_then(|written| written.revision).map(ClaimStatus::Won);
         Ok(())
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
         match (found(conflict, &self.record), found(conflict, &self.lease_record)) {
-            (None, None) => Ok(ConflictVerdict::Nothing),
-            (None, Some(lease)) => Ok(self.met_lease(lease)),
-            (Some(claim), lease) => self.met(claim, lease),
+            (None, None) => Ok(ConflictVerdict::Unrelated),
+            (None, Some(lease)) => Ok(self.on_lease_found(lease)),
+            (Some(claim), lease) => self.on_claim_found(claim, lease),
         }
     }
 }

@@ -1,37 +1,37 @@
-//! The name of a claim: what kind of right it is, and to what, in words that an operator can read.
+//! Name of a claim: its kind and what it is on, readable for operators.
 //!
-//! A key is put together from its parts and never written by hand, so that no two rights share one
-//! by accident and a look at the store says what each is about:
+//! A key is built from its parts and never written by hand, so that two claims do not share a key
+//! by accident, and the store's records say what each claim is about:
 //! `singleton/prayer/child-7/2026-11-15`.
 
 use std::fmt;
 
-/// How a part begins that is a period, and how one begins that is none and would look like it.
+/// Prefix of a part that is a period, and the escape for a part that only looks like one.
 const PER: &str = "per ";
 const NO_PER: &str = "%70er ";
 
-/// Names a claim: its kind, and what it is on.
+/// Name of a claim: its kind and its parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimKey {
-    /// Kind and parts, each without a slash of its own.
+    /// Kind and escaped parts, separated by slashes.
     path: String,
     kind: &'static str,
-    /// Whether some part was empty.
-    hollow: bool,
+    /// Whether a part was empty.
+    incomplete: bool,
 }
 
 impl ClaimKey {
     pub(super) fn new(kind: &'static str, name: &impl fmt::Display) -> Self {
-        Self { path: kind.to_owned(), kind, hollow: false }.part(name)
+        Self { path: kind.to_owned(), kind, incomplete: false }.part(name)
     }
 
-    /// The same, and this part.
+    /// Appends a part.
     pub(super) fn part(mut self, part: &impl fmt::Display) -> Self {
         let part = part.to_string();
-        self.hollow |= part.is_empty();
+        self.incomplete |= part.is_empty();
         self.path.push('/');
         match part.strip_prefix(PER) {
-            // Only a period begins like this.
+            // Only a period starts like this.
             Some(rest) => {
                 self.path.push_str(NO_PER);
                 push_escaped(&mut self.path, rest);
@@ -41,33 +41,33 @@ impl ClaimKey {
         self
     }
 
-    /// The same, for each of these periods. It is told from every other part by how it begins.
+    /// Appends a period. Its prefix distinguishes it from every other part.
     pub(super) fn per(mut self, period: &impl fmt::Display) -> Self {
         let part = period.to_string();
-        self.hollow |= part.is_empty();
+        self.incomplete |= part.is_empty();
         self.path.push('/');
         self.path.push_str(PER);
         push_escaped(&mut self.path, &part);
         self
     }
 
-    /// What kind of right it is: `idempotency`, `singleton`, `lock` or `quota`.
+    /// Returns the kind: `idempotency`, `singleton`, `lock` or `quota`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// The whole key, as it is shown to people.
+    /// Returns the whole key, as displayed.
     pub fn as_str(&self) -> &str {
         &self.path
     }
 
-    /// Whether some part is empty, which names nothing.
-    pub(super) fn is_hollow(&self) -> bool {
-        self.hollow
+    /// Whether a part is empty, which is invalid.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.incomplete
     }
 }
 
-/// Without a slash in it, so that no key is among the parts of another.
+/// Escapes slashes, so that no key is below another.
 fn push_escaped(path: &mut String, part: &str) {
     for c in part.chars() {
         match c {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_says_what_it_is_about() {
+    fn a_key_contains_its_parts() {
         let key = ClaimKey::new("singleton", &"prayer").part(&"child-7").part(&"2026-11-15");
         assert_eq!(
             (key.kind(), key.as_str()),
@@ -104,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn no_two_rights_share_a_key() {
+    fn no_two_claims_share_a_key() {
         let apart = ClaimKey::new("lock", &"a").part(&"b");
         assert_ne!(apart, ClaimKey::new("lock", &"a/b"));
         assert_ne!(ClaimKey::new("lock", &"a/b"), ClaimKey::new("lock", &"a%2Fb"));
-        assert!(ClaimKey::new("lock", &"").is_hollow() && !apart.is_hollow());
+        assert!(ClaimKey::new("lock", &"").is_incomplete() && !apart.is_incomplete());
         let quota = || ClaimKey::new("quota", &"points");
         assert_eq!(
             quota().per(&"day in Europe/Berlin").as_str(),

@@ -1,10 +1,10 @@
-//! Compound: several rights at once. One commit takes them all, or none: there is nothing to clean
-//! up, no order to get wrong, and nobody who has one waits for somebody who has the other.
+//! Compound claims: several claims acquired in one commit, all or none. There is nothing to clean
+//! up, no lock order to respect, and no deadlock.
 //!
-//! All of them have one lease, which ends at one moment for all parts: what is drawn of quotas is a
-//! reservation until then, and is confirmed when the compound is completed. Whoever wants locks
-//! that others stand in line for stands in all those lines, with numbers that are drawn in one
-//! commit; so the order is the same in every line, and no two wait for each other.
+//! All parts share one lease that ends at the same time. Units of quotas are reserved until then,
+//! and confirmed when the compound is completed. If other claimants wait for some of the locks, the
+//! compound joins all those wait queues with numbers assigned in one commit. The order is the same
+//! in every queue, so two compounds never wait for each other.
 
 mod guard;
 mod refusal;
@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp, Topic};
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::ClaimAttempt;
-use super::held_claim::{HeldClaim, Holding};
-use super::lock::{Line, NobodyWaits, Turn};
-use super::quota::{Draw, shared_end};
-use super::term::{self, Term};
+use super::held_claim::{ClaimSet, HeldClaim};
+use super::lease_term::{self, LeaseTerm};
+use super::lock::{NoWaiters, QueuePosition, Waiter};
+use super::quota::{Debit, shared_end};
 use super::wait_policy::{WaitPolicy, Waiting};
 use super::{ClaimError, ClaimKey, Claims, Idempotency, Lock, Quota, Singleton};
 use crate::telemetry;
@@ -27,12 +27,12 @@ use crate::telemetry;
 pub use guard::CompoundGuard;
 pub use refusal::{Refusal, RefusalReason};
 
-/// How often a quota's period may end, or room be made in it, between two tries.
+/// Number of attempts while quota windows end or room is made in them.
 const ATTEMPTS: u32 = 32;
-/// How long a holder that has died keeps others waiting, if nothing but quotas is held.
+/// The default lease if only quotas are held.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Several rights, to be had together.
+/// Several claims to acquire together.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` is called"]
 pub struct Compound {
@@ -42,17 +42,17 @@ pub struct Compound {
     locks: Vec<Lock>,
     quotas: Vec<(Quota, u32)>,
     with: Commit,
-    patience: WaitPolicy,
+    wait_policy: WaitPolicy,
     lease: Option<Duration>,
 }
 
-/// What came of claiming several rights.
+/// Outcome of a compound claim.
 #[derive(Debug)]
-#[must_use = "what is won together is given back, or runs out, together"]
+#[must_use = "a compound is completed, released or expires as a whole"]
 pub enum CompoundOutcome {
-    /// All of them are yours.
+    /// All claims are acquired.
     Won(CompoundGuard),
-    /// None of them is; these were in the way.
+    /// None is acquired; these claims were refused.
     Refused(Vec<Refusal>),
 }
 
@@ -65,93 +65,114 @@ impl Compound {
             locks: Vec::new(),
             quotas: Vec::new(),
             with: Commit::new(),
-            patience: WaitPolicy::none(),
+            wait_policy: WaitPolicy::none(),
             lease: None,
         }
     }
 
-    /// And this key.
+    /// Adds an idempotency key.
     pub fn idempotency(mut self, idempotency: &Idempotency) -> Self {
         self.idempotencies.push(idempotency.clone());
         self
     }
 
-    /// And this singleton.
+    /// Adds a singleton.
     pub fn singleton(mut self, singleton: &Singleton) -> Self {
         self.singletons.push(singleton.clone());
         self
     }
 
-    /// And this lock, behind those who stand in line for it.
+    /// Adds a lock. Other waiters of the lock come first.
     pub fn lock(mut self, lock: &Lock) -> Self {
         self.locks.push(lock.clone());
         self
     }
 
-    /// And so much of this quota: reserved for as long as the rest is held, and taken for good when
-    /// that is completed.
+    /// Adds units of a quota: reserved while the compound is held, and debited when it is
+    /// completed.
     pub fn quota(mut self, quota: &Quota, units: u32) -> Self {
         self.quotas.push((quota.clone(), units));
         self
     }
 
-    /// And what is in this commit, which lands with the claims or not at all.
+    /// Adds the parts of a commit, which is committed with the claims or not at all.
     pub fn with(mut self, commit: Commit) -> Self {
         self.with = commit;
         self
     }
 
-    /// How long to wait while nothing but locks is in the way; not at all unless this says
-    /// otherwise.
-    pub fn patience(mut self, patience: WaitPolicy) -> Self {
-        self.patience = patience;
+    /// Sets how long to wait if only locks are refused. By default it does not wait.
+    pub fn patience(mut self, policy: WaitPolicy) -> Self {
+        self.wait_policy = policy;
         self
     }
 
-    /// How long a holder that has died keeps others waiting, for all parts; the shortest of their
-    /// leases unless this says otherwise, or half a minute if there are only quotas. The lease of
-    /// one that lives is renewed, so it need not be as long as the work.
+    /// Sets the lease of all parts: how long they stay held after their holder died.
+    ///
+    /// The default is the shortest lease of the parts, or 30 seconds if there are only quotas. The
+    /// lease is renewed while the guard lives, so it need not be as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Claims all of them, in one commit; or says what was in the way.
+    /// Acquires all claims in one commit, or returns which were refused.
     ///
     /// # Errors
-    /// `Refused` if some part of the commit that was to land with them does not hold.
+    /// `Refused` if a part of the added commit is rejected; `Store` if the store failed.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::claims::{CompoundOutcome, RefusalReason};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let claims = tidelock.claims();
+    /// let (lock, quota) = (claims.lock("till"), claims.quota("tickets", 2));
+    /// let both = claims.compound().lock(&lock).quota(&quota, 2);
+    ///
+    /// let mut held = both.claim().await?.won()?;
+    /// held.complete(&()).await?;
+    ///
+    /// let CompoundOutcome::Refused(refusals) = both.claim().await? else { panic!("all are taken") };
+    /// assert!(matches!(refusals[0].why, RefusalReason::Exceeded(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn claim(&self) -> Result<CompoundOutcome, ClaimError> {
-        let mut waiting = self.patience.begin();
-        let refusals = match self.attempt(self.unless_others_wait()?, Commit::new()).await? {
+        let mut waiting = self.wait_policy.begin();
+        let refusals = match self.attempt(self.no_waiters()?, Commit::new()).await? {
             CompoundOutcome::Refused(refusals) => refusals,
             won => return Ok(won),
         };
-        if self.patience.deadline.is_zero() || !refusal::are_locks(&refusals) {
+        if self.wait_policy.deadline.is_zero() || !refusal::are_locks(&refusals) {
             return Ok(CompoundOutcome::Refused(refusals));
         }
         for refusal in &refusals {
-            refusal.tell(&self.claims.by, 1);
+            refusal.report(&self.claims.by, 1);
         }
-        let lines = self.locks.iter().map(|lock| Line::new(&self.claims, lock.key()));
-        let mut lines = lines.collect::<Stored<Vec<_>>>()?;
-        let outcome = self.in_line(&mut lines, &mut waiting).await;
-        for line in lines {
-            line.leave().await?;
+        let waiters = self.locks.iter().map(|lock| Waiter::new(&self.claims, lock.key()));
+        let mut waiters = waiters.collect::<Stored<Vec<_>>>()?;
+        let outcome = self.wait_in_queues(&mut waiters, &mut waiting).await;
+        for waiter in waiters {
+            waiter.leave().await?;
         }
         outcome
     }
 
-    /// Stands in line for every lock until it is this one's turn in all of them and everything can
-    /// be had, or until patience is over.
-    async fn in_line(
+    /// Waits in the queue of every lock until this compound is first in all of them and everything
+    /// can be acquired, or until the wait policy's deadline.
+    async fn wait_in_queues(
         &self,
-        lines: &mut [Line],
+        waiters: &mut [Waiter],
         waiting: &mut Waiting,
     ) -> Result<CompoundOutcome, ClaimError> {
-        Line::draw(lines).await?;
+        Waiter::assign_numbers(waiters).await?;
         loop {
-            let (refusals, wait_for) = match turn(lines).await? {
-                Turns::First(leave) => match self.attempt(Vec::new(), leave).await {
+            let (refusals, wait_for) = match positions(waiters).await? {
+                Positions::First(leave) => match self.attempt(Vec::new(), leave).await {
                     Ok(CompoundOutcome::Refused(refusals)) => {
                         match refusal::lock_to_wait_for(&refusals)? {
                             Some(record) => (refusals, record),
@@ -159,25 +180,25 @@ impl Compound {
                         }
                     }
                     Ok(won) => {
-                        lines.iter_mut().for_each(Line::left);
+                        waiters.iter_mut().for_each(Waiter::forget_slot);
                         return Ok(won);
                     }
-                    // A place was lost meanwhile; the numbers were not.
+                    // A queue entry expired meanwhile; the queue number is kept.
                     Err(ClaimError::Refused { conflict, .. })
-                        if lines.iter().any(|line| line.has_lost(&conflict)) =>
+                        if waiters.iter().any(|waiter| waiter.has_lost_slot(&conflict)) =>
                     {
-                        lines
+                        waiters
                             .iter_mut()
-                            .filter(|line| line.has_lost(&conflict))
-                            .for_each(Line::left);
+                            .filter(|waiter| waiter.has_lost_slot(&conflict))
+                            .for_each(Waiter::forget_slot);
                         continue;
                     }
                     Err(error) => return Err(error),
                 },
-                Turns::Behind(refusal, place) => (vec![refusal], place),
+                Positions::Behind(refusal, slot) => (vec![refusal], slot),
             };
             for refusal in &refusals {
-                refusal.tell(&self.claims.by, waiting.looks + 1);
+                refusal.report(&self.claims.by, waiting.polls + 1);
             }
             let mut signal = self.claims.store().signal(Topic::Record(wait_for));
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
@@ -186,34 +207,38 @@ impl Compound {
         }
     }
 
-    /// Tries to have all of them, on these conditions, and with this in the commit.
+    /// Tries to acquire everything, under these conditions and with these writes in the commit.
     async fn attempt(
         &self,
-        mut alone: Vec<NobodyWaits>,
+        mut no_waiters: Vec<NoWaiters>,
         leave: Commit,
     ) -> Result<CompoundOutcome, ClaimError> {
-        let mut stakes = self.stakes().await?;
-        self.check(&stakes)?;
-        let mut draws = self.draws().await?;
-        let first = stakes.first().map(|stake| &stake.key).or(draws.first().map(Acquire::key));
+        let mut attempts = self.attempts().await?;
+        self.check(&attempts)?;
+        let mut debits = self.debits().await?;
+        let first =
+            attempts.first().map(|attempt| &attempt.key).or(debits.first().map(Acquire::key));
         let Some(first) = first.cloned() else {
             return Err(StoreError::invalid("a compound of nothing was claimed").into());
         };
-        let lease = self.shared_lease(&first, &stakes)?;
+        let lease = self.shared_lease(&first, &attempts)?;
         let with = leave.writes.into_iter().fold(self.with.clone(), Commit::write);
         for _ in 0..ATTEMPTS {
-            self.set_end(&mut stakes, &mut draws, lease).await?;
-            let bids = stakes.iter_mut().map(|stake| stake as &mut dyn Acquire);
-            let bids = bids.chain(draws.iter_mut().map(|draw| draw as &mut dyn Acquire));
-            let mut bids: Vec<_> =
-                bids.chain(alone.iter_mut().map(|alone| alone as &mut dyn Acquire)).collect();
-            if let Bidding::Won(at) = bid(&self.claims, &mut bids, with.clone()).await? {
-                let all = self.all_of(&first, stakes, draws, at, lease).await?;
+            self.set_end(&mut attempts, &mut debits, lease).await?;
+            let requests = attempts.iter_mut().map(|attempt| attempt as &mut dyn Acquire);
+            let requests = requests.chain(debits.iter_mut().map(|debit| debit as &mut dyn Acquire));
+            let mut requests: Vec<_> = requests
+                .chain(no_waiters.iter_mut().map(|no_waiters| no_waiters as &mut dyn Acquire))
+                .collect();
+            if let AcquireOutcome::Won(at) =
+                acquire(&self.claims, &mut requests, with.clone()).await?
+            {
+                let all = self.guard(&first, attempts, debits, at, lease).await?;
                 telemetry::claimed(&first, &self.claims.by, "won");
                 return Ok(CompoundOutcome::Won(all));
             }
-            let mut refusals = self.refusals(&mut stakes, &mut draws).await?;
-            refusals.extend(self.those_who_wait(&mut alone).await?);
+            let mut refusals = self.refusals(&mut attempts, &mut debits).await?;
+            refusals.extend(self.refusals_by_waiters(&mut no_waiters).await?);
             if !refusals.is_empty() {
                 telemetry::claimed(&first, &self.claims.by, "refused");
                 return Ok(CompoundOutcome::Refused(refusals));
@@ -222,11 +247,11 @@ impl Compound {
         Err(ClaimError::Contended { key: first, attempts: ATTEMPTS })
     }
 
-    /// Refuses the same right twice, before anything is written.
-    fn check(&self, stakes: &[ClaimAttempt]) -> Stored<()> {
-        let stakes = stakes.iter().map(|stake| stake.key.clone());
+    /// Rejects a claim that is listed twice.
+    fn check(&self, attempts: &[ClaimAttempt]) -> Stored<()> {
+        let attempts = attempts.iter().map(|attempt| attempt.key.clone());
         let mut keys = HashSet::new();
-        for key in stakes.chain(self.quotas.iter().map(|(quota, _)| quota.key())) {
+        for key in attempts.chain(self.quotas.iter().map(|(quota, _)| quota.key())) {
             if let Some(twice) = keys.replace(key) {
                 return Err(StoreError::invalid(format!(
                     "claim {twice:?}: it is there twice in one compound; ask for it once"
@@ -236,123 +261,131 @@ impl Compound {
         Ok(())
     }
 
-    /// What was won, held from now on.
-    async fn all_of(
+    /// Creates the guard of the acquired claims.
+    async fn guard(
         &self,
         first: &ClaimKey,
-        stakes: Vec<ClaimAttempt>,
-        draws: Vec<Draw>,
+        attempts: Vec<ClaimAttempt>,
+        debits: Vec<Debit>,
         at: Timestamp,
         lease: Duration,
     ) -> Result<CompoundGuard, ClaimError> {
-        let mut holds = Vec::new();
-        for mut stake in stakes {
-            // Under an operation, a part of what was won before may have been given back since.
-            let revision =
-                stake.won_under().ok_or_else(|| ClaimError::Settled { key: stake.key.clone() })?;
-            holds.push(HeldClaim::new(&stake, revision, at));
+        let mut held_claims = Vec::new();
+        for mut attempt in attempts {
+            // Under an operation id, a part that was acquired before may have been released since.
+            let revision = attempt
+                .won_under()
+                .ok_or_else(|| ClaimError::Settled { key: attempt.key.clone() })?;
+            held_claims.push(HeldClaim::new(&attempt, revision, at));
         }
         let mut pledges = Vec::new();
-        for (draw, (quota, _)) in draws.into_iter().zip(&self.quotas) {
-            pledges.push(draw.into_pledge(quota).await?);
+        for (debit, (quota, _)) in debits.into_iter().zip(&self.quotas) {
+            pledges.push(debit.into_pledge(quota).await?);
         }
-        Ok(CompoundGuard::new(Holding::keep_all(&self.claims, first, holds, pledges, lease)))
+        Ok(CompoundGuard::new(ClaimSet::renewing_all(
+            &self.claims,
+            first,
+            held_claims,
+            pledges,
+            lease,
+        )))
     }
 
-    /// One lease for all of them.
-    fn shared_lease(&self, key: &ClaimKey, stakes: &[ClaimAttempt]) -> Stored<Duration> {
-        let shortest = stakes.iter().filter_map(|stake| stake.lease).min();
+    /// Returns the common lease.
+    fn shared_lease(&self, key: &ClaimKey, attempts: &[ClaimAttempt]) -> Stored<Duration> {
+        let shortest = attempts.iter().filter_map(|attempt| attempt.lease).min();
         let lease = self.lease.or(shortest).unwrap_or(LEASE);
-        term::check(key, "lease", lease)?;
+        lease_term::check(key, "lease", lease)?;
         Ok(lease)
     }
 
-    /// Has everything end at one moment, if it is not renewed.
+    /// Sets the common end of all leases and reservations.
     async fn set_end(
         &self,
-        stakes: &mut [ClaimAttempt],
-        draws: &mut [Draw],
+        attempts: &mut [ClaimAttempt],
+        debits: &mut [Debit],
         lease: Duration,
     ) -> Result<(), ClaimError> {
-        let term = match draws.is_empty() {
-            true => Term::lasting(lease),
+        let term = match debits.is_empty() {
+            true => LeaseTerm::lasting(lease),
             false => {
                 let now = self.claims.store().now().await?;
                 let end = shared_end(now, lease);
-                for (draw, (quota, _)) in draws.iter_mut().zip(&self.quotas) {
-                    draw.reserve_until(quota, end).await?;
+                for (debit, (quota, _)) in debits.iter_mut().zip(&self.quotas) {
+                    debit.reserve_until(quota, end).await?;
                 }
-                Term::until(end, now)
+                LeaseTerm::until(end, now)
             }
         };
-        for stake in stakes {
-            stake.lease = Some(lease);
-            stake.term = Some(term);
+        for attempt in attempts {
+            attempt.lease = Some(lease);
+            attempt.term = Some(term);
         }
         Ok(())
     }
 
-    /// The condition that nobody stands in line for any of the locks.
-    fn unless_others_wait(&self) -> Stored<Vec<NobodyWaits>> {
-        self.locks.iter().map(|lock| NobodyWaits::new(lock.key())).collect()
+    /// Conditions that the wait queues of the locks are empty.
+    fn no_waiters(&self) -> Stored<Vec<NoWaiters>> {
+        self.locks.iter().map(|lock| NoWaiters::new(lock.key())).collect()
     }
 
-    /// Those who stand in line. A line in which nobody is left is no longer looked at.
-    async fn those_who_wait(
+    /// Returns refusals for the locks with waiters. Conditions on queues that have become empty are
+    /// dropped.
+    async fn refusals_by_waiters(
         &self,
-        alone: &mut Vec<NobodyWaits>,
+        no_waiters: &mut Vec<NoWaiters>,
     ) -> Result<Vec<Refusal>, ClaimError> {
         let mut refusals = Vec::new();
-        for alone in alone.iter().filter(|alone| alone.met) {
-            if let Some(by) = Line::new(&self.claims, &alone.key)?.first().await? {
-                refusals.push(Refusal::behind(&alone.key, by));
+        for no_waiters in no_waiters.iter().filter(|no_waiters| no_waiters.failed) {
+            if let Some(by) = Waiter::new(&self.claims, &no_waiters.key)?.first().await? {
+                refusals.push(Refusal::behind(&no_waiters.key, by));
             }
         }
-        alone.retain(|alone| !alone.met);
+        no_waiters.retain(|no_waiters| !no_waiters.failed);
         Ok(refusals)
     }
 
-    async fn stakes(&self) -> Result<Vec<ClaimAttempt>, ClaimError> {
-        let mut stakes = Vec::new();
+    async fn attempts(&self) -> Result<Vec<ClaimAttempt>, ClaimError> {
+        let mut attempts = Vec::new();
         for idempotency in &self.idempotencies {
-            stakes.push(idempotency.stake()?);
+            attempts.push(idempotency.attempt()?);
         }
         if !self.singletons.is_empty() {
             let now = self.claims.store().now().await?;
             for singleton in &self.singletons {
-                stakes.push(singleton.stake(now)?);
+                attempts.push(singleton.attempt(now)?);
             }
         }
         for lock in &self.locks {
-            stakes.push(lock.stake()?);
+            attempts.push(lock.attempt()?);
         }
-        Ok(stakes)
+        Ok(attempts)
     }
 
-    async fn draws(&self) -> Result<Vec<Draw>, ClaimError> {
-        let mut draws = Vec::new();
+    async fn debits(&self) -> Result<Vec<Debit>, ClaimError> {
+        let mut debits = Vec::new();
         for (quota, units) in &self.quotas {
-            draws.push(quota.pledge(*units).await?);
+            debits.push(quota.pledge(*units).await?);
         }
-        Ok(draws)
+        Ok(debits)
     }
 
-    /// Everything that is in the way; nothing if what was is out of it now.
+    /// Returns all refusals; empty if the obstacles are gone.
     async fn refusals(
         &self,
-        stakes: &mut [ClaimAttempt],
-        draws: &mut [Draw],
+        attempts: &mut [ClaimAttempt],
+        debits: &mut [Debit],
     ) -> Result<Vec<Refusal>, ClaimError> {
-        let mut refusals: Vec<Refusal> = stakes.iter_mut().filter_map(Refusal::of).collect();
-        for ((quota, _), draw) in self.quotas.iter().zip(draws) {
-            match quota.make_room(draw).await {
+        let mut refusals: Vec<Refusal> = attempts.iter_mut().filter_map(Refusal::of).collect();
+        for ((quota, _), debit) in self.quotas.iter().zip(debits) {
+            match quota.make_room(debit).await {
                 Ok(Some(exceeded)) => {
                     let key = exceeded.key.clone();
                     refusals
                         .push(Refusal { key, why: RefusalReason::Exceeded(Box::new(exceeded)) });
                 }
                 Ok(None) => {}
-                // What came of the rest says more.
+                // The other refusals are more specific.
                 Err(ClaimError::Settled { .. }) if !refusals.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -361,30 +394,30 @@ impl Compound {
     }
 }
 
-/// Whose turn it is in several lines.
-enum Turns {
-    /// One's own in all of them: with this in the commit, the places are given up.
+/// Position in several wait queues.
+enum Positions {
+    /// First in all of them; this commit leaves them.
     First(Commit),
-    /// Somebody else's in one of them, who stands there.
+    /// Behind another waiter in one of them, at this entry.
     Behind(Refusal, RecordKey),
 }
 
-/// Takes or keeps a place in every line, and looks whose turn it is.
-async fn turn(lines: &mut [Line]) -> Stored<Turns> {
+/// Takes or renews a slot in every queue, and returns the position.
+async fn positions(waiters: &mut [Waiter]) -> Stored<Positions> {
     let (mut leave, mut behind) = (Commit::new(), None);
-    for line in lines {
-        match line.turn().await? {
-            Turn::First(left) => leave.writes.extend(left.writes),
-            Turn::Behind(ahead) => {
-                behind.get_or_insert((Refusal::behind(&line.key, ahead.by), ahead.place));
+    for waiter in waiters {
+        match waiter.position().await? {
+            QueuePosition::First(left) => leave.writes.extend(left.writes),
+            QueuePosition::Behind(ahead) => {
+                behind.get_or_insert((Refusal::behind(&waiter.key, ahead.by), ahead.slot));
             }
         }
     }
-    Ok(behind.map_or(Turns::First(leave), |(refusal, place)| Turns::Behind(refusal, place)))
+    Ok(behind.map_or(Positions::First(leave), |(refusal, slot)| Positions::Behind(refusal, slot)))
 }
 
 impl CompoundOutcome {
-    /// All of them, or what was in the way as an error, for callers to whom it is one.
+    /// Returns the guard, or the first refusal as an error.
     ///
     /// # Errors
     /// The first [`Refusal`].
@@ -398,7 +431,7 @@ impl CompoundOutcome {
     }
 }
 
-/// The names of several claims, for people.
+/// Names of several claims, for display.
 pub(super) fn names<'a>(keys: impl Iterator<Item = &'a ClaimKey>) -> String {
     keys.map(ClaimKey::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! What is written in the two records of a claim.
+//! Content of a claim's two records.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use uuid::Uuid;
 
 use super::{Claims, Fingerprint};
 
-/// Who has a claim, and what came of it.
+/// Content of a claim record: the claimant and the result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) state: State,
-    /// Tells one try to claim from every other, so that whoever does not hear how a commit ended
-    /// can see it.
+    /// Unique per attempt, so that a claimant that lost the reply to a commit can recognize its
+    /// own.
     pub(super) token: Uuid,
     pub(super) by: WorkerName,
-    /// The id of what was asked for, so that whoever asks for it again finds it to be their own.
+    /// The operation id, so that a repeat recognizes its own claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operation: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fingerprint: Option<Fingerprint>,
-    /// How long its result is to be kept, in microseconds; indefinitely, if this is not said.
+    /// How long the result is kept, in microseconds; absent for indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
-    /// When it was claimed; known once something came of it.
+    /// When it was acquired; set once it has a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<Timestamp>,
-    /// What came of it. Nothing is as good as `null`.
+    /// The result. Absent means `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<RawJson>,
-    /// Why nothing did.
+    /// The error of failed work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
@@ -44,7 +44,7 @@ pub(super) enum State {
 }
 
 impl Entry {
-    /// Somebody is at it.
+    /// Creates the entry of a claim in progress.
     pub(super) fn pending(claims: &Claims, fingerprint: Option<Fingerprint>) -> Self {
         let (token, by) = (Uuid::now_v7(), claims.by.clone());
         let operation = claims.operation.as_ref().map(|operation| operation.id.clone());
@@ -52,23 +52,23 @@ impl Entry {
         Self { state: State::Pending, token, by, operation, fingerprint, ttl, at, value, error }
     }
 
-    /// The same, with a result that is kept for so long.
+    /// Sets how long the result is kept.
     pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
         self.ttl = ttl.map(|ttl| u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX));
         self
     }
 
-    /// How long its result is to be kept.
+    /// Returns how long the result is kept.
     pub(super) fn ttl(&self) -> Option<Duration> {
         self.ttl.map(Duration::from_micros)
     }
 
-    /// The same claim, and what came of it.
+    /// Returns the entry with a result.
     pub(super) fn done(&self, value: RawJson, at: Timestamp) -> Self {
         Self { state: State::Done, value: Some(value), at: Some(at), ..self.clone() }
     }
 
-    /// The same claim, and why nothing came of it.
+    /// Returns the entry with a failure.
     pub(super) fn failed(&self, error: String, at: Timestamp) -> Self {
         Self { state: State::Failed, error: Some(error), at: Some(at), ..self.clone() }
     }
@@ -81,8 +81,8 @@ impl Entry {
         RawJson::new(self)
     }
 
-    /// When it was claimed, by the clock of the claimant: for people, and for nothing else.
-    pub(super) fn begun(&self) -> Option<Timestamp> {
+    /// When it was acquired by the claimant's clock; for display only.
+    pub(super) fn acquired_at(&self) -> Option<Timestamp> {
         let (seconds, nanos) = self.token.get_timestamp()?.to_unix();
         let micros = i64::try_from(seconds)
             .ok()?
@@ -91,8 +91,7 @@ impl Entry {
         Timestamp::from_micros(micros).ok()
     }
 
-    /// Whether this is what that asks for, done for whoever asked for it before and as far as it
-    /// was then.
+    /// Whether this entry belongs to the same operation and is in the same state.
     pub(super) fn is_same_operation(&self, asked: &Self) -> bool {
         self.operation.is_some() && self.operation == asked.operation && self.state == asked.state
     }
@@ -101,39 +100,40 @@ impl Entry {
         self.state == State::Pending
     }
 
-    /// What came of it.
+    /// Returns the result.
     pub(super) fn value(&self) -> Result<RawJson> {
         self.value.clone().map_or_else(|| RawJson::new(&()), Ok)
     }
 
-    /// Whether this is certainly another request.
+    /// Whether this certainly belongs to another request.
     pub(super) fn differs(&self, asked: Option<Fingerprint>) -> bool {
         matches!((self.fingerprint, asked), (Some(first), Some(asked)) if first != asked)
     }
 }
 
-/// What is in the record that expires.
+/// Content of a lease record.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct LeaseNote {
-    /// For how long it was written, in microseconds.
+pub(super) struct LeaseRecord {
+    /// Its duration, in microseconds.
     lease: u64,
-    /// When the claim was won; left out when that was when this was written.
+    /// When the claim was acquired; absent if that was when this record was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
 }
 
-impl LeaseNote {
+impl LeaseRecord {
     pub(super) fn json(lease: Duration, since: Option<Timestamp>) -> Result<RawJson> {
         let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
         RawJson::new(&Self { lease, since })
     }
 
-    /// When the claim was won.
+    /// Returns when the claim was acquired.
     pub(super) fn since(record: &Record) -> Option<Timestamp> {
         let note: Self = record.value.to().ok()?;
         note.since.or_else(|| {
-            let begun = record.expires_at?.micros().checked_sub(i64::try_from(note.lease).ok()?)?;
-            Timestamp::from_micros(begun).ok()
+            let acquired_at =
+                record.expires_at?.micros().checked_sub(i64::try_from(note.lease).ok()?)?;
+            Timestamp::from_micros(acquired_at).ok()
         })
     }
 }

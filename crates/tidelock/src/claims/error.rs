@@ -1,4 +1,4 @@
-//! What can come of a claim, besides its outcomes.
+//! Errors of claims.
 
 use std::time::Duration;
 
@@ -6,101 +6,99 @@ use tidelock_store::{Conflict, Fence, StoreError, Timestamp, WorkerName};
 
 use super::{ClaimKey, FingerprintMismatch};
 
-/// A claim that did not come to its end. Nothing was written, unless a `Store` error says that it
-/// may have been.
+/// Why a claim could not be acquired, renewed or completed.
+///
+/// Nothing was written, unless a `Store` error says that the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// The lease ran out and somebody else has claimed it since: what this claimant did must not
-    /// count.
+    /// The lease expired and another claimant has acquired it since: this claimant's work must not
+    /// take effect.
     #[error(
-        "claim {key:?}: fence {fence} is no longer the newest, somebody else has claimed it since; drop this work"
+        "claim {key:?}: fence {fence} is no longer the newest: another claimant has acquired it since; discard this work"
     )]
     Lost {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// The fence that it was held under.
+        /// The fence it was held under.
         fence: Fence,
     },
-    /// It was brought to its end, or given back, under this fence: there is nothing left to be done
-    /// with it.
+    /// It was completed or released under this fence: there is nothing left to do with it.
     #[error(
-        "claim {key:?}: it was completed or given back under fence {fence}; claim it again to see what came of it"
+        "claim {key:?}: it was completed or released under fence {fence}; claim it again to read the result"
     )]
     Over {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// The fence that it was held under.
+        /// The fence it was held under.
         fence: Fence,
     },
-    /// Something that was to land together with the claim does not hold. The claim still stands.
-    #[error("claim {key:?}: what was to land with it does not hold: {conflict}")]
+    /// A part of the same commit was rejected. The claim is still held.
+    #[error("claim {key:?}: a part of the same commit was rejected: {conflict}")]
     Refused {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// What does not hold.
+        /// The conflict.
         conflict: Box<Conflict>,
     },
-    /// It was done before, and failed, and the failure was to be remembered.
+    /// It was executed before and failed, and the failure was remembered.
     #[error("claim {key:?}: it was done before and failed: {error}")]
     Failed {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// How it failed.
+        /// The recorded error.
         error: String,
     },
-    /// Waited, and somebody else is still at it.
+    /// The wait ended and another claimant still holds it.
     #[error(
-        "claim {key:?}: {by:?} is still at it after {waited:?}; wait longer, or ask again later"
+        "claim {key:?}: {by:?} still holds it after {waited:?}; wait longer, or try again later"
     )]
     StillHeld {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// Who has it.
+        /// Its holder.
         by: WorkerName,
-        /// Until when, unless they ask for longer.
+        /// When the lease expires, unless it is renewed.
         until: Option<Timestamp>,
-        /// How long it was waited for.
+        /// How long it waited.
         waited: Duration,
     },
-    /// Waited for a result, and whoever was at it gave up or died: it is free.
+    /// The holder gave up or died while this caller waited for the result: the claim is available.
     #[error("claim {key:?}: {by:?} gave up or died, and there is no result; claim it again")]
     Free {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// Who had it.
+        /// Its last holder.
         by: WorkerName,
     },
-    /// The reservation has come to its end: nothing of it is left to be confirmed.
-    #[error(
-        "claim {key:?}: the reservation was confirmed or given back, or has gone back by itself; reserve anew"
-    )]
+    /// The reservation has ended: nothing is left to confirm.
+    #[error("claim {key:?}: the reservation was confirmed, refunded or has expired; reserve again")]
     Settled {
-        /// Of which quota.
+        /// The quota.
         key: ClaimKey,
     },
-    /// Others were quicker every time.
-    #[error("claim {key:?}: others were quicker {attempts} times; try again later")]
+    /// Every attempt conflicted with another claimant.
+    #[error("claim {key:?}: {attempts} attempts conflicted with other claimants; try again later")]
     Contended {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// What is stored is not of the type that was asked for.
+    /// The stored result is not of the requested type.
     #[error("claim {key:?}: its result is not what was asked for: {source}")]
     Unreadable {
-        /// Which claim.
+        /// The claim.
         key: ClaimKey,
-        /// Why not.
+        /// The reason.
         source: StoreError,
     },
-    /// The store failed, or a name or value cannot be stored.
+    /// The store failed, or a name or value is invalid.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Work under an idempotency key that gave no result.
+/// Why work under an idempotency key returned no result.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OnceError<X> {
@@ -110,7 +108,7 @@ pub enum OnceError<X> {
     /// The key was used for another request.
     #[error(transparent)]
     Mismatch(#[from] FingerprintMismatch),
-    /// The claim did not come to its end.
+    /// The claim could not be acquired or completed.
     #[error(transparent)]
     Claim(#[from] ClaimError),
 }

@@ -1,4 +1,4 @@
-//! A digest of a request, by which a retry is told from another request under the same key.
+//! Request fingerprint: a digest that distinguishes a retry from another request with the same key.
 
 use std::fmt;
 
@@ -6,24 +6,25 @@ use serde::{Deserialize, Serialize};
 use tidelock_store::{RawJson, Result};
 use uuid::Uuid;
 
-/// A digest of what was asked for. Only this is stored, never the request.
+/// Digest of a request. Only this is stored, never the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(Uuid);
 
 impl Fingerprint {
-    /// Of a value; the order of the keys in its maps does not count.
+    /// Computes the fingerprint of a value; the order of map keys does not matter.
     ///
     /// # Errors
-    /// `Invalid` if the value cannot be written as JSON, `LimitExceeded` if it is too deep.
+    /// `Invalid` if the value cannot be written as JSON, `LimitExceeded` if it is nested too
+    /// deeply.
     pub fn of(request: &(impl Serialize + ?Sized)) -> Result<Self> {
-        // By way of a value, whose maps are sorted.
+        // Converted to a `Value`, whose maps are sorted.
         let sorted: serde_json::Value =
             RawJson::new(request).map_err(|e| e.about("request"))?.to()?;
         Ok(Self::of_bytes(sorted.to_string().as_bytes()))
     }
 
-    /// Of these bytes.
+    /// Computes the fingerprint of bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Uuid::new_v5(&Uuid::NAMESPACE_OID, bytes))
     }
@@ -41,7 +42,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn the_order_of_a_map_does_not_count() {
+    fn the_order_of_map_keys_does_not_matter() {
         let forward: HashMap<u32, u32> = (0..100).map(|n| (n, n)).collect();
         let backward: HashMap<u32, u32> = (0..100).rev().map(|n| (n, n)).collect();
         assert_eq!(Fingerprint::of(&forward).unwrap(), Fingerprint::of(&backward).unwrap());

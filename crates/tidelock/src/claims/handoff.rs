@@ -1,10 +1,9 @@
-//! Rights that go from hand to hand: held by whoever has the fence, in this process or another.
+//! Handoff: a claim continued by key and fence, in this process or another.
 //!
-//! A guard renews its lease for as long as it lives, and so belongs to one task. A server that
-//! hands a right to somebody outside keeps nothing between two of their calls: it [passes
-//! on](super::LockGuard::detach) what it won, and goes on with it by key and fence when they come
-//! back. Nobody renews such a right but by asking for it; it is never given back by going out of
-//! scope.
+//! A guard renews its lease while it lives, and so belongs to one task. A server that gives a claim
+//! to an outside client keeps nothing between the client's calls: it
+//! [detaches](super::LockGuard::detach) the claim and attaches to it again by key and fence. Such a
+//! claim is renewed only by an explicit call, and never released on drop.
 
 use std::time::Duration;
 
@@ -16,47 +15,46 @@ use tidelock_store::{
 
 use super::entry::Entry;
 use super::held_claim::HeldClaim;
-use super::term::{self, Term};
+use super::lease_term::{self, LeaseTerm};
 use super::{ClaimError, ClaimKey, Claims, keys};
 
-/// A right that was passed on: what whoever goes on with it has to know.
+/// A detached claim: what is needed to attach to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Handoff {
-    /// To what, as people read it.
+    /// The claim's name, as displayed.
     pub key: String,
-    /// Who has this has the right.
+    /// The fence. It is the credential of the claim.
     pub fence: Fence,
-    /// Until when, unless somebody asks for longer.
+    /// When the lease expires, unless it is renewed.
     pub until: Timestamp,
 }
 
 impl Handoff {
-    pub(super) fn of(hold: &HeldClaim) -> Self {
-        Self { key: hold.key.to_string(), fence: hold.fence(), until: hold.since.plus(hold.lease) }
+    pub(super) fn of(held: &HeldClaim) -> Self {
+        Self { key: held.key.to_string(), fence: held.fence(), until: held.since.plus(held.lease) }
     }
 }
 
-/// A right that is gone on with, by its fence. Dropping it changes nothing.
+/// A claim continued by its fence. Dropping it changes nothing.
 ///
-/// Whatever is asked is judged by the store, in the commit: a fence that is no longer the newest is
-/// refused.
+/// The store checks the fence inside every commit: one that is no longer the newest is rejected.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is done before it is renewed, completed or given back"]
+#[must_use = "nothing is done before it is renewed, completed or released"]
 pub struct AttachedClaim {
     pub(super) claims: Claims,
     key: ClaimKey,
     fence: Fence,
 }
 
-/// What has become of a right since it was passed on.
+/// Current state of a detached claim.
 pub(super) enum Found {
-    /// It is held under this fence.
+    /// Held under this fence.
     Held(Box<HeldClaim>),
-    /// This came of it, under this fence.
+    /// Completed or failed under this fence.
     Over(Box<Entry>),
-    /// It was given back under this fence.
+    /// Released under this fence.
     Released,
-    /// Somebody else has it, or had it.
+    /// Another claimant holds it, or held it.
     Lost,
 }
 
@@ -65,69 +63,69 @@ impl AttachedClaim {
         Self { claims: claims.clone(), key: key.clone(), fence }
     }
 
-    /// The name of the right.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
         &self.key
     }
 
-    /// The fence that it is held under.
+    /// Returns the fence it is held under.
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// For a commit that must not land once somebody else has it.
+    /// Returns a guard for a commit that must not succeed once another claimant holds the claim.
     ///
     /// # Errors
-    /// `Store` if the name cannot be one.
+    /// `Store` if the name is invalid.
     pub fn guard(&self) -> Result<Guard, ClaimError> {
-        Ok(Guard::Record { key: keys::record(&self.key)?, expected: self.mine() })
+        Ok(Guard::Record { key: keys::record(&self.key)?, expected: self.expected() })
     }
 
-    /// Holds it for so long from now on, by the store's clock, and says until when that is.
+    /// Renews the lease for this long from now, by the store's clock, and returns when it expires.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it; `Over` if it was completed or given back; `Store` if the
-    /// lease is no time, or too long.
+    /// `Lost` if another claimant holds it; `Over` if it was completed or released; `Store` if the
+    /// lease is zero or too long.
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
-        term::check(&self.key, "lease", lease)?;
-        let hold = match self.look().await? {
-            Found::Held(hold) => hold,
+        lease_term::check(&self.key, "lease", lease)?;
+        let held = match self.read().await? {
+            Found::Held(held) => held,
             other => return Err(self.not_held(&other)),
         };
-        match self.claims.send(&hold.renew(Commit::new(), Term::lasting(lease))?).await? {
+        match self.claims.send(&held.renew(Commit::new(), LeaseTerm::lasting(lease))?).await? {
             CommitOutcome::Committed(committed) => Ok(committed.at.plus(lease)),
-            CommitOutcome::Conflict(_) => Err(self.not_held(&self.look().await?)),
+            CommitOutcome::Conflict(_) => Err(self.not_held(&self.read().await?)),
         }
     }
 
-    /// Gives it back. Asked for again, it says the same.
+    /// Releases the claim. Idempotent.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it; `Over` if it was completed.
+    /// `Lost` if another claimant holds it; `Over` if it was completed.
     pub async fn release(&self) -> Result<(), ClaimError> {
-        let hold = match self.look().await? {
-            Found::Held(hold) => hold,
+        let held = match self.read().await? {
+            Found::Held(held) => held,
             Found::Released => return Ok(()),
             other => return Err(self.not_held(&other)),
         };
-        match self.claims.send(&hold.release(Commit::new())).await? {
+        match self.claims.send(&held.release(Commit::new())).await? {
             CommitOutcome::Committed(_) => Ok(()),
-            CommitOutcome::Conflict(_) => match self.look().await? {
+            CommitOutcome::Conflict(_) => match self.read().await? {
                 Found::Released => Ok(()),
                 other => Err(self.not_held(&other)),
             },
         }
     }
 
-    /// What has become of it. The first write after a claim is its holder's, or that of whoever
-    /// takes it over, who is then at it.
-    pub(super) async fn look(&self) -> Result<Found, ClaimError> {
-        let slots = self.claims.store().get(&places(&self.key)?).await?;
+    /// Reads the current state. The first write after an acquisition is the holder's, or that of a
+    /// claimant that takes it over and is then pending.
+    pub(super) async fn read(&self) -> Result<Found, ClaimError> {
+        let slots = self.claims.store().get(&records(&self.key)?).await?;
         let mine = self.revision();
         Ok(match &slots[..] {
             [Slot::Live(claim), lease] if claim.revision == mine => {
                 let entry = Entry::read(claim)?;
-                Found::Held(Box::new(self.hold(entry, lease).await?))
+                Found::Held(Box::new(self.held(entry, lease).await?))
             }
             [Slot::Live(claim), _] if claim.revision.get() == mine.get() + 1 => {
                 match Entry::read(claim)? {
@@ -140,26 +138,26 @@ impl AttachedClaim {
         })
     }
 
-    /// Why nothing can be done with it.
+    /// Returns why the claim cannot be used.
     pub(super) fn not_held(&self, found: &Found) -> ClaimError {
         let (key, fence) = (self.key.clone(), self.fence);
         match found {
             Found::Over(_) | Found::Released => ClaimError::Over { key, fence },
             Found::Lost => ClaimError::Lost { key, fence },
-            // Refused, and held all the same: it was renewed by somebody else who has the fence.
+            // Rejected and still held: another holder of the fence renewed it concurrently.
             Found::Held(_) => ClaimError::Contended { key, attempts: 1 },
         }
     }
 
-    async fn hold(&self, entry: Entry, lease: &Slot) -> Result<HeldClaim> {
-        let since = match lease.live().and_then(super::entry::LeaseNote::since) {
+    async fn held(&self, entry: Entry, lease: &Slot) -> Result<HeldClaim> {
+        let since = match lease.live().and_then(super::entry::LeaseRecord::since) {
             Some(since) => since,
             None => self.claims.store().now().await?,
         };
         HeldClaim::resumed(&self.key, entry, self.revision(), since)
     }
 
-    fn mine(&self) -> ExpectedRevision {
+    fn expected(&self) -> ExpectedRevision {
         ExpectedRevision::Revision(self.revision())
     }
 
@@ -168,7 +166,7 @@ impl AttachedClaim {
     }
 }
 
-/// Where it says that a right is held, and for how long: what a look at it reads.
-pub(super) fn places(key: &ClaimKey) -> Result<[RecordKey; 2]> {
+/// The records of a claim and its lease.
+pub(super) fn records(key: &ClaimKey) -> Result<[RecordKey; 2]> {
     Ok([keys::record(key)?, keys::lease(key)?])
 }

@@ -1,9 +1,8 @@
-//! Claims that are held: their fences, and the lease that is renewed for as long as somebody works.
+//! Held claims: their fences, and the lease that is renewed while the guard lives.
 //!
-//! Claims that were won together are renewed, and given back, together: in one commit, or not at
-//! all. The fence of a claim is the revision of its record, which a renewal does not touch; so
-//! whatever carries it is refused from the moment that somebody else takes the claim over, and not
-//! before.
+//! Claims that were acquired together are renewed and released together, in one commit. The fence
+//! of a claim is the revision of its record, which a renewal does not change. So a commit with the
+//! fence is rejected from the moment another claimant takes the claim over, and not before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::acquire::found;
 use super::claim_attempt::ClaimAttempt;
-use super::entry::{Entry, LeaseNote};
+use super::entry::{Entry, LeaseRecord};
+use super::lease_term::LeaseTerm;
 use super::quota::{Pledge, View, shared_end};
-use super::term::Term;
 use super::{ClaimError, ClaimKey, Claims, keys};
 use crate::events::submit;
 
-/// One claim that is held.
+/// A held claim.
 #[derive(Debug, Clone)]
 pub(super) struct HeldClaim {
     pub(super) key: ClaimKey,
@@ -37,22 +36,21 @@ pub(super) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// What was won with this stake, under this revision.
-    pub(super) fn new(stake: &ClaimAttempt, revision: Revision, since: Timestamp) -> Self {
+    /// Creates it from a successful attempt, with this revision.
+    pub(super) fn new(attempt: &ClaimAttempt, revision: Revision, since: Timestamp) -> Self {
         Self {
-            key: stake.key.clone(),
-            record: stake.record.clone(),
-            lease_record: stake.lease_record.clone(),
-            entry: stake.entry.clone(),
+            key: attempt.key.clone(),
+            record: attempt.record.clone(),
+            lease_record: attempt.lease_record.clone(),
+            entry: attempt.entry.clone(),
             revision,
-            lease: stake.lease.unwrap_or_default(),
-            ttl: stake.ttl,
+            lease: attempt.lease.unwrap_or_default(),
+            ttl: attempt.ttl,
             since,
         }
     }
 
-    /// What is gone on with under this revision. How long its result is kept was said when it was
-    /// claimed.
+    /// Creates it for an attached claim. The TTL of its result was set when it was acquired.
     pub(super) fn resumed(
         key: &ClaimKey,
         entry: Entry,
@@ -68,19 +66,19 @@ impl HeldClaim {
         Fence::new(self.revision.get()).expect("a revision is in the range of a fence")
     }
 
-    /// The claim is still this one's.
+    /// Guard: the claim is still held.
     pub(super) fn guard(&self) -> Guard {
         Guard::Record { key: self.record.clone(), expected: self.mine() }
     }
 
-    /// Whether this is a lock, which ends by being given back.
+    /// Whether this is a lock, which ends by being released.
     pub(super) fn is_lock(&self) -> bool {
         self.key.kind() == keys::LOCK
     }
 
-    /// What came of it, instead of the claim. The lease is left to run out; nobody looks at it any
-    /// more.
-    pub(super) fn conclude(&self, entry: &Entry) -> Result<RecordWrite> {
+    /// Builds the write that replaces the claim with its result. The lease is left to expire; it is
+    /// not read any more.
+    pub(super) fn complete_write(&self, entry: &Entry) -> Result<RecordWrite> {
         let write = RecordWrite::put(&self.record, self.mine(), entry.json()?);
         Ok(match self.ttl {
             Some(ttl) => write.expiring(When::In(ttl)),
@@ -88,27 +86,27 @@ impl HeldClaim {
         })
     }
 
-    /// Gives it back.
+    /// Adds the release to a commit.
     pub(super) fn release(&self, commit: Commit) -> Commit {
         commit
             .write(RecordWrite::delete(&self.record, self.mine()))
             .write(RecordWrite::delete(&self.lease_record, ExpectedRevision::Any))
     }
 
-    pub(super) fn renew(&self, mut commit: Commit, term: Term) -> Result<Commit> {
+    pub(super) fn renew(&self, mut commit: Commit, term: LeaseTerm) -> Result<Commit> {
         commit.guards.push(self.guard());
-        let note = LeaseNote::json(term.length, Some(self.since))?;
+        let note = LeaseRecord::json(term.length, Some(self.since))?;
         let write = RecordWrite::put(&self.lease_record, ExpectedRevision::Any, note);
         Ok(commit.write(write.expiring(term.end)))
     }
 
-    /// What the holder itself has left behind, if that is why something was refused.
-    pub(super) fn left<'a>(&self, conflict: &'a Conflict) -> Option<&'a Slot> {
+    /// Returns what the holder itself left behind, if that caused the conflict.
+    pub(super) fn own_result<'a>(&self, conflict: &'a Conflict) -> Option<&'a Slot> {
         found(conflict, &self.record).filter(|slot| self.is_ended(slot))
     }
 
-    /// It was completed or given back under this fence.
-    pub(super) fn over(&self) -> ClaimError {
+    /// The error for a claim that was completed or released under this fence.
+    pub(super) fn ended_error(&self) -> ClaimError {
         ClaimError::Over { key: self.key.clone(), fence: self.fence() }
     }
 
@@ -116,8 +114,9 @@ impl HeldClaim {
         ExpectedRevision::Revision(self.revision)
     }
 
-    /// Whether this is what the holder itself leaves behind: its result, or nothing, right after
-    /// its claim. Whoever takes a claim over writes at least twice before nothing is there again.
+    /// Whether this is what the holder itself leaves behind: its result, or a deletion directly
+    /// after its claim. A claimant that takes the claim over writes at least twice before the
+    /// record is absent again.
     fn is_ended(&self, slot: &Slot) -> bool {
         match slot {
             Slot::Live(record) => {
@@ -133,110 +132,109 @@ impl HeldClaim {
     }
 }
 
-/// What came of a commit that ends what is held.
+/// Outcome of a commit that ends held claims.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// It has landed.
+    /// Committed now.
     Now(Committed),
-    /// The holder had ended it before: this is what was in the way.
+    /// The holder had ended it before; this is the conflict.
     Before(Conflict),
 }
 
-/// Claims that are held together.
+/// Claims held together, with their renewal task.
 #[derive(Debug)]
-pub(super) struct Holding {
+pub(super) struct ClaimSet {
     claims: Claims,
-    /// What is held, in a word.
+    /// The claim that represents all of them.
     key: ClaimKey,
-    held: Arc<Held>,
+    inner: Arc<Inner>,
     lost: CancellationToken,
-    beat: JoinHandle<()>,
+    renewal: JoinHandle<()>,
 }
 
-/// What is held together: claims, and what is drawn of quotas.
+/// What is held together: claims, and reserved units of quotas.
 #[derive(Debug)]
-struct Held {
+struct Inner {
     claims: Claims,
-    holds: Vec<HeldClaim>,
+    held_claims: Vec<HeldClaim>,
     pledges: Vec<Pledge>,
-    /// How long all of it is kept for a holder that does not come back.
+    /// How long everything stays held after the holder died.
     lease: Duration,
 }
 
-/// How often what is reserved may change between a look and a commit.
+/// Number of attempts while reservations change between a read and a commit.
 const ATTEMPTS: u32 = 8;
 
-impl Holding {
-    /// Renews this claim from now on, until this goes away.
-    pub(super) fn keep(claims: &Claims, hold: HeldClaim) -> Self {
-        let (key, lease) = (hold.key.clone(), hold.lease);
-        Self::keep_all(claims, &key, vec![hold], Vec::new(), lease)
+impl ClaimSet {
+    /// Starts renewing this claim until drop.
+    pub(super) fn renewing(claims: &Claims, held: HeldClaim) -> Self {
+        let (key, lease) = (held.key.clone(), held.lease);
+        Self::renewing_all(claims, &key, vec![held], Vec::new(), lease)
     }
 
-    /// Renews these from now on, until this goes away.
-    pub(super) fn keep_all(
+    /// Starts renewing these claims until drop.
+    pub(super) fn renewing_all(
         claims: &Claims,
         key: &ClaimKey,
-        holds: Vec<HeldClaim>,
+        held_claims: Vec<HeldClaim>,
         pledges: Vec<Pledge>,
         lease: Duration,
     ) -> Self {
-        let held = Arc::new(Held { claims: claims.clone(), holds, pledges, lease });
+        let inner = Arc::new(Inner { claims: claims.clone(), held_claims, pledges, lease });
         let lost = CancellationToken::new();
-        let beat = tokio::spawn(beat(held.clone(), lost.clone()));
-        Self { claims: claims.clone(), key: key.clone(), held, lost, beat }
+        let renewal = tokio::spawn(renew_until_lost(inner.clone(), lost.clone()));
+        Self { claims: claims.clone(), key: key.clone(), inner, lost, renewal }
     }
 
-    pub(super) fn holds(&self) -> &[HeldClaim] {
-        &self.held.holds
+    pub(super) fn held_claims(&self) -> &[HeldClaim] {
+        &self.inner.held_claims
     }
 
     pub(super) fn pledges(&self) -> &[Pledge] {
-        &self.held.pledges
+        &self.inner.pledges
     }
 
     pub(super) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Commits, provided that all of these are still held.
+    /// Commits on the condition that everything is still held.
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
-        commit.guards.extend(self.holds().iter().map(HeldClaim::guard));
+        commit.guards.extend(self.held_claims().iter().map(HeldClaim::guard));
         commit.guards.extend(self.pledges().iter().map(Pledge::guard));
-        match self.claims.send(&submit::repeatable(commit)).await? {
+        match self.claims.send(&submit::ensure_retry_id(commit)).await? {
             CommitOutcome::Committed(committed) => Ok(committed),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
         }
     }
 
-    /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what
-    /// is there now tells.
+    /// Sends a commit that ends the claims. If the reply to an earlier attempt was lost, the stored
+    /// records show its outcome.
     pub(super) async fn end(&self, commit: Commit) -> Result<Ended, ClaimError> {
         match self.claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
-                self.beat.abort();
+                self.renewal.abort();
                 Ok(Ended::Now(committed))
             }
-            CommitOutcome::Conflict(conflict) if is_over(&conflict, self.holds()) => {
+            CommitOutcome::Conflict(conflict) if ended_by_holder(&conflict, self.held_claims()) => {
                 Ok(Ended::Before(conflict))
             }
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
         }
     }
 
-    /// Makes a commit that ends all that is held, with what is drawn of quotas as it stands at that
-    /// moment.
+    /// Sends a commit that ends everything, built from the current state of the reservations.
     pub(super) async fn end_all(
         &self,
         make: impl Fn(&[View]) -> Result<Commit, ClaimError>,
     ) -> Result<Ended, ClaimError> {
-        let mut views = Pledge::look(&self.claims, self.pledges()).await?;
+        let mut views = Pledge::read(&self.claims, self.pledges()).await?;
         for _ in 0..ATTEMPTS {
             let refused = match self.end(make(&views)?).await {
                 Err(refused @ ClaimError::Refused { .. }) => refused,
                 ended => return ended,
             };
-            let now = Pledge::look(&self.claims, self.pledges()).await?;
+            let now = Pledge::read(&self.claims, self.pledges()).await?;
             if views.iter().zip(&now).all(|(before, now)| before.is_like(now)) {
                 return Err(refused);
             }
@@ -245,42 +243,42 @@ impl Holding {
         Err(ClaimError::Contended { key: self.key.clone(), attempts: ATTEMPTS })
     }
 
-    /// Gives the claims back.
+    /// Releases the claims.
     pub(super) async fn release(&self) -> Result<(), ClaimError> {
-        let commit = self.holds().iter().fold(Commit::new(), |commit, hold| hold.release(commit));
+        let commit =
+            self.held_claims().iter().fold(Commit::new(), |commit, held| held.release(commit));
         match self.end(commit).await? {
             Ended::Now(_) => Ok(()),
             Ended::Before(conflict) => self.released_before(&conflict),
         }
     }
 
-    /// Fine, if all of these were given back, and none was completed.
+    /// Succeeds if all claims were released and none was completed.
     pub(super) fn released_before(&self, conflict: &Conflict) -> Result<(), ClaimError> {
         let completed =
-            |hold: &&HeldClaim| hold.left(conflict).is_some_and(|slot| slot.live().is_some());
-        self.holds().iter().find(completed).map_or(Ok(()), |hold| Err(hold.over()))
+            |held: &&HeldClaim| held.own_result(conflict).is_some_and(|slot| slot.live().is_some());
+        self.held_claims().iter().find(completed).map_or(Ok(()), |held| Err(held.ended_error()))
     }
 
-    /// Gives all of these back without anybody waiting for it; if that does not get through, their
-    /// lease runs out.
-    pub(super) fn release_later(&self) {
-        self.beat.abort();
+    /// Releases everything in the background; if that fails, the lease expires.
+    pub(super) fn release_in_background(&self) {
+        self.renewal.abort();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let held = self.held.clone();
+        let held = self.inner.clone();
         runtime.spawn(async move {
             if let Err(error) = held.release().await {
-                tracing::warn!(key = held.name(), %error, "a claim was not given back; its lease runs out");
+                tracing::warn!(key = held.name(), %error, "a claim was not released; its lease will expire");
             }
         });
     }
 
-    /// Tells a claim that was lost from whatever else does not hold.
+    /// Distinguishes a lost claim from other rejected parts.
     pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
-        if let Some(hold) =
-            self.holds().iter().find(|hold| found(&conflict, &hold.record).is_some())
+        if let Some(held) =
+            self.held_claims().iter().find(|held| found(&conflict, &held.record).is_some())
         {
             self.lost.cancel();
-            return hold.lost();
+            return held.lost();
         }
         if let Some(pledge) = self.pledges().iter().find(|pledge| pledge.is_gone(&conflict)) {
             self.lost.cancel();
@@ -290,30 +288,32 @@ impl Holding {
     }
 }
 
-impl Drop for Holding {
+impl Drop for ClaimSet {
     fn drop(&mut self) {
-        self.beat.abort();
+        self.renewal.abort();
     }
 }
 
-impl Held {
+impl Inner {
     fn name(&self) -> &str {
-        let first = self.holds.first().map(|hold| &hold.key);
+        let first = self.held_claims.first().map(|held| &held.key);
         first.or(self.pledges.first().map(|pledge| &pledge.key)).map_or("", |key| key.as_str())
     }
 
-    /// Gives all of it back, in one commit.
+    /// Releases everything in one commit.
     async fn release(&self) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            let views = Pledge::look(&self.claims, &self.pledges).await?;
-            let commit = self.holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
+            let views = Pledge::read(&self.claims, &self.pledges).await?;
+            let commit =
+                self.held_claims.iter().fold(Commit::new(), |commit, held| held.release(commit));
             let mut both = self.pledges.iter().zip(&views);
             let commit =
                 both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
             let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else {
                 return Ok(());
             };
-            let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            let is_lost =
+                self.held_claims.iter().any(|held| found(&conflict, &held.record).is_some());
             if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
                 return Ok(());
             }
@@ -321,24 +321,25 @@ impl Held {
         Ok(())
     }
 
-    /// Renews all of it, in one commit; says what was in the way.
+    /// Renews everything in one commit; returns the conflict, if any.
     async fn renew(&self) -> Result<Option<Conflict>, ClaimError> {
         if self.pledges.is_empty() {
-            let term = Term::lasting(self.lease);
+            let term = LeaseTerm::lasting(self.lease);
             let commit = self
-                .holds
+                .held_claims
                 .iter()
-                .try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+                .try_fold(Commit::new(), |commit, held| held.renew(commit, term))?;
             return Ok(self.claims.store().commit(commit).await?.conflict());
         }
         for _ in 0..ATTEMPTS {
-            let views = Pledge::look(&self.claims, &self.pledges).await?;
+            let views = Pledge::read(&self.claims, &self.pledges).await?;
             let Some(conflict) =
                 self.claims.store().commit(self.renewal(&views).await?).await?.conflict()
             else {
                 return self.tidy(&views).await.map(|()| None);
             };
-            let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            let is_lost =
+                self.held_claims.iter().any(|held| found(&conflict, &held.record).is_some());
             if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
                 return Ok(Some(conflict));
             }
@@ -346,7 +347,7 @@ impl Held {
         Err(ClaimError::Contended { key: self.pledges[0].key.clone(), attempts: ATTEMPTS })
     }
 
-    /// Moments that have passed do not pile up.
+    /// Removes past entries from crowded ledgers.
     async fn tidy(&self, views: &[View]) -> Result<(), ClaimError> {
         for (pledge, _) in self.pledges.iter().zip(views).filter(|(_, view)| view.is_crowded()) {
             pledge.tidy().await?;
@@ -354,34 +355,36 @@ impl Held {
         Ok(())
     }
 
-    /// Everything ends at one moment.
+    /// Builds the renewal, with a common end for everything.
     async fn renewal(&self, views: &[View]) -> Result<Commit> {
         let now = self.claims.store().now().await?;
         let end = shared_end(now, self.lease);
-        let term = Term::until(end, now);
-        let commit =
-            self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+        let term = LeaseTerm::until(end, now);
+        let commit = self
+            .held_claims
+            .iter()
+            .try_fold(Commit::new(), |commit, held| held.renew(commit, term))?;
         let mut both = self.pledges.iter().zip(views);
         both.try_fold(commit, |commit, (pledge, view)| pledge.extend(commit, view, end))
     }
 }
 
-/// Renews at a third of the lease, until one of these is lost.
-async fn beat(held: Arc<Held>, lost: CancellationToken) {
+/// Renews at a third of the lease, until a claim is lost.
+async fn renew_until_lost(inner: Arc<Inner>, lost: CancellationToken) {
     loop {
-        tokio::time::sleep(held.lease / 3).await;
-        match held.renew().await {
-            Ok(Some(conflict)) if is_over(&conflict, &held.holds) => return,
+        tokio::time::sleep(inner.lease / 3).await;
+        match inner.renew().await {
+            Ok(Some(conflict)) if ended_by_holder(&conflict, &inner.held_claims) => return,
             Ok(Some(_)) => return lost.cancel(),
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(key = held.name(), %error, "the lease of a claim was not renewed");
+                tracing::warn!(key = inner.name(), %error, "the lease of a claim was not renewed");
             }
         }
     }
 }
 
-/// Whether the holder itself has brought it to its end, which is no loss.
-fn is_over(conflict: &Conflict, holds: &[HeldClaim]) -> bool {
-    holds.iter().any(|hold| hold.left(conflict).is_some())
+/// Whether the holder itself has ended the claim, which is not a loss.
+fn ended_by_holder(conflict: &Conflict, held_claims: &[HeldClaim]) -> bool {
+    held_claims.iter().any(|held| held.own_result(conflict).is_some())
 }

@@ -1,8 +1,8 @@
-//! Idempotency: what a request asks for is done once, however often it is asked.
+//! Idempotency keys: the work of a request is done once, however often it is requested.
 //!
-//! The key is claimed before the work begins. The lease of a claim whose work is under way has
-//! nothing to do with the life of the result: a process that dies leaves the key to the next one,
-//! and a result is there for as long as it was to be.
+//! The key is claimed before the work begins. The lease of a claim in progress is independent of
+//! the result's TTL: a process that dies leaves the key to the next claimant, and a result is kept
+//! for its TTL.
 
 mod attached;
 mod guard;
@@ -17,10 +17,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, WorkerName};
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus};
 use super::entry::{Entry, State};
-use super::held_claim::{HeldClaim, Holding};
+use super::held_claim::{ClaimSet, HeldClaim};
 use super::{AttachedClaim, ClaimError, ClaimKey, Claims, Fingerprint, keys};
 use crate::telemetry;
 
@@ -29,22 +29,22 @@ pub use guard::ClaimGuard;
 pub use in_progress::InProgress;
 pub use peek::Peek;
 
-/// How long a claimant that has died keeps others waiting, unless something else is asked for.
+/// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
-/// How long a result is kept, unless the claim says otherwise.
+/// The default TTL of a result.
 const TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a failure does to a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The key is free again: whoever asks next does the work.
+    /// Releases the key: the next claimant does the work.
     #[default]
     Release,
-    /// The failure is kept like a result: whoever asks next gets it as [`ClaimError::Failed`].
+    /// Keeps the failure like a result: the next claimant gets it as [`ClaimError::Failed`].
     Remember,
 }
 
-/// The right to do what a request asks for, once.
+/// An idempotency key with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` or `once` is called"]
 pub struct Idempotency {
@@ -56,14 +56,14 @@ pub struct Idempotency {
     on_failure: OnFailure,
 }
 
-/// What came of claiming a key.
+/// Outcome of claiming a key.
 #[derive(Debug)]
 pub enum IdempotencyClaim<T> {
-    /// It is yours: do the work, then complete it.
+    /// The key is acquired: do the work, then complete it.
     Won(ClaimGuard<T>),
-    /// Somebody is at it: wait for the result, or say that it is in progress.
+    /// Another claimant is working: wait for the result, or report that it is in progress.
     Held(InProgress<T>),
-    /// It was done; this is what came of it.
+    /// The work was done; this is its result.
     Done(T),
     /// The key was used for another request.
     Mismatch(FingerprintMismatch),
@@ -75,11 +75,11 @@ pub enum IdempotencyClaim<T> {
     "claim {key:?}: it was used by {by:?} for another request; use a key of its own for each request"
 )]
 pub struct FingerprintMismatch {
-    /// Which key.
+    /// The key.
     pub key: ClaimKey,
-    /// Who used it.
+    /// The claimant that used it.
     pub by: WorkerName,
-    /// When, if it is known.
+    /// When, if known.
     pub at: Option<Timestamp>,
 }
 
@@ -95,28 +95,32 @@ impl Idempotency {
         }
     }
 
-    /// For this request: the same key with another one is a [`FingerprintMismatch`]. Only a digest
-    /// of it is stored.
+    /// Sets the request that the key belongs to.
+    ///
+    /// The same key with another request is a [`FingerprintMismatch`]. Only a digest is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.fingerprint = Fingerprint::of(request).map(Some);
         self
     }
 
-    /// For the request with this fingerprint.
+    /// Sets the fingerprint of the request.
     pub fn fingerprinted(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Ok(Some(fingerprint));
         self
     }
 
-    /// How long a claimant that has died keeps others waiting; half a minute unless this says
-    /// otherwise. The lease of one that lives is renewed, so it need not be as long as the work.
+    /// Sets the lease: how long the key stays held after its claimant died.
+    ///
+    /// The default is 30 seconds. The lease is renewed while the guard lives, so it need not be as
+    /// long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long the result is kept after the work was completed; 30 days by default. A key
-    /// whose result has left is as one that was never used.
+    /// Sets how long the result is kept after completion.
+    ///
+    /// The default is 30 days. A key whose result has expired is like one that was never used.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -128,71 +132,97 @@ impl Idempotency {
         self
     }
 
-    /// What a failure does to the key.
+    /// Sets what a failure does to the key.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// The whole name of this claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
         &self.key
     }
 
-    /// Claims the key, in one commit: wins it, or learns what is there.
+    /// Claims the key in one commit: acquires it, or returns its current state.
     ///
     /// # Errors
-    /// - `Failed` if it was done, failed, and the failure was to be remembered.
+    /// - `Failed` if the work failed before, and the failure was remembered.
     /// - `Unreadable` if the result is not a `T`.
+    /// - `Store` if the store failed, or the key is invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let payment = tidelock.claims().idempotency("pay:order-7");
+    /// let IdempotencyClaim::Won(guard) = payment.claim::<String>().await? else {
+    ///     panic!("a new key is free");
+    /// };
+    /// guard.complete(&"receipt 1".to_owned()).await?;
+    ///
+    /// match payment.claim::<String>().await? {
+    ///     IdempotencyClaim::Done(receipt) => assert_eq!(receipt, "receipt 1"),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn claim<T: DeserializeOwned>(&self) -> Result<IdempotencyClaim<T>, ClaimError> {
-        let mut stake = self.stake()?;
-        let bidding =
-            bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], Commit::new()).await?;
-        let claim = self.outcome(&mut stake, bidding);
+        let mut attempt = self.attempt()?;
+        let outcome =
+            acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], Commit::new()).await?;
+        let claim = self.outcome(&mut attempt, outcome);
         telemetry::claimed(&self.key, &self.claims.by, outcome_name(&claim));
         claim
     }
 
-    /// Goes on with a claim that was [passed on](ClaimGuard::detach), by its fence.
+    /// Continues a claim that was [detached](ClaimGuard::detach), by its fence.
     pub fn attach(&self, fence: Fence) -> AttachedKey {
         AttachedKey::new(AttachedClaim::new(&self.claims, &self.key, fence))
     }
 
-    /// Looks at the key without claiming it.
+    /// Reads the state of the key without claiming it.
     ///
     /// # Errors
-    /// `Unreadable` if the result is not a `T`.
+    /// `Unreadable` if the result is not a `T`; `Store` if the store failed.
     pub async fn peek<T: DeserializeOwned>(&self) -> Result<Peek<T>, ClaimError> {
-        Peek::at(&self.claims, self.stake()?).await
+        Peek::at(&self.claims, self.attempt()?).await
     }
 
-    pub(super) fn stake(&self) -> Result<ClaimAttempt, StoreError> {
+    pub(super) fn attempt(&self) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, self.fingerprint.clone()?);
         ClaimAttempt::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl)
     }
 
     fn outcome<T: DeserializeOwned>(
         &self,
-        stake: &mut ClaimAttempt,
-        bidding: Bidding,
+        attempt: &mut ClaimAttempt,
+        outcome: AcquireOutcome,
     ) -> Result<IdempotencyClaim<T>, ClaimError> {
-        match (stake.standing(), bidding) {
-            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
-                let hold = HeldClaim::new(stake, revision, at);
-                let holding = Holding::keep(&self.claims, hold);
-                Ok(IdempotencyClaim::Won(ClaimGuard::new(holding, self.on_failure)))
+        match (attempt.status(), outcome) {
+            (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
+                let held = HeldClaim::new(attempt, revision, at);
+                let set = ClaimSet::renewing(&self.claims, held);
+                Ok(IdempotencyClaim::Won(ClaimGuard::new(set, self.on_failure)))
             }
-            (ClaimStatus::Held(rival), _) if rival.entry.differs(stake.entry.fingerprint) => {
-                Ok(IdempotencyClaim::Mismatch(self.mismatch(&rival.entry, rival.since)))
+            (ClaimStatus::Held(contender), _)
+                if contender.entry.differs(attempt.entry.fingerprint) =>
+            {
+                Ok(IdempotencyClaim::Mismatch(self.mismatch(&contender.entry, contender.since)))
             }
-            (ClaimStatus::Held(rival), _) => {
-                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, stake, *rival)))
+            (ClaimStatus::Held(contender), _) => {
+                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, attempt, *contender)))
             }
-            (ClaimStatus::Over(entry), _) if entry.differs(stake.entry.fingerprint) => {
+            (ClaimStatus::Over(entry), _) if entry.differs(attempt.entry.fingerprint) => {
                 Ok(IdempotencyClaim::Mismatch(self.mismatch(&entry, entry.at)))
             }
             (ClaimStatus::Over(entry), _) => result(&self.key, &entry).map(IdempotencyClaim::Done),
-            (ClaimStatus::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
+            (ClaimStatus::Won(_), AcquireOutcome::Refused) => {
+                unreachable!("what was refused was not won")
+            }
         }
     }
 
@@ -201,7 +231,7 @@ impl Idempotency {
     }
 }
 
-/// What came of a claim that is over.
+/// Returns the result of a claim that ended.
 fn result<T: DeserializeOwned>(key: &ClaimKey, entry: &Entry) -> Result<T, ClaimError> {
     if entry.state == State::Failed {
         let error = entry.error.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who is at what: for operators, and for whoever asks why nothing moves.
+//! Paged listings of claims and quotas, for operators.
 
 use serde::Serialize;
 use tidelock_store::{
@@ -6,35 +6,35 @@ use tidelock_store::{
     WorkerName,
 };
 
-use super::entry::{Entry, LeaseNote, State};
+use super::entry::{Entry, LeaseRecord, State};
 use super::{Claims, keys, quota};
 
-/// A claim that somebody is at, or was when they died.
+/// A claim in progress, or one whose claimant died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingReservation {
-    /// The name of the claim.
+    /// The claim's name.
     pub key: String,
-    /// Who is at it.
+    /// Its claimant.
     pub by: WorkerName,
-    /// Since when; not known once the lease has run out.
+    /// When it was acquired; unknown once the lease has expired.
     pub since: Option<Timestamp>,
-    /// Until when, unless they ask for longer. None if the lease has run out: they died, or gave up
-    /// without a word, and whoever comes next takes it over.
+    /// When the lease expires, unless it is renewed. `None` if it has expired: the claimant died or
+    /// gave up silently, and the next one takes it over.
     pub until: Option<Timestamp>,
 }
 
-/// Claims by key, and where to go on.
+/// A page of claims in progress, ordered by key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingPage {
-    /// Those that somebody is at.
+    /// The claims in progress.
     pub claims: Vec<PendingReservation>,
-    /// Read on after this key, if there may be more.
+    /// Cursor of the next page, if there may be more.
     pub next: Option<RecordKey>,
 }
 
 impl Claims {
-    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`) and that somebody is
-    /// at, or was when they died; after this key, if one is given.
+    /// Lists the claims in progress, or whose claimant died, by key prefix (`lock/`,
+    /// `idempotency/pay:`), after this key if one is given.
     ///
     /// # Errors
     /// `Store` if the store fails.
@@ -47,7 +47,7 @@ impl Claims {
             if entry.is_pending() {
                 pending.push((
                     keys::lease_of(&record.key)?,
-                    keys::shown(&record.key).to_owned(),
+                    keys::name_of(&record.key).to_owned(),
                     entry.by,
                 ));
             }
@@ -65,30 +65,30 @@ fn listed(key: String, by: WorkerName, lease: &Slot) -> PendingReservation {
     PendingReservation {
         key,
         by,
-        since: lease.and_then(LeaseNote::since),
+        since: lease.and_then(LeaseRecord::since),
         until: lease.and_then(|l| l.expires_at),
     }
 }
 
-/// How a claim stands.
+/// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimState {
-    /// Somebody is at it.
+    /// In progress.
     Pending,
-    /// Somebody was at it, and their lease has run out: they died, or gave up without a word.
+    /// The lease has expired without a result: the claimant died or gave up silently.
     Stale,
-    /// It was done.
+    /// Completed.
     Done,
-    /// It was done, and failed.
+    /// Failed.
     Failed,
 }
 
 impl ClaimState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Stale, Self::Done, Self::Failed];
 
-    /// Its name, as it is serialized.
+    /// Returns the serialized name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -99,62 +99,59 @@ impl ClaimState {
     }
 }
 
-/// A claim, as it stands. What came of it is not told here: it may be large, and is nobody's
-/// business but that of who asks for it.
+/// A claim without its result, which may be large and is returned only to its claimants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClaimInfo {
-    /// The name of the claim, with its kind.
+    /// The claim's name, with its kind.
     pub key: String,
-    /// How it stands.
+    /// Its state.
     pub state: ClaimState,
-    /// Who is at it, or was.
+    /// Its claimant, current or last.
     pub by: WorkerName,
-    /// Grows with every claimant; the one that is at it holds it under this.
+    /// The fence, which grows with every claimant.
     pub fence: Fence,
-    /// Since when; once the lease of somebody who is not done has run out, going by the clock that
-    /// they had.
+    /// When it was acquired. If the lease has expired without a result, by the claimant's clock.
     pub since: Option<Timestamp>,
-    /// Until when, unless they ask for longer; of a result, how long it is kept.
+    /// When the lease expires, unless it is renewed; for a result, when it expires.
     pub until: Option<Timestamp>,
-    /// Why it failed.
+    /// The error of failed work.
     pub error: Option<String>,
 }
 
-/// Claims by key, and where to go on.
+/// A page of claims, ordered by key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClaimPage {
     /// The claims.
     pub claims: Vec<ClaimInfo>,
-    /// Read on after this key, if there may be more.
+    /// Cursor of the next page, if there may be more.
     pub next: Option<RecordKey>,
 }
 
-/// A quota that somebody has taken from.
+/// A quota with units taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuotaInfo {
-    /// The name of the quota, with its kind and period.
+    /// The quota's name, with its kind and period.
     pub key: String,
-    /// How much is taken, reservations included.
+    /// Units taken, including reservations.
     pub used: i64,
-    /// When there is as much again, if ever.
+    /// When the window resets, if ever.
     pub resets_at: Option<Timestamp>,
 }
 
-/// Quotas by key, and where to go on.
+/// A page of quotas, ordered by key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuotaPage {
-    /// The quotas whose period is open.
+    /// The quotas with an open window.
     pub quotas: Vec<QuotaInfo>,
-    /// Read on after this key, if there may be more.
+    /// Cursor of the next page, if there may be more.
     pub next: Option<RecordKey>,
 }
 
 impl Claims {
-    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`), whatever came of
-    /// them, after this key.
+    /// Lists claims in any state by key prefix (`lock/`, `idempotency/pay:`), page by page.
     ///
     /// # Errors
-    /// `LimitExceeded` if more are asked for than a page has; otherwise what the store says.
+    /// `LimitExceeded` if `limit` is larger than a page; otherwise errors of the store.
     pub async fn list(
         &self,
         prefix: &str,
@@ -170,8 +167,7 @@ impl Claims {
         Ok(ClaimPage { claims: listed.collect::<Result<_>>()?, next: page.next })
     }
 
-    /// A page of the quotas that begin like this and that somebody has taken from in the period
-    /// that is open, after this key.
+    /// Lists the quotas with units taken in the open window, by key prefix, page by page.
     ///
     /// # Errors
     /// As [`list`](Self::list).
@@ -183,13 +179,13 @@ impl Claims {
     ) -> Result<QuotaPage> {
         let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
         let page = self.store().full_page(query).await?;
-        let names = || page.records.iter().map(|record| keys::of_window(&record.key));
+        let names = || page.records.iter().map(|record| keys::quota_of_window(&record.key));
         let taken = self.slots(names().map(keys::taken_of).collect::<Result<_>>()?).await?;
         let ledgers = self.slots(names().map(keys::ledger).collect::<Result<_>>()?).await?;
         let mut quotas = Vec::new();
         for ((window, taken), ledger) in page.records.iter().zip(&taken).zip(&ledgers) {
             let mut listed = QuotaInfo::of(window, taken)?;
-            // What is past its end does not count, whether or not it was credited.
+            // Expired reservations do not count, credited or not.
             if ledger.live().is_some() {
                 let taken = quota::taken(&**self.store(), &listed.key).await?;
                 listed.used = taken.map_or(0, |(used, _)| used);
@@ -199,8 +195,8 @@ impl Claims {
         Ok(QuotaPage { quotas, next: page.next })
     }
 
-    /// A page of claims, without the leases that stand between them. Like the store, it gives less
-    /// than a page rather than look at everything.
+    /// Reads a page of claims without the leases between them. Like the store, it may return fewer
+    /// than a page instead of scanning everything.
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         let mut page = self.store().full_page(query.clone()).await?;
         let mut found = page.records.len();
@@ -226,7 +222,7 @@ fn is_claim(record: &Record) -> bool {
 }
 
 impl ClaimInfo {
-    /// Whether it is a lock: of one that nobody holds, nothing is left to be done.
+    /// Whether it is a lock. A stale lock needs no action.
     pub fn is_lock(&self) -> bool {
         self.key.split('/').next() == Some(keys::LOCK)
     }
@@ -235,14 +231,14 @@ impl ClaimInfo {
         let (entry, lease) = (Entry::read(record)?, lease.live());
         let (state, since, until) = match (entry.state, lease) {
             (State::Pending, Some(lease)) => {
-                (ClaimState::Pending, LeaseNote::since(lease), lease.expires_at)
+                (ClaimState::Pending, LeaseRecord::since(lease), lease.expires_at)
             }
-            (State::Pending, None) => (ClaimState::Stale, entry.begun(), None),
+            (State::Pending, None) => (ClaimState::Stale, entry.acquired_at(), None),
             (State::Done, _) => (ClaimState::Done, entry.at, record.expires_at),
             (State::Failed, _) => (ClaimState::Failed, entry.at, record.expires_at),
         };
         Ok(Self {
-            key: keys::shown(&record.key).to_owned(),
+            key: keys::name_of(&record.key).to_owned(),
             state,
             by: entry.by,
             fence: Fence::new(record.revision.get())?,
@@ -257,7 +253,7 @@ impl QuotaInfo {
     fn of(window: &Record, taken: &Slot) -> Result<Self> {
         let used = taken.live().map(|record| record.value.to()).transpose()?.unwrap_or(0);
         Ok(Self {
-            key: keys::of_window(&window.key).to_owned(),
+            key: keys::quota_of_window(&window.key).to_owned(),
             used,
             resets_at: window.expires_at,
         })

@@ -1,9 +1,8 @@
-//! Lock: one at a time, in the order in which they came; given back when its guard goes away,
-//! whatever makes it go.
+//! Distributed lock: mutual exclusion across processes, FIFO, released when its guard is dropped.
 //!
-//! Whoever finds the lock free, and nobody waiting, takes it in one commit. Everybody else stands
-//! in a line that is kept in the store, so that it holds across processes. A lock whose holder died
-//! is taken over by compare when its lease has run out.
+//! A free lock without waiters is acquired in one commit. Other claimants join a wait queue in the
+//! store, so that the order holds across processes. A lock whose holder died is taken over by
+//! compare-and-swap when its lease has expired.
 
 mod contended_locks;
 mod guard;
@@ -15,40 +14,40 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::entry::Entry;
-use super::held_claim::{HeldClaim, Holding};
+use super::held_claim::{ClaimSet, HeldClaim};
 use super::wait_policy::{WaitPolicy, Waiting};
 use super::{AttachedClaim, ClaimError, ClaimKey, Claims, keys};
 use crate::telemetry;
 
-pub(super) use wait_queue::{Line, NobodyWaits, Turn};
+pub(super) use wait_queue::{NoWaiters, QueuePosition, Waiter};
 
 pub(crate) use contended_locks::ContendedLocks;
 pub use guard::LockGuard;
 pub use held::LockHolder;
 
-/// How long a holder that has died keeps others waiting, unless something else is asked for.
+/// The default lease.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// The right to be the only one at something, for a while.
+/// A distributed lock with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is locked until `acquire` is called"]
 pub struct Lock {
     claims: Claims,
     key: ClaimKey,
     lease: Duration,
-    patience: WaitPolicy,
+    wait_policy: WaitPolicy,
 }
 
-/// Asks in a task of its own, so that a commit which has begun is never left alone: if nobody waits
-/// for the guard any more, it goes away, and gives the lock back.
-async fn to_its_end(
-    ask: impl Future<Output = Result<LockOutcome, ClaimError>> + Send + 'static,
+/// Runs the acquisition in its own task, so that a commit in flight is never abandoned: if the
+/// caller has gone, the guard is dropped and releases the lock.
+async fn run_to_completion(
+    acquisition: impl Future<Output = Result<LockOutcome, ClaimError>> + Send + 'static,
 ) -> Result<LockOutcome, ClaimError> {
-    match tokio::spawn(ask).await {
-        Ok(asked) => asked,
+    match tokio::spawn(acquisition).await {
+        Ok(outcome) => outcome,
         Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
         Err(_) => {
             Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into())
@@ -56,41 +55,41 @@ async fn to_its_end(
     }
 }
 
-/// What came of asking for a lock.
+/// Outcome of acquiring a lock.
 #[derive(Debug)]
-#[must_use = "the lock is given back when its guard goes away"]
+#[must_use = "the lock is released when its guard is dropped"]
 pub enum LockOutcome {
-    /// It is yours, until the guard goes away.
+    /// Acquired, until the guard is dropped.
     Locked(LockGuard),
-    /// Somebody else has it.
+    /// Another claimant holds it.
     Busy(LockBusy),
 }
 
-/// A lock that somebody else has.
+/// A lock that another claimant holds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "claim {key:?}: {by:?} has it (attempts: {attempts}, in {waited:?}); wait longer, or try again later"
 )]
 pub struct LockBusy {
-    /// Which lock.
+    /// The lock.
     pub key: ClaimKey,
-    /// Who has it, or is next in line for it.
+    /// Its holder, or the first waiter.
     pub by: WorkerName,
-    /// Since when.
+    /// When it was acquired.
     pub since: Option<Timestamp>,
-    /// Until when, unless they ask for longer.
+    /// When the lease expires, unless it is renewed.
     pub until: Option<Timestamp>,
-    /// How long it was waited for.
+    /// How long this call waited.
     pub waited: Duration,
-    /// How often it was looked at.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
 impl LockOutcome {
-    /// The guard, or what was in the way as an error, for callers to whom it is one.
+    /// Returns the guard, or the holder as an error.
     ///
     /// # Errors
-    /// [`LockBusy`] if somebody else has it.
+    /// [`LockBusy`] if another claimant holds it.
     pub fn locked(self) -> Result<LockGuard, LockBusy> {
         match self {
             Self::Locked(guard) => Ok(guard),
@@ -102,54 +101,77 @@ impl LockOutcome {
 impl Lock {
     pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
         let key = ClaimKey::new(keys::LOCK, name);
-        Self { claims, key, lease: LEASE, patience: WaitPolicy::SHORT }
+        Self { claims, key, lease: LEASE, wait_policy: WaitPolicy::SHORT }
     }
 
-    /// One for each of these.
+    /// Narrows the lock to a scope: one lock per scope.
     pub fn of(mut self, scope: impl fmt::Display) -> Self {
         self.key = self.key.part(&scope);
         self
     }
 
-    /// How long a holder that has died keeps others waiting; three seconds unless this says
-    /// otherwise. The lease of one that lives is renewed, so it need not be as long as the work.
+    /// Sets the lease: how long the lock stays held after its holder died.
+    ///
+    /// The default is three seconds. The lease is renewed while the guard lives, so it need not be
+    /// as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long to wait for it; half a second unless this says otherwise.
-    pub fn patience(mut self, patience: WaitPolicy) -> Self {
-        self.patience = patience;
+    /// Sets the wait policy. The default is [`WaitPolicy::SHORT`], half a second.
+    pub fn patience(mut self, policy: WaitPolicy) -> Self {
+        self.wait_policy = policy;
         self
     }
 
-    /// How long to wait for it.
+    /// Sets how long to wait for the lock.
     pub fn within(self, deadline: Duration) -> Self {
         self.patience(WaitPolicy::of(deadline))
     }
 
-    /// The whole name of this lock.
+    /// Returns the lock's name.
     pub fn key(&self) -> &ClaimKey {
         &self.key
     }
 
-    /// Takes the lock, or waits in line for it, or says who has it.
+    /// Acquires the lock, waiting in the queue if necessary.
     ///
     /// # Errors
-    /// `Store` if the store fails, or a name cannot be one.
+    /// `Store` if the store fails, or the name is invalid.
     ///
     /// # Cancel safety
-    /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself,
-    /// and has no lock: one that is granted meanwhile is given back at once; under an
-    /// [operation](Claims::operation_id), it is left for whoever asks again, until its lease has
-    /// run out.
+    /// A dropped future leaves the wait queue, at the latest when its entry expires, and holds no
+    /// lock: one granted meanwhile is released at once. Under an [operation
+    /// id](Claims::operation_id) it is kept for a repeat of the call, until its lease expires.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use tidelock::prelude::*;
+    /// use tidelock::claims::LockOutcome;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let till = tidelock.claims().lock("till").of("shop-7");
+    /// let guard = till.acquire().await?.locked()?;
+    ///
+    /// let busy = till.clone().within(Duration::ZERO).acquire().await?;
+    /// assert!(matches!(busy, LockOutcome::Busy(_)));
+    ///
+    /// guard.release().await?;
+    /// assert!(till.acquire().await?.locked().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self) -> Result<LockOutcome, ClaimError> {
-        let mut waiting = self.patience.begin();
+        let mut waiting = self.wait_policy.begin();
         let (lock, first) = (self.clone(), waiting);
-        let outcome = match to_its_end(async move { lock.at_once(&first).await }).await? {
-            LockOutcome::Busy(_) if !self.patience.deadline.is_zero() => {
-                self.in_line(&mut waiting).await?
+        let outcome = match run_to_completion(async move { lock.try_acquire(&first).await }).await?
+        {
+            LockOutcome::Busy(_) if !self.wait_policy.deadline.is_zero() => {
+                self.wait_in_queue(&mut waiting).await?
             }
             outcome => outcome,
         };
@@ -161,78 +183,86 @@ impl Lock {
         })
     }
 
-    /// Goes on with a lock that was [passed on](LockGuard::detach), by its fence.
+    /// Continues a lock that was [detached](LockGuard::detach), by its fence.
     pub fn attach(&self, fence: Fence) -> AttachedClaim {
         AttachedClaim::new(&self.claims, &self.key, fence)
     }
 
-    /// Who has it; nobody, if it is free or its holder's lease has run out.
+    /// Returns the holder; `None` if the lock is free or the holder's lease has expired.
     ///
     /// # Errors
-    /// `Store` if the store fails, or a name cannot be one.
+    /// `Store` if the store fails, or the name is invalid.
     pub async fn holder(&self) -> Result<Option<LockHolder>, ClaimError> {
         LockHolder::of(&self.claims, &self.key).await
     }
 
-    pub(super) fn stake(&self) -> Result<ClaimAttempt, StoreError> {
+    pub(super) fn attempt(&self) -> Result<ClaimAttempt, StoreError> {
         ClaimAttempt::new(self.key.clone(), Entry::pending(&self.claims, None), self.lease)
     }
 
-    /// If it is free and nobody waits.
-    async fn at_once(&self, waiting: &Waiting) -> Result<LockOutcome, ClaimError> {
-        let (mut stake, mut line) = (self.stake()?, NobodyWaits::new(&self.key)?);
-        let bidding = bid(&self.claims, &mut [&mut stake, &mut line], Commit::new()).await?;
-        if bidding == Bidding::Refused && !stake.stands() {
-            return match Line::new(&self.claims, &self.key)?.first().await? {
+    /// Acquires the lock if it is free and has no waiters.
+    async fn try_acquire(&self, waiting: &Waiting) -> Result<LockOutcome, ClaimError> {
+        let (mut attempt, mut waiter) = (self.attempt()?, NoWaiters::new(&self.key)?);
+        let outcome =
+            acquire(&self.claims, &mut [&mut attempt, &mut waiter], Commit::new()).await?;
+        if outcome == AcquireOutcome::Refused && !attempt.has_status() {
+            return match Waiter::new(&self.claims, &self.key)?.first().await? {
                 Some(by) => Ok(self.busy(waiting, by, None)),
-                // Whoever waited is gone, and only the sign that somebody did is left.
-                None => self.ask(waiting, Commit::new()).await,
+                // The waiters are gone, and only their mark is left.
+                None => self.acquire_with(waiting, Commit::new()).await,
             };
         }
-        Ok(self.outcome(waiting, &mut stake, bidding))
+        Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn ask(&self, waiting: &Waiting, with: Commit) -> Result<LockOutcome, ClaimError> {
-        let mut stake = self.stake()?;
-        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], with).await?;
-        Ok(self.outcome(waiting, &mut stake, bidding))
+    async fn acquire_with(
+        &self,
+        waiting: &Waiting,
+        with: Commit,
+    ) -> Result<LockOutcome, ClaimError> {
+        let mut attempt = self.attempt()?;
+        let outcome = acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], with).await?;
+        Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn ask_in_line(
+    async fn acquire_in_queue(
         &self,
         waiting: Waiting,
         leave: Commit,
     ) -> Result<LockOutcome, ClaimError> {
         let lock = self.clone();
-        to_its_end(async move { lock.ask(&waiting, leave).await }).await
+        run_to_completion(async move { lock.acquire_with(&waiting, leave).await }).await
     }
 
-    /// Stands in line until it is this one's turn and the lock is free, or until patience is over.
-    async fn in_line(&self, waiting: &mut Waiting) -> Result<LockOutcome, ClaimError> {
+    /// Waits in the queue until this caller is first and the lock is free, or until the wait
+    /// policy's deadline.
+    async fn wait_in_queue(&self, waiting: &mut Waiting) -> Result<LockOutcome, ClaimError> {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
-        let mut line = Line::new(&self.claims, &self.key)?;
+        let mut waiter = Waiter::new(&self.claims, &self.key)?;
         loop {
-            let (busy, ahead) = match line.turn().await? {
-                Turn::First(leave) => match self.ask_in_line(*waiting, leave).await {
+            let (busy, ahead) = match waiter.position().await? {
+                QueuePosition::First(leave) => match self.acquire_in_queue(*waiting, leave).await {
                     Ok(LockOutcome::Busy(busy)) => (busy, None),
                     Ok(LockOutcome::Locked(guard)) => {
-                        line.left();
+                        waiter.forget_slot();
                         return Ok(LockOutcome::Locked(guard));
                     }
-                    // The place was lost meanwhile; the number was not.
+                    // The queue entry expired meanwhile; the queue number is kept.
                     Err(ClaimError::Refused { .. }) => {
-                        line.left();
+                        waiter.forget_slot();
                         continue;
                     }
                     Err(error) => return Err(error),
                 },
-                Turn::Behind(ahead) => (self.busy_behind(waiting, &ahead.by), Some(ahead.place)),
+                QueuePosition::Behind(ahead) => {
+                    (self.busy_behind(waiting, &ahead.by), Some(ahead.slot))
+                }
             };
-            let mut ahead = ahead.map(|place| self.claims.store().signal(Topic::Record(place)));
+            let mut ahead = ahead.map(|slot| self.claims.store().signal(Topic::Record(slot)));
             let signal = ahead.as_mut().unwrap_or(&mut freed);
             if !waiting.next(signal, self.claims.tidelock.random()).await {
-                line.leave().await?;
-                return Ok(LockOutcome::Busy(self.in_vain(busy, waiting)));
+                waiter.leave().await?;
+                return Ok(LockOutcome::Busy(self.timed_out(busy, waiting)));
             }
         }
     }
@@ -240,43 +270,55 @@ impl Lock {
     fn outcome(
         &self,
         waiting: &Waiting,
-        stake: &mut ClaimAttempt,
-        bidding: Bidding,
+        attempt: &mut ClaimAttempt,
+        outcome: AcquireOutcome,
     ) -> LockOutcome {
-        match (stake.standing(), bidding) {
-            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
-                let hold = HeldClaim::new(stake, revision, at);
-                let guard = LockGuard::new(Holding::keep(&self.claims, hold));
-                LockOutcome::Locked(guard.left_for(self.claims.operation.as_ref()))
+        match (attempt.status(), outcome) {
+            (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
+                let held = HeldClaim::new(attempt, revision, at);
+                let guard = LockGuard::new(ClaimSet::renewing(&self.claims, held));
+                LockOutcome::Locked(guard.keep_for(self.claims.operation.as_ref()))
             }
-            (ClaimStatus::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),
+            (ClaimStatus::Held(contender), _) => {
+                self.busy(waiting, contender.by().clone(), Some(&contender))
+            }
             (ClaimStatus::Won(_) | ClaimStatus::Over(_), _) => unreachable!("a lock has no result"),
         }
     }
 
-    fn busy(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Contender>) -> LockOutcome {
-        telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.looks + 1);
-        LockOutcome::Busy(self.busy_with(waiting, by, rival))
+    fn busy(
+        &self,
+        waiting: &Waiting,
+        by: WorkerName,
+        contender: Option<&Contender>,
+    ) -> LockOutcome {
+        telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.polls + 1);
+        LockOutcome::Busy(self.busy_with(waiting, by, contender))
     }
 
     fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> LockBusy {
-        telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.looks + 1);
+        telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.polls + 1);
         self.busy_with(waiting, by.clone(), None)
     }
 
-    fn busy_with(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Contender>) -> LockBusy {
+    fn busy_with(
+        &self,
+        waiting: &Waiting,
+        by: WorkerName,
+        contender: Option<&Contender>,
+    ) -> LockBusy {
         LockBusy {
             key: self.key.clone(),
             by,
-            since: rival.and_then(|rival| rival.since),
-            until: rival.and_then(|rival| rival.until),
+            since: contender.and_then(|contender| contender.since),
+            until: contender.and_then(|contender| contender.until),
             waited: waiting.waited(),
-            attempts: waiting.looks + 1,
+            attempts: waiting.polls + 1,
         }
     }
 
-    fn in_vain(&self, busy: LockBusy, waiting: &Waiting) -> LockBusy {
-        telemetry::claim_in_vain(&self.key, &self.claims.by, &busy.by, waiting.looks + 1);
-        LockBusy { waited: waiting.waited(), attempts: waiting.looks + 1, ..busy }
+    fn timed_out(&self, busy: LockBusy, waiting: &Waiting) -> LockBusy {
+        telemetry::claim_wait_timed_out(&self.key, &self.claims.by, &busy.by, waiting.polls + 1);
+        LockBusy { waited: waiting.waited(), attempts: waiting.polls + 1, ..busy }
     }
 }

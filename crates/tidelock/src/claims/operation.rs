@@ -1,9 +1,9 @@
-//! Something that is asked for once: whoever asks again under its id gets what the first one got.
+//! Idempotent claims: a repeat with the same operation id gets the first result.
 //!
-//! The record of a claim has the id of the operation that claimed it, so that whoever asks again
-//! finds it to be their own. Where the same request comes to another record the next day, as quotas
-//! and singletons do with their periods, a note says what came of it: it is written in the commit
-//! that takes, and refuses every other one.
+//! A claim record contains the id of its operation, so that a repeat recognizes its own claim.
+//! Quotas and singletons map the same request to another record in the next period. For them a
+//! separate record stores the result: it is written in the acquiring commit and makes every other
+//! one conflict.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{ClaimKey, keys};
 use crate::bounds;
 use crate::events::submit;
 
-/// Something that is asked for once, and for how long that is remembered.
+/// An operation id and how long it is remembered.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     pub(super) id: String,
@@ -25,74 +25,74 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// Refuses one without an id, and one that no store remembers for so long.
+    /// Rejects an empty id and a duration that the store does not support.
     pub(super) fn check(&self) -> Result<()> {
         bounds::names(&self.id)?;
         let what = format_args!("operation {:?}: a memory", self.id);
         bounds::keeps(what, self.remembered)
     }
 
-    /// Where it says what came of it, as far as this right is concerned.
-    pub(super) fn note(&self, key: &ClaimKey) -> Result<Note> {
+    /// Returns the operation's record for this claim.
+    pub(super) fn record(&self, key: &ClaimKey) -> Result<OperationRecord> {
         self.check()?;
-        Ok(Note { record: keys::operation(key, &self.id)?, remembered: self.remembered })
+        Ok(OperationRecord { record: keys::operation(key, &self.id)?, remembered: self.remembered })
     }
 }
 
-/// Under an id by which it can be sent again: by the sender, and, under an operation, by whoever
-/// asks again.
-pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commit {
+/// Adds an id with which the commit can be sent again: by its sender, and under an operation by a
+/// repeat of the call.
+pub(super) fn ensure_retry_id(operation: Option<&Operation>, commit: Commit) -> Commit {
     match operation {
-        Some(operation) => submit::once(commit, &operation.id),
-        None => submit::repeatable(commit),
+        Some(operation) => submit::derive_id(commit, &operation.id),
+        None => submit::ensure_retry_id(commit),
     }
 }
 
-/// Where it says what came of an operation.
+/// Record of an operation's result.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct OperationRecord {
     pub(super) record: RecordKey,
     remembered: Duration,
 }
 
-impl Note {
-    /// Says so, in the commit that does it.
-    pub(super) fn write(&self, came: RawJson) -> RecordWrite {
-        RecordWrite::put(&self.record, ExpectedRevision::Absent, came)
+impl OperationRecord {
+    /// Builds the write of the result, for the acquiring commit.
+    pub(super) fn write(&self, result: RawJson) -> RecordWrite {
+        RecordWrite::put(&self.record, ExpectedRevision::Absent, result)
             .expiring(When::In(self.remembered))
     }
 
-    /// What came of it before, if that is why this was refused.
-    pub(super) fn met<'a>(&self, conflict: &'a Conflict) -> Option<&'a Record> {
+    /// Returns the earlier result, if that caused the conflict.
+    pub(super) fn earlier<'a>(&self, conflict: &'a Conflict) -> Option<&'a Record> {
         found(conflict, &self.record)?.live()
     }
 }
 
-/// The condition that an operation was not done yet.
+/// Condition that an operation was not executed yet.
 #[derive(Debug)]
-pub(super) struct NotYet {
+pub(super) struct NotExecuted {
     key: ClaimKey,
-    note: Note,
-    /// It was.
+    record: OperationRecord,
+    /// It was executed.
     pub(super) was_done: bool,
 }
 
-impl NotYet {
+impl NotExecuted {
     pub(super) fn new(operation: &Operation, key: &ClaimKey) -> Result<Self> {
-        Ok(Self { key: key.clone(), note: operation.note(key)?, was_done: false })
+        Ok(Self { key: key.clone(), record: operation.record(key)?, was_done: false })
     }
 }
 
-impl Acquire for NotYet {
+impl Acquire for NotExecuted {
     fn key(&self) -> &ClaimKey {
         &self.key
     }
 
     fn stage(&self, commit: Commit) -> Result<Commit> {
-        Ok(commit.write(self.note.write(RawJson::new(&())?)))
+        Ok(commit.write(self.record.write(RawJson::new(&())?)))
     }
 
-    fn is_witness(&self) -> bool {
+    fn detects_commit(&self) -> bool {
         true
     }
 
@@ -100,8 +100,12 @@ impl Acquire for NotYet {
         Ok(())
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
-        self.was_done = self.note.met(conflict).is_some();
-        Ok(if self.was_done { ConflictVerdict::Landed(None) } else { ConflictVerdict::Nothing })
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+        self.was_done = self.record.earlier(conflict).is_some();
+        Ok(if self.was_done {
+            ConflictVerdict::AlreadyCommitted(None)
+        } else {
+            ConflictVerdict::Unrelated
+        })
     }
 }

@@ -1,7 +1,6 @@
-//! Stretches of the calendar, in somebody's time zone: what "once a day" means.
+//! Calendar periods in a time zone: what "once a day" means.
 //!
-//! The moment that counts is the store's. A day is what the zone says it is: 23 or 25 hours long
-//! when clocks change.
+//! Periods follow the store's clock. A day is 23 or 25 hours long when clocks change.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,38 +12,38 @@ use tidelock_store::{Result, StoreError, Timestamp, When};
 
 use crate::bounds;
 
-/// How long something counts for.
+/// Period of a quota or a singleton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Period {
-    /// For ever.
+    /// One period that never ends.
     Ever,
-    /// So long, from when it is first used.
+    /// A period of this length, from its first use.
     Every(Duration),
-    /// An hour of the clock.
+    /// A clock hour.
     Hour,
-    /// A day of the calendar.
+    /// A calendar day.
     Day,
-    /// A week of the calendar, from Monday.
+    /// A calendar week, from Monday.
     Week,
-    /// A month of the calendar.
+    /// A calendar month.
     Month,
-    /// A year of the calendar.
+    /// A calendar year.
     Year,
 }
 
-/// One such stretch.
+/// One occurrence of a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stretch {
-    /// Names it; empty if there is only one at a time.
+pub(super) struct Occurrence {
+    /// Its label; empty if there is only one at a time.
     pub(super) label: String,
     /// When it ends.
     pub(super) end: Option<When>,
 }
 
 impl Period {
-    /// How it is named in a key, with its zone: nothing if there is only one, empty if the zone has
-    /// no name.
+    /// Name of the period and its zone in a key: `None` if there is only one occurrence, empty if
+    /// the zone has no name.
     pub(super) fn named(self, zone: &TimeZone) -> Option<String> {
         match self {
             Self::Ever => None,
@@ -57,8 +56,8 @@ impl Period {
         }
     }
 
-    /// The stretch that this moment is in.
-    pub(super) fn at(self, now: Timestamp, zone: &TimeZone) -> Result<Stretch> {
+    /// Returns the occurrence that contains this time.
+    pub(super) fn at(self, now: Timestamp, zone: &TimeZone) -> Result<Occurrence> {
         if self == Self::Every(Duration::ZERO) {
             return Err(StoreError::invalid(
                 "a period of no time is over before it begins; say 1 ms or more",
@@ -70,15 +69,15 @@ impl Period {
         let unfit =
             |e: jiff::Error| StoreError::invalid(format!("the {self} of {now} has no end: {e}"));
         let moment = jiff::Timestamp::from_microsecond(now.micros()).map_err(unfit)?;
-        self.stretch(&moment.to_zoned(zone.clone())).map_err(unfit)?
+        self.occurrence(&moment.to_zoned(zone.clone())).map_err(unfit)?
     }
 
-    fn stretch(self, now: &Zoned) -> Result<Result<Stretch>, jiff::Error> {
+    fn occurrence(self, now: &Zoned) -> Result<Result<Occurrence>, jiff::Error> {
         let date = now.date();
         let (label, next) = match self {
-            Self::Ever => return Ok(Ok(Stretch { label: String::new(), end: None })),
+            Self::Ever => return Ok(Ok(Occurrence { label: String::new(), end: None })),
             Self::Every(long) => {
-                return Ok(Ok(Stretch { label: String::new(), end: Some(When::In(long)) }));
+                return Ok(Ok(Occurrence { label: String::new(), end: Some(When::In(long)) }));
             }
             Self::Hour => return Ok(hour(now)),
             Self::Day => (date.to_string(), date.tomorrow()?),
@@ -95,15 +94,14 @@ impl Period {
                 (date.strftime("%Y").to_string(), date.first_of_year().checked_add(1.year())?)
             }
         };
-        // Midnight as the zone has it: the first moment of the day, if clocks are set forward
-        // across it.
+        // Midnight in the zone: the first moment of the day, if clocks are set forward across it.
         let end = next.to_zoned(now.time_zone().clone())?;
         Ok(ends(label, end.timestamp()))
     }
 }
 
-/// By the offset that holds now, so that the hour that comes twice in autumn is two.
-fn hour(now: &Zoned) -> Result<Stretch> {
+/// By the current offset, so that the hour that occurs twice in autumn is two.
+fn hour(now: &Zoned) -> Result<Occurrence> {
     let (hour, offset) = (3_600, i64::from(now.offset().seconds()));
     let local = now.timestamp().as_second() + offset;
     let end = local - local.rem_euclid(hour) + hour - offset;
@@ -112,8 +110,8 @@ fn hour(now: &Zoned) -> Result<Stretch> {
     ends(now.strftime("%Y-%m-%dT%H%:z").to_string(), end)
 }
 
-fn ends(label: String, end: jiff::Timestamp) -> Result<Stretch> {
-    Ok(Stretch { label, end: Some(When::At(Timestamp::from_micros(end.as_microsecond())?)) })
+fn ends(label: String, end: jiff::Timestamp) -> Result<Occurrence> {
+    Ok(Occurrence { label, end: Some(When::At(Timestamp::from_micros(end.as_microsecond())?)) })
 }
 
 impl fmt::Display for Period {
@@ -138,10 +136,10 @@ mod tests {
         TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
     }
 
-    fn stretch(period: Period, now: &str, zone: &TimeZone) -> (String, String) {
-        let stretch = period.at(now.parse().unwrap(), zone).unwrap();
-        let Some(When::At(end)) = stretch.end else { panic!("{stretch:?}") };
-        (stretch.label, end.to_string().replace(":00:00.000000", ""))
+    fn occurrence(period: Period, now: &str, zone: &TimeZone) -> (String, String) {
+        let occurrence = period.at(now.parse().unwrap(), zone).unwrap();
+        let Some(When::At(end)) = occurrence.end else { panic!("{occurrence:?}") };
+        (occurrence.label, end.to_string().replace(":00:00.000000", ""))
     }
 
     fn pair(label: &str, end: &str) -> (String, String) {
@@ -149,44 +147,44 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_the_zones() {
+    fn a_day_is_that_of_the_zone() {
         let late = "2026-11-15T23:30:00Z";
         assert_eq!(
-            stretch(Period::Day, late, &TimeZone::UTC),
+            occurrence(Period::Day, late, &TimeZone::UTC),
             pair("2026-11-15", "2026-11-16T00Z")
         );
-        assert_eq!(stretch(Period::Day, late, &berlin()), pair("2026-11-16", "2026-11-16T23Z"));
+        assert_eq!(occurrence(Period::Day, late, &berlin()), pair("2026-11-16", "2026-11-16T23Z"));
         assert_eq!(
-            stretch(Period::Day, "2026-11-15T23:59:59.999999Z", &TimeZone::UTC),
+            occurrence(Period::Day, "2026-11-15T23:59:59.999999Z", &TimeZone::UTC),
             pair("2026-11-15", "2026-11-16T00Z")
         );
-        assert_eq!(stretch(Period::Day, "2026-11-16T00:00:00Z", &TimeZone::UTC).0, "2026-11-16");
+        assert_eq!(occurrence(Period::Day, "2026-11-16T00:00:00Z", &TimeZone::UTC).0, "2026-11-16");
     }
 
     #[test]
-    fn a_day_on_which_clocks_change_is_as_long_as_it_is() {
+    fn a_day_with_a_clock_change_is_23_or_25_hours_long() {
         // From 2 to 3 in March, from 3 back to 2 in October.
         assert_eq!(
-            stretch(Period::Day, "2026-03-29T00:30:00Z", &berlin()),
+            occurrence(Period::Day, "2026-03-29T00:30:00Z", &berlin()),
             pair("2026-03-29", "2026-03-29T22Z")
         );
         assert_eq!(
-            stretch(Period::Day, "2026-10-24T22:00:00Z", &berlin()),
+            occurrence(Period::Day, "2026-10-24T22:00:00Z", &berlin()),
             pair("2026-10-25", "2026-10-25T23Z")
         );
         // Where clocks are set forward at midnight, the day begins at one.
         let santiago = TimeZone::posix("<-04>4<-03>,M9.1.6/24,M4.1.6/24").unwrap();
         assert_eq!(
-            stretch(Period::Day, "2026-09-06T03:59:00Z", &santiago),
+            occurrence(Period::Day, "2026-09-06T03:59:00Z", &santiago),
             pair("2026-09-05", "2026-09-06T04Z")
         );
-        assert_eq!(stretch(Period::Day, "2026-09-06T04:00:00Z", &santiago).0, "2026-09-06");
+        assert_eq!(occurrence(Period::Day, "2026-09-06T04:00:00Z", &santiago).0, "2026-09-06");
     }
 
     #[test]
-    fn an_hour_that_comes_twice_is_two() {
-        let first = stretch(Period::Hour, "2026-10-25T00:30:00Z", &berlin());
-        let second = stretch(Period::Hour, "2026-10-25T01:30:00Z", &berlin());
+    fn an_hour_that_occurs_twice_is_two_windows() {
+        let first = occurrence(Period::Hour, "2026-10-25T00:30:00Z", &berlin());
+        let second = occurrence(Period::Hour, "2026-10-25T01:30:00Z", &berlin());
         assert_eq!(first, pair("2026-10-25T02+02:00", "2026-10-25T01Z"));
         assert_eq!(second, pair("2026-10-25T02+01:00", "2026-10-25T02Z"));
     }
@@ -194,11 +192,17 @@ mod tests {
     #[test]
     fn weeks_months_and_years_end_where_the_next_begins() {
         let now = "2026-12-31T12:00:00Z";
-        assert_eq!(stretch(Period::Week, now, &TimeZone::UTC), pair("2026-W53", "2027-01-04T00Z"));
-        assert_eq!(stretch(Period::Month, now, &TimeZone::UTC), pair("2026-12", "2027-01-01T00Z"));
-        assert_eq!(stretch(Period::Year, now, &TimeZone::UTC), pair("2026", "2027-01-01T00Z"));
         assert_eq!(
-            stretch(Period::Month, "2028-02-29T12:00:00Z", &TimeZone::UTC),
+            occurrence(Period::Week, now, &TimeZone::UTC),
+            pair("2026-W53", "2027-01-04T00Z")
+        );
+        assert_eq!(
+            occurrence(Period::Month, now, &TimeZone::UTC),
+            pair("2026-12", "2027-01-01T00Z")
+        );
+        assert_eq!(occurrence(Period::Year, now, &TimeZone::UTC), pair("2026", "2027-01-01T00Z"));
+        assert_eq!(
+            occurrence(Period::Month, "2028-02-29T12:00:00Z", &TimeZone::UTC),
             pair("2028-02", "2028-03-01T00Z")
         );
     }

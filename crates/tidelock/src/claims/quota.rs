@@ -1,9 +1,9 @@
-//! Quota: so much in a period and no more, whoever takes it.
+//! Quotas: a limit of units per scope and period.
 //!
-//! What was taken is a counter that the store adds to within a bound, in the same commit that asks
-//! whether the period is still open. The period is a record that expires when it is over, so the
-//! store's clock decides which one is charged, at the moment of the commit; its revision tells one
-//! period from the next, so that what is given back goes where it was taken from.
+//! The units taken are a counter that the store increments within a bound, in the same commit that
+//! checks that the window is open. The window is a record that expires when its period is over, so
+//! the store's clock decides which window is debited, at the time of the commit. The record's
+//! revision identifies the window, so that a refund goes to the window it was taken from.
 
 mod booking;
 mod crediting;
@@ -24,15 +24,15 @@ use tidelock_store::{
     StoreError, Timestamp,
 };
 
-use super::acquire::{Acquire, Bidding, bid};
-use super::{ClaimError, ClaimKey, Claims, Period, keys, term};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
+use super::{ClaimError, ClaimKey, Claims, Period, keys, lease_term};
 use crate::telemetry;
 
 use booking::Booking;
-use debit::Met;
+use debit::DebitRefusal;
 
 pub(super) use crediting::taken;
-pub(super) use debit::Draw;
+pub(super) use debit::Debit;
 pub(super) use ledger::shared_end;
 pub(super) use pledge::{Pledge, View};
 
@@ -40,10 +40,10 @@ pub use grant::{Grant, RefundOutcome};
 pub use outcome::{QuotaExceeded, QuotaOutcome, QuotaUsage};
 pub use reservation::{Reservation, ReservationToken};
 
-/// How often a period may end, or reservations lapse, between two looks at it.
+/// Number of attempts while windows end or reservations expire.
 const ATTEMPTS: u32 = 32;
 
-/// So much in a period, and no more.
+/// A quota with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is taken until `take` or `reserve` is called"]
 pub struct Quota {
@@ -52,11 +52,11 @@ pub struct Quota {
     limit: i64,
     period: Period,
     zone: TimeZone,
-    /// The window that was open when it was last looked at. A guess, which every commit checks.
-    guess: Arc<Mutex<Option<Window>>>,
+    /// The last known open window. A guess that every commit verifies.
+    cached_window: Arc<Mutex<Option<Window>>>,
 }
 
-/// A period that is open.
+/// An open window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) revision: Revision,
@@ -78,29 +78,29 @@ impl Quota {
             limit,
             period: Period::Ever,
             zone: TimeZone::UTC,
-            guess: Arc::default(),
+            cached_window: Arc::default(),
         }
     }
 
-    /// So much for each of these.
+    /// Narrows the quota to a scope: each scope has its own units.
     pub fn of(mut self, scope: impl fmt::Display) -> Self {
         self.name = self.name.part(&scope);
-        self.forget()
+        self.uncached()
     }
 
-    /// So much in each of these; once and for all unless this says otherwise.
+    /// Sets the period after which the quota resets. By default it never does.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
-        self.forget()
+        self.uncached()
     }
 
-    /// Days and hours are those of this zone; UTC unless this says otherwise.
+    /// Sets the time zone of calendar periods. The default is UTC.
     pub fn zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
-        self.forget()
+        self.uncached()
     }
 
-    /// The whole name of this quota.
+    /// Returns the quota's name.
     pub fn key(&self) -> ClaimKey {
         match self.period.named(&self.zone) {
             None => self.name.clone(),
@@ -108,66 +108,104 @@ impl Quota {
         }
     }
 
-    /// Takes so much, if there is so much left: checked and added by the store, in one commit.
+    /// Takes units if enough are left: checked and added by the store, in one commit.
     ///
     /// # Errors
-    /// `Store` if the store fails, or a name cannot be one.
+    /// `Store` if the store fails, or the name is invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::claims::{Period, QuotaOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let exports = tidelock.claims().quota("exports", 3).of("acme").per(Period::Day);
+    /// let grant = exports.take(2).await?.granted()?;
+    /// assert!(matches!(exports.take(2).await?, QuotaOutcome::Exceeded(_)));
+    ///
+    /// exports.refund(&grant).await?;
+    /// assert_eq!(exports.usage().await?.used, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take(&self, units: u32) -> Result<QuotaOutcome<Grant>, ClaimError> {
         self.take_with(units, Commit::new()).await
     }
 
-    /// Takes so much together with the rest of a commit: all of it lands, or none.
+    /// Takes units together with the parts of a commit, all or none.
     ///
     /// # Errors
-    /// As [`take`](Self::take); and `Refused` if some part of the commit does not hold.
+    /// As [`take`](Self::take); and `Refused` if a part of the commit is rejected.
     pub async fn take_with(
         &self,
         units: u32,
         with: Commit,
     ) -> Result<QuotaOutcome<Grant>, ClaimError> {
-        let taken = self.draw(units, None, with).await?;
-        Ok(self.told(taken.map(|draw| draw.grant())))
+        let taken = self.take_units(units, None, with).await?;
+        Ok(self.report(taken.map(|debit| debit.grant())))
     }
 
-    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
-    /// While many reservations of the quota stand, up to a 64th of that later:
-    /// [`Reservation::until`] says when.
+    /// Reserves units: they go back automatically after `life`, unless the reservation is
+    /// confirmed.
+    ///
+    /// While many reservations exist, up to a 64th of that later; [`Reservation::until`] returns
+    /// the exact time.
     ///
     /// # Errors
-    /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same
-    /// [operation](Claims::operation_id), and has been confirmed, given back or gone back by itself
-    /// since.
+    /// As [`take`](Self::take); and `Settled` if it was reserved before under the same [operation
+    /// id](Claims::operation_id), and has been confirmed, refunded or expired since.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.claims().quota("seats", 5);
+    /// let held = seats.reserve(2, Duration::from_secs(600)).await?.granted()?;
+    /// let given_up = seats.reserve(1, Duration::from_secs(600)).await?.granted()?;
+    ///
+    /// held.confirm().await?;
+    /// given_up.refund().await?;
+    /// assert_eq!(seats.usage().await?.used, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn reserve(
         &self,
         units: u32,
         life: Duration,
     ) -> Result<QuotaOutcome<Reservation>, ClaimError> {
-        term::check(&self.key(), "life", life)?;
-        let reserved = match self.draw(units, Some(life), Commit::new()).await? {
-            Ok(draw) => Ok(Reservation::of(self.clone(), draw).await?),
+        lease_term::check(&self.key(), "life", life)?;
+        let reserved = match self.take_units(units, Some(life), Commit::new()).await? {
+            Ok(debit) => Ok(Reservation::of(self.clone(), debit).await?),
             Err(exceeded) => Err(exceeded),
         };
-        Ok(self.told(reserved))
+        Ok(self.report(reserved))
     }
 
-    /// Goes on with a reservation, by its voucher.
+    /// Continues a reservation by its token.
     ///
     /// # Errors
-    /// `Store` if the voucher is another quota's.
-    pub fn attach(&self, voucher: &ReservationToken) -> Result<Reservation, ClaimError> {
-        voucher.grant.belongs_to(&self.key())?;
-        Ok(Reservation::resumed(self.clone(), voucher)?)
+    /// `Store` if the token belongs to another quota.
+    pub fn attach(&self, token: &ReservationToken) -> Result<Reservation, ClaimError> {
+        token.grant.belongs_to(&self.key())?;
+        Ok(Reservation::resumed(self.clone(), token)?)
     }
 
-    /// Gives back what was granted, once, to the period that it was taken from.
+    /// Refunds a grant, once, to the window it was taken from.
     ///
     /// # Errors
-    /// `Store` if the store fails, or the grant is another quota's.
+    /// `Store` if the store fails, or the grant belongs to another quota.
     pub async fn refund(&self, grant: &Grant) -> Result<RefundOutcome, ClaimError> {
         grant.refund(&self.claims, &self.key()).await
     }
 
-    /// How much is taken.
+    /// Returns the units taken.
     ///
     /// # Errors
     /// `Store` if the store fails.
@@ -178,92 +216,93 @@ impl Quota {
         Ok(QuotaUsage { used, limit: self.limit, resets_at })
     }
 
-    async fn draw(
+    async fn take_units(
         &self,
         units: u32,
         life: Option<Duration>,
         with: Commit,
-    ) -> Result<Result<Draw, QuotaExceeded>, ClaimError> {
-        let mut draw = self.bid(units).await?;
+    ) -> Result<Result<Debit, QuotaExceeded>, ClaimError> {
+        let mut debit = self.debit(units).await?;
         if let Some(life) = life {
-            draw.booking = Some(Booking::lasting(self, draw.window, life, false).await?);
+            debit.booking = Some(Booking::lasting(self, debit.window, life, false).await?);
         }
         for _ in 0..ATTEMPTS {
-            if let Bidding::Won(_) =
-                bid(&self.claims, &mut [&mut draw as &mut dyn Acquire], with.clone()).await?
+            if let AcquireOutcome::Won(_) =
+                acquire(&self.claims, &mut [&mut debit as &mut dyn Acquire], with.clone()).await?
             {
-                self.remember(draw.window);
-                return Ok(Ok(draw));
+                self.cache(debit.window);
+                return Ok(Ok(debit));
             }
-            if let Some(exceeded) = self.make_room(&mut draw).await? {
+            if let Some(exceeded) = self.make_room(&mut debit).await? {
                 return Ok(Err(exceeded));
             }
-            if let Some(booking) = &draw.booking {
-                draw.booking = Some(booking.again(self, draw.window).await?);
+            if let Some(booking) = &debit.booking {
+                debit.booking = Some(booking.again(self, debit.window).await?);
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// The parts of a commit that take so much, and the grant; or that it is exceeded now.
+    /// The parts of a commit that take the units, and the grant; or that the quota is exceeded.
     pub(crate) async fn propose(
         &self,
         units: u32,
     ) -> Result<Result<(Commit, Grant), QuotaExceeded>, ClaimError> {
         self.check()?;
-        let mut draw = Draw::new(self.key(), self.look().await?, i64::from(units), self.limit)?
+        let window = self.current_window().await?;
+        let mut debit = Debit::new(self.key(), window, i64::from(units), self.limit)?
             .once(self.claims.operation.as_ref())?;
         for _ in 0..ATTEMPTS {
             let used = taken(&**self.claims.store(), self.key().as_str()).await?;
             let used = used.map_or(0, |(used, _)| used);
             if used.saturating_add(i64::from(units)) <= self.limit {
-                return Ok(Ok((draw.stage(Commit::new())?, draw.grant())));
+                return Ok(Ok((debit.stage(Commit::new())?, debit.grant())));
             }
-            draw.met = Some(Met::Exceeded(used));
-            if let Some(exceeded) = self.make_room(&mut draw).await? {
+            debit.refusal = Some(DebitRefusal::Exceeded(used));
+            if let Some(exceeded) = self.make_room(&mut debit).await? {
                 return Ok(Err(exceeded));
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// After a refusal: opens the next window, or credits what has lapsed; or says that there is
-    /// not so much.
+    /// Handles a refusal: opens the next window, or credits expired reservations; or returns that
+    /// the quota is exceeded.
     pub(super) async fn make_room(
         &self,
-        draw: &mut Draw,
+        debit: &mut Debit,
     ) -> Result<Option<QuotaExceeded>, ClaimError> {
-        match draw.met.take() {
-            Some(Met::Exceeded(used)) => {
-                let any = crediting::credit(&self.claims, &self.key(), draw.window).await?;
-                return Ok((!any).then(|| draw.exceeded(used)));
+        match debit.refusal.take() {
+            Some(DebitRefusal::Exceeded(used)) => {
+                let any = crediting::credit(&self.claims, &self.key(), debit.window).await?;
+                return Ok((!any).then(|| debit.exceeded(used)));
             }
-            Some(Met::Over) => draw.window = self.open().await?,
-            Some(Met::Settled) => return Err(ClaimError::Settled { key: self.key() }),
-            Some(Met::Moved) | None => {}
+            Some(DebitRefusal::Over) => debit.window = self.open().await?,
+            Some(DebitRefusal::Settled) => return Err(ClaimError::Settled { key: self.key() }),
+            Some(DebitRefusal::Moved) | None => {}
         }
         Ok(None)
     }
 
-    /// A bid for so much, in the window that is thought to be open.
-    pub(super) async fn bid(&self, units: u32) -> Result<Draw, ClaimError> {
+    /// Creates a debit in the last known window.
+    pub(super) async fn debit(&self, units: u32) -> Result<Debit, ClaimError> {
         self.check()?;
         self.claims.check_operation()?;
-        let window = match self.guessed() {
+        let window = match self.cached() {
             Some(window) => window,
-            None => self.look().await?,
+            None => self.current_window().await?,
         };
-        let draw = Draw::new(self.key(), window, i64::from(units), self.limit)?;
-        Ok(draw.once(self.claims.operation.as_ref())?)
+        let debit = Debit::new(self.key(), window, i64::from(units), self.limit)?;
+        Ok(debit.once(self.claims.operation.as_ref())?)
     }
 
-    /// The same, to be held with other claims.
-    pub(super) async fn pledge(&self, units: u32) -> Result<Draw, ClaimError> {
-        Ok(self.bid(units).await?.pledged(self.claims.operation.as_ref()))
+    /// Creates a debit that is held with other claims.
+    pub(super) async fn pledge(&self, units: u32) -> Result<Debit, ClaimError> {
+        Ok(self.debit(units).await?.pledged(self.claims.operation.as_ref()))
     }
 
-    /// The window that is open, opened if need be.
-    async fn look(&self) -> Result<Window, ClaimError> {
+    /// Returns the open window, opening it if necessary.
+    async fn current_window(&self) -> Result<Window, ClaimError> {
         let slots = self.claims.store().get(&[keys::window(&self.key())?]).await?;
         match slots.first().and_then(Window::of) {
             Some(window) => Ok(window),
@@ -271,28 +310,32 @@ impl Quota {
         }
     }
 
-    /// Opens the window of this moment, with nothing taken; or finds that somebody else did.
+    /// Opens the current window with nothing taken, or returns the one that was opened
+    /// concurrently.
     async fn open(&self) -> Result<Window, ClaimError> {
         let (window, taken) = (keys::window(&self.key())?, keys::taken(&self.key())?);
         for _ in 0..ATTEMPTS {
             let now = self.claims.store().now().await?;
-            let stretch = self.period.at(now, &self.zone)?;
-            let opened =
-                RecordWrite::put(&window, ExpectedRevision::Absent, RawJson::new(&stretch.label)?);
+            let occurrence = self.period.at(now, &self.zone)?;
+            let opened = RecordWrite::put(
+                &window,
+                ExpectedRevision::Absent,
+                RawJson::new(&occurrence.label)?,
+            );
             let none = RecordWrite::put(&taken, ExpectedRevision::Any, RawJson::new(&0)?);
-            let (opened, none) = match stretch.end {
+            let (opened, none) = match occurrence.end {
                 Some(end) => (opened.expiring(end), none.expiring(end)),
                 None => (opened, none),
             };
             let outcome = self.claims.send(&Commit::new().write(opened).write(none)).await?;
-            if let Some(window) = opened_window(&window, outcome, stretch.end) {
+            if let Some(window) = opened_window(&window, outcome, occurrence.end) {
                 return Ok(window);
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// Refuses a limit that nothing could be within.
+    /// Rejects a negative limit.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.limit {
             limit if limit < 0 => {
@@ -305,27 +348,27 @@ impl Quota {
         }
     }
 
-    fn told<G>(&self, taken: Result<G, QuotaExceeded>) -> QuotaOutcome<G> {
+    fn report<G>(&self, taken: Result<G, QuotaExceeded>) -> QuotaOutcome<G> {
         let outcome = if taken.is_ok() { "won" } else { "exceeded" };
         telemetry::claimed(&self.name, &self.claims.by, outcome);
         taken.map_or_else(QuotaOutcome::Exceeded, QuotaOutcome::Granted)
     }
 
-    fn guessed(&self) -> Option<Window> {
-        *self.guess.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> Option<Window> {
+        *self.cached_window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, window: Window) {
-        *self.guess.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
+    fn cache(&self, window: Window) {
+        *self.cached_window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
     }
 
-    fn forget(mut self) -> Self {
-        self.guess = Arc::default();
+    fn uncached(mut self) -> Self {
+        self.cached_window = Arc::default();
         self
     }
 }
 
-/// The window that an attempt to open one has left, unless it is over already.
+/// Returns the window after an attempt to open one, unless it is over already.
 fn opened_window(
     key: &RecordKey,
     outcome: CommitOutcome,

@@ -1,6 +1,6 @@
-//! Last write wins, by name: for what does not matter if somebody else's change is lost.
+//! Last-write-wins register: for values where losing a concurrent change does not matter.
 //!
-//! A name and an avatar, not a balance. Whoever uses this has said so in so many words.
+//! A display name or an avatar, not a balance. The name makes the choice explicit.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tidelock_store::{Commit, ExpectedRevision, RawJson, RecordWrite, StoreExt};
 
 use super::{ClaimError, ClaimKey, Claims, keys};
 
-/// A value that whoever writes last determines.
+/// A last-write-wins register.
 #[derive(Debug, Clone)]
 pub struct LwwRegister {
     claims: Claims,
@@ -22,17 +22,17 @@ impl LwwRegister {
         Self { claims, key: ClaimKey::new(keys::LAST_WRITE, name) }
     }
 
-    /// Writes it, whatever was there.
+    /// Writes the value unconditionally.
     ///
     /// # Errors
     /// `Store` if the store fails, or the value cannot be stored.
     pub async fn put(&self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
-        // Nothing is expected, so nothing can be in its way.
+        // An unconditional write cannot conflict.
         let _written = self.claims.send(&Commit::new().write(self.part(value)?)).await?;
         Ok(())
     }
 
-    /// The part of a commit that writes it.
+    /// Returns the part of a commit that writes the value.
     ///
     /// # Errors
     /// `Store` if the value cannot be stored.
@@ -44,10 +44,10 @@ impl LwwRegister {
         ))
     }
 
-    /// What was written last, if anything was.
+    /// Returns the value written last, if any.
     ///
     /// # Errors
-    /// `Unreadable` if it is not a `T`.
+    /// `Unreadable` if it is not a `T`; `Store` if the store fails.
     pub async fn get<T: DeserializeOwned>(&self) -> Result<Option<T>, ClaimError> {
         let slot = self.claims.store().get_one(&keys::last_write(&self.key)?).await?;
         let read = slot.into_live().map(|record| record.value.to()).transpose();

@@ -1,7 +1,7 @@
-//! Frees a claim whose claimant is gone, for operators.
+//! Releasing a stale claim, for operators.
 //!
-//! Nobody has to wait for this: whoever comes next takes such a claim over. It is for those of
-//! which nobody will come, and which would otherwise stand there as begun for ever.
+//! The next claimant takes such a claim over anyway. This is for claims without a next claimant,
+//! which would otherwise stay listed as in progress indefinitely.
 
 use tidelock_store::{
     Commit, ExpectedRevision, RawJson, Record, RecordKey, RecordWrite, Result, Slot, Timestamp,
@@ -9,50 +9,52 @@ use tidelock_store::{
 };
 
 use super::entry::Entry;
-use super::operation::Note;
+use super::operation::OperationRecord;
 use super::{ClaimKey, Claims, keys};
 
-/// What came of freeing a claim.
+/// Outcome of releasing a stale claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only one of these means that it is free"]
 pub enum Released {
-    /// It is free.
+    /// It is available.
     Free {
-        /// Who was at it last.
+        /// Its last claimant.
         by: WorkerName,
     },
-    /// Somebody is at it, and may be.
+    /// It is held, and its lease has not expired.
     Held {
-        /// Who.
+        /// Its holder.
         by: WorkerName,
-        /// Until when, unless they ask for longer.
+        /// When the lease expires, unless it is renewed.
         until: Option<Timestamp>,
     },
-    /// It was done, or failed, and what came of it is kept.
+    /// It was completed or failed, and the result is kept.
     Over,
     /// There is no such claim.
     Absent,
 }
 
 impl Claims {
-    /// Frees a claim, by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has run
-    /// out and nothing came of it. Judged by the store, inside the commit: a claimant who is only
-    /// slow keeps it, and one who comes meanwhile, too.
+    /// Releases a claim by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has
+    /// expired without a result.
+    ///
+    /// The store checks this inside the commit: a claimant that is only slow keeps it, and so does
+    /// one that arrives meanwhile.
     ///
     /// # Errors
-    /// `Invalid` if it cannot be a name; otherwise what the store says.
+    /// `Invalid` if the name is invalid; otherwise errors of the store.
     pub async fn release_stale(&self, claim: &str) -> Result<Released> {
         let record = keys::named(claim)?;
         let lease = keys::lease_of(&record)?;
-        let note = self
+        let recorded = self
             .operation
             .as_ref()
-            .map(|operation| operation.note(&ClaimKey::new(keys::RELEASE, &claim)))
+            .map(|operation| operation.record(&ClaimKey::new(keys::RELEASE, &claim)))
             .transpose()?;
-        let noted = note.as_ref().map(|note| note.record.clone());
-        let places: Vec<RecordKey> = [record, lease].into_iter().chain(noted).collect();
+        let operation_record = recorded.as_ref().map(|recorded| recorded.record.clone());
+        let records: Vec<RecordKey> = [record, lease].into_iter().chain(operation_record).collect();
         loop {
-            let slots = self.store().get(&places).await?;
+            let slots = self.store().get(&records).await?;
             if let Some(before) = slots.get(2).and_then(Slot::live) {
                 return Ok(Released::Free { by: before.value.to()? });
             }
@@ -64,26 +66,26 @@ impl Claims {
                     return Ok(Released::Held { by: entry.by, until: leased.expires_at });
                 }
                 None if self
-                    .send(&freeing(there, &entry, note.as_ref())?)
+                    .send(&freeing(there, &entry, recorded.as_ref())?)
                     .await?
                     .committed()
                     .is_ok() =>
                 {
                     return Ok(Released::Free { by: entry.by });
                 }
-                // It has moved meanwhile.
+                // It has changed meanwhile; read again.
                 None => {}
             }
         }
     }
 }
 
-fn freeing(claim: &Record, entry: &Entry, note: Option<&Note>) -> Result<Commit> {
+fn freeing(claim: &Record, entry: &Entry, recorded: Option<&OperationRecord>) -> Result<Commit> {
     let delete = RecordWrite::delete(&claim.key, ExpectedRevision::Revision(claim.revision));
     let lease = keys::lease_of(&claim.key)?;
     let commit = Commit::new().write(delete).guard_record(&lease, ExpectedRevision::Absent);
-    Ok(match note {
-        Some(note) => commit.write(note.write(RawJson::new(&entry.by)?)),
+    Ok(match recorded {
+        Some(recorded) => commit.write(recorded.write(RawJson::new(&entry.by)?)),
         None => commit,
     })
 }

@@ -1,5 +1,4 @@
-//! Singleton: one of a kind for a scope, and for a period; whoever comes too late learns who was
-//! first, and when.
+//! Singletons: one winner per scope and period; later claimants learn who was first, and when.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,19 +10,18 @@ use tidelock_store::{
     Commit, ExpectedRevision, RawJson, RecordWrite, StoreError, Timestamp, When, WorkerName,
 };
 
-use super::acquire::{Acquire, Bidding, bid};
+use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::entry::Entry;
-use super::held_claim::{HeldClaim, Holding};
-use super::operation::NotYet;
-use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, term};
+use super::held_claim::{ClaimSet, HeldClaim};
+use super::operation::NotExecuted;
+use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, lease_term};
 use crate::telemetry;
 
-/// How long one who has died before it was done keeps others out, unless something else is asked
-/// for.
+/// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// The right to be the only one.
+/// A singleton claim with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` or `take` is called"]
 pub struct Singleton {
@@ -35,26 +33,26 @@ pub struct Singleton {
     ttl: Option<Duration>,
 }
 
-/// What came of claiming to be the only one.
+/// Outcome of a singleton claim.
 #[derive(Debug)]
 pub enum SingletonOutcome<W> {
-    /// It is yours.
+    /// Acquired.
     Won(W),
-    /// Somebody was first.
+    /// Another claimant was first.
     Taken(SingletonTaken),
 }
 
-/// Somebody who was first.
+/// The claimant that was first.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("claim {key:?}: {by:?} was first{}", when(.at.as_ref()))]
 pub struct SingletonTaken {
-    /// Which claim.
+    /// The claim.
     pub key: ClaimKey,
-    /// Who.
+    /// The winner.
     pub by: WorkerName,
-    /// When, by the store's clock.
+    /// When it was acquired, by the store's clock.
     pub at: Option<Timestamp>,
-    /// Set while it is still being done: until when, unless they ask for longer.
+    /// Set while the work is in progress: when the lease expires, unless it is renewed.
     pub until: Option<Timestamp>,
     details: Option<RawJson>,
 }
@@ -64,21 +62,21 @@ fn when(at: Option<&Timestamp>) -> String {
 }
 
 impl SingletonTaken {
-    /// What the winner left; nothing while it is still being done.
+    /// Returns the winner's details; `None` while the work is in progress.
     ///
     /// # Errors
-    /// `Unreadable` if it is not a `T`.
+    /// `Unreadable` if they are not a `T`.
     pub fn details<T: DeserializeOwned>(&self) -> Result<Option<T>, ClaimError> {
         let read = self.details.as_ref().map(RawJson::to).transpose();
         read.map_err(|source| ClaimError::Unreadable { key: self.key.clone(), source })
     }
 
-    fn rival(key: &ClaimKey, rival: Contender) -> Self {
+    fn by_contender(key: &ClaimKey, contender: Contender) -> Self {
         Self {
             key: key.clone(),
-            by: rival.entry.by,
-            at: rival.since,
-            until: rival.until,
+            by: contender.entry.by,
+            at: contender.since,
+            until: contender.until,
             details: None,
         }
     }
@@ -100,63 +98,86 @@ impl Singleton {
         }
     }
 
-    /// One for each of these: a child, an item.
+    /// Narrows the singleton to a scope, such as a child or an item: one winner per scope.
     pub fn of(mut self, scope: impl fmt::Display) -> Self {
         self.key = self.key.part(&scope);
         self
     }
 
-    /// One for each of these stretches of time; one for ever unless this says otherwise. The
-    /// stretch is that of the store's clock when the claim begins.
+    /// Sets the period: one winner per period, by the store's clock when the claim begins.
+    ///
+    /// By default there is one winner ever.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
         self
     }
 
-    /// Days and hours are those of this zone; UTC unless this says otherwise.
+    /// Sets the time zone of calendar periods. The default is UTC.
     pub fn zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
         self
     }
 
-    /// How long one who has died before it was done keeps others out; half a minute unless this
-    /// says otherwise.
+    /// Sets the lease: how long the claim stays held after its claimant died before completion.
+    ///
+    /// The default is 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long it is remembered: by default until its period is over, and indefinitely if it
-    /// has none.
+    /// Sets how long the winner is remembered.
+    ///
+    /// The default is until its period is over, and indefinitely without a period.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Claims it while something is being done: complete it then, with what others are to learn.
+    /// Claims it for work in progress: complete it with the details for later claimants.
     ///
     /// # Errors
-    /// `Store` if the store fails, or a name cannot be one.
+    /// `Store` if the store fails, or a name is invalid.
     pub async fn claim<T: DeserializeOwned>(
         &self,
     ) -> Result<SingletonOutcome<ClaimGuard<T>>, ClaimError> {
-        let mut stake = self.stake(self.claims.store().now().await?)?;
-        let bidding =
-            bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], Commit::new()).await?;
-        Ok(match self.outcome(&mut stake, bidding) {
-            SingletonOutcome::Won(hold) => {
-                let holding = Holding::keep(&self.claims, hold);
-                SingletonOutcome::Won(ClaimGuard::new(holding, OnFailure::Release))
+        let mut attempt = self.attempt(self.claims.store().now().await?)?;
+        let outcome =
+            acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], Commit::new()).await?;
+        Ok(match self.outcome(&mut attempt, outcome) {
+            SingletonOutcome::Won(held) => {
+                let set = ClaimSet::renewing(&self.claims, held);
+                SingletonOutcome::Won(ClaimGuard::new(set, OnFailure::Release))
             }
             SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
         })
     }
 
-    /// Takes it at once, with what others are to learn, and together with the rest of a commit: all
-    /// of it lands, or none.
+    /// Claims and completes it in one commit, with details for later claimants and together with
+    /// the parts of a commit, all or none.
     ///
     /// # Errors
-    /// `Refused` if some part of the commit does not hold.
+    /// `Refused` if a part of the commit is rejected; `Store` if the store fails, or a name is
+    /// invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    /// use tidelock::claims::{Period, SingletonOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let report = tidelock.claims().singleton("report").of("acme").per(Period::Day);
+    /// assert!(matches!(report.take("ada", Commit::new()).await?, SingletonOutcome::Won(())));
+    ///
+    /// let SingletonOutcome::Taken(first) = report.take("bob", Commit::new()).await? else {
+    ///     panic!("there is one report a day");
+    /// };
+    /// assert_eq!(first.details::<String>()?.as_deref(), Some("ada"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take(
         &self,
         details: &(impl Serialize + ?Sized),
@@ -164,24 +185,27 @@ impl Singleton {
     ) -> Result<SingletonOutcome<()>, ClaimError> {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
-        let mut stake = ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
-        let mut not_yet = self.not_yet()?;
-        let mut bids: Vec<&mut dyn Acquire> = vec![&mut stake];
-        bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Acquire));
-        let bidding = bid(&self.claims, &mut bids, with).await?;
-        // It may have been in another period, whoever has taken this one.
-        if not_yet.is_some_and(|not_yet| not_yet.was_done) {
+        let mut attempt =
+            ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
+        let mut not_executed = self.not_executed()?;
+        let mut requests: Vec<&mut dyn Acquire> = vec![&mut attempt];
+        requests.extend(not_executed.as_mut().map(|not_executed| not_executed as &mut dyn Acquire));
+        let outcome = acquire(&self.claims, &mut requests, with).await?;
+        // The operation may have won in another period, no matter which claimant has this one.
+        if not_executed.is_some_and(|not_executed| not_executed.was_done) {
             telemetry::claimed(&self.key, &self.claims.by, "won");
             return Ok(SingletonOutcome::Won(()));
         }
-        Ok(match self.outcome(&mut stake, bidding) {
+        Ok(match self.outcome(&mut attempt, outcome) {
             SingletonOutcome::Won(_) => SingletonOutcome::Won(()),
             SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
         })
     }
 
-    /// The part of a commit that takes it, for a commit that somebody else makes: a reaction's,
-    /// say. That commit is refused if somebody was first.
+    /// Returns the part of a commit that takes it, for a commit made elsewhere, such as a
+    /// reaction's.
+    ///
+    /// That commit conflicts if another claimant was first.
     ///
     /// # Errors
     /// `Store` if the store fails, or the details cannot be stored.
@@ -191,7 +215,7 @@ impl Singleton {
     ) -> Result<RecordWrite, ClaimError> {
         let now = self.claims.store().now().await?;
         let key = self.key_at(now)?;
-        term::check_ttl(&key, self.life())?;
+        lease_term::check_ttl(&key, self.life())?;
         let record = keys::record(&key)?;
         let write =
             RecordWrite::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
@@ -201,38 +225,34 @@ impl Singleton {
         })
     }
 
-    /// The parts of a commit that take it; or who has it now.
+    /// The parts of a commit that take it; or its holder.
     pub(crate) async fn propose(
         &self,
         details: &(impl Serialize + ?Sized),
     ) -> Result<Result<Commit, SingletonTaken>, ClaimError> {
-        let now = self.claims.store().now().await?;
-        let key = self.key_at(now)?;
+        let key = self.key_at(self.claims.store().now().await?)?;
         let (record, lease) = (keys::record(&key)?, keys::lease(&key)?);
-        let slots = self.claims.store().get(&[record.clone(), lease.clone()]).await?;
-        let commit = match (slots[0].live(), slots[1].live()) {
-            (None, _) => Commit::new().write(self.part(details).await?),
-            (Some(there), lease_there) => {
-                let entry = Entry::read(there)?;
-                match lease_there {
-                    _ if !entry.is_pending() => return Ok(Err(SingletonTaken::entry(&key, entry))),
-                    Some(lease) => {
-                        let rival = Contender::new(entry, lease);
-                        return Ok(Err(SingletonTaken::rival(&key, rival)));
-                    }
-                    // Its claimant has died: it can be taken over.
-                    None => {
-                        let expected = ExpectedRevision::Revision(there.revision);
-                        let write = RecordWrite { expected, ..self.part(details).await? };
-                        Commit::new().write(write).guard_record(&lease, ExpectedRevision::Absent)
-                    }
-                }
-            }
+        let slots = self.claims.store().get(&[record, lease.clone()]).await?;
+        let Some(there) = slots[0].live() else {
+            return Ok(Ok(Commit::new().write(self.part(details).await?)));
         };
-        Ok(Ok(commit))
+        let entry = Entry::read(there)?;
+        match slots[1].live() {
+            _ if !entry.is_pending() => Ok(Err(SingletonTaken::entry(&key, entry))),
+            Some(lease) => {
+                Ok(Err(SingletonTaken::by_contender(&key, Contender::new(entry, lease))))
+            }
+            // The lease of its holder has expired, so it can be taken over.
+            None => {
+                let expected = ExpectedRevision::Revision(there.revision);
+                let write = RecordWrite { expected, ..self.part(details).await? };
+                let commit = Commit::new().write(write);
+                Ok(Ok(commit.guard_record(&lease, ExpectedRevision::Absent)))
+            }
+        }
     }
 
-    pub(super) fn stake(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
+    pub(super) fn attempt(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, None);
         ClaimAttempt::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
     }
@@ -245,27 +265,26 @@ impl Singleton {
         Ok(Entry::pending(&self.claims, None).done(RawJson::new(details)?, now))
     }
 
-    /// The condition that it was not taken under the same operation, in whichever period.
-    fn not_yet(&self) -> Result<Option<NotYet>, StoreError> {
+    /// Condition that it was not taken under the same operation id, in any period.
+    fn not_executed(&self) -> Result<Option<NotExecuted>, StoreError> {
         self.claims
             .operation
             .as_ref()
-            .map(|operation| NotYet::new(operation, &self.key))
+            .map(|operation| NotExecuted::new(operation, &self.key))
             .transpose()
     }
 
-    /// The whole name of the claim at this moment.
+    /// Returns the claim's name at this time.
     fn key_at(&self, now: Timestamp) -> Result<ClaimKey, StoreError> {
-        let stretch = self.period.at(now, &self.zone)?;
+        let occurrence = self.period.at(now, &self.zone)?;
         Ok(match self.period.named(&self.zone) {
-            Some(period) if stretch.label.is_empty() => self.key.clone().per(&period),
-            Some(period) => self.key.clone().per(&period).part(&stretch.label),
+            Some(period) if occurrence.label.is_empty() => self.key.clone().per(&period),
+            Some(period) => self.key.clone().per(&period).part(&occurrence.label),
             None => self.key.clone(),
         })
     }
 
-    /// How long it is remembered: a stretch that begins when it is taken has nothing else to end
-    /// by.
+    /// Returns how long it is remembered. A period that begins when it is taken ends only by this.
     fn life(&self) -> Option<Duration> {
         match self.period {
             Period::Every(long) => Some(self.ttl.unwrap_or(long)),
@@ -273,21 +292,30 @@ impl Singleton {
         }
     }
 
-    fn outcome(&self, stake: &mut ClaimAttempt, bidding: Bidding) -> SingletonOutcome<HeldClaim> {
-        let (name, single) = match (stake.standing(), bidding) {
-            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
-                ("won", SingletonOutcome::Won(HeldClaim::new(stake, revision, at)))
+    fn outcome(
+        &self,
+        attempt: &mut ClaimAttempt,
+        outcome: AcquireOutcome,
+    ) -> SingletonOutcome<HeldClaim> {
+        let (name, single) = match (attempt.status(), outcome) {
+            (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
+                ("won", SingletonOutcome::Won(HeldClaim::new(attempt, revision, at)))
             }
-            (ClaimStatus::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
-            (ClaimStatus::Held(rival), _) => {
-                telemetry::claim_contended(&stake.key, &self.claims.by, rival.by(), 1);
-                ("held", SingletonOutcome::Taken(SingletonTaken::rival(&stake.key, *rival)))
+            (ClaimStatus::Won(_), AcquireOutcome::Refused) => {
+                unreachable!("what was refused was not won")
+            }
+            (ClaimStatus::Held(contender), _) => {
+                telemetry::claim_contended(&attempt.key, &self.claims.by, contender.by(), 1);
+                (
+                    "held",
+                    SingletonOutcome::Taken(SingletonTaken::by_contender(&attempt.key, *contender)),
+                )
             }
             (ClaimStatus::Over(entry), _) => {
-                ("taken", SingletonOutcome::Taken(SingletonTaken::entry(&stake.key, *entry)))
+                ("taken", SingletonOutcome::Taken(SingletonTaken::entry(&attempt.key, *entry)))
             }
         };
-        telemetry::claimed(&stake.key, &self.claims.by, name);
+        telemetry::claimed(&attempt.key, &self.claims.by, name);
         single
     }
 }

@@ -1,6 +1,6 @@
-//! How long to wait for somebody else, and how often to look.
+//! Wait policy: how long to wait for a claim, and how often to poll.
 //!
-//! Whoever waits is told by a signal, which is a hint; the pauses are for when none comes.
+//! A change hint wakes the waiter; the pauses are for when none arrives.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 use crate::deadline;
 use crate::events::Random;
 
-/// Pauses do not grow beyond this.
+/// Upper bound of the growing pauses.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// How long to wait, and how often to look meanwhile without being told.
+/// How long to wait, and how often to poll meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPolicy {
-    /// How long to wait altogether.
+    /// The maximum total wait.
     pub deadline: Duration,
-    /// The shortest pause between two looks.
+    /// The shortest pause between two polls.
     pub shortest_pause: Duration,
-    /// The longest pause before the second look; later ones grow, up to a second.
+    /// The longest pause before the second poll; later pauses grow up to a second.
     pub longest_pause: Duration,
 }
 
 impl WaitPolicy {
-    /// Half a second, with pauses of 50 to 100 ms: for what is held as briefly as a counter is.
+    /// Half a second, with pauses of 50 to 100 ms: for claims held briefly.
     pub const SHORT: Self = Self::new(500, 50, 100);
-    /// Two seconds, with pauses of 100 to 200 ms: for work of one's own.
+    /// Two seconds, with pauses of 100 to 200 ms: for longer work.
     pub const LONG: Self = Self::new(2_000, 100, 200);
 
     const fn new(deadline: u64, shortest: u64, longest: u64) -> Self {
@@ -38,12 +38,12 @@ impl WaitPolicy {
         }
     }
 
-    /// Not at all.
+    /// Does not wait.
     pub const fn none() -> Self {
         Self { deadline: Duration::ZERO, ..Self::SHORT }
     }
 
-    /// So long, with the pauses that are usual for so long.
+    /// Waits this long, with pauses suitable for that duration.
     pub fn of(deadline: Duration) -> Self {
         let usual = if deadline <= Self::SHORT.deadline { Self::SHORT } else { Self::LONG };
         Self { deadline, ..usual }
@@ -52,29 +52,28 @@ impl WaitPolicy {
     pub(super) fn begin(self) -> Waiting {
         let began = Instant::now();
         let until = deadline::later(began, self.deadline);
-        Waiting { patience: self, began, until, looks: 0 }
+        Waiting { policy: self, began, until, polls: 0 }
     }
 }
 
-/// One wait.
+/// A wait in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
-    patience: WaitPolicy,
+    policy: WaitPolicy,
     began: Instant,
     until: Instant,
-    pub(super) looks: u32,
+    pub(super) polls: u32,
 }
 
 impl Waiting {
-    /// Waits until it is time for another look, or until something may have happened; says no when
-    /// the time is over.
+    /// Waits until the next poll is due or a hint arrives. Returns `false` after the deadline.
     pub(super) async fn next(&mut self, signal: &mut ChangeHint, random: &Random) -> bool {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;
         }
         let pause = self.pause(random).min(left);
-        self.looks += 1;
+        self.polls += 1;
         let _told_or_not = tokio::time::timeout(pause, signal.wait()).await;
         true
     }
@@ -83,11 +82,11 @@ impl Waiting {
         self.began.elapsed()
     }
 
-    /// Between the shortest and the longest, and longer with every look.
+    /// Random between the shortest and the longest pause, and longer with every poll.
     fn pause(&self, random: &Random) -> Duration {
-        let span = self.patience.longest_pause.saturating_sub(self.patience.shortest_pause);
-        let drawn = self.patience.shortest_pause + random.up_to(span);
-        drawn.saturating_mul(self.looks.clamp(1, 10)).min(drawn.max(LONGEST))
+        let span = self.policy.longest_pause.saturating_sub(self.policy.shortest_pause);
+        let pause = self.policy.shortest_pause + random.up_to(span);
+        pause.saturating_mul(self.polls.clamp(1, 10)).min(pause.max(LONGEST))
     }
 }
 
@@ -96,12 +95,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_are_drawn_and_grow() {
+    async fn pauses_are_random_and_grow() {
         let (random, mut waiting) = (Random::seeded(7), WaitPolicy::SHORT.begin());
-        for looks in 0..100 {
-            waiting.looks = looks;
+        for polls in 0..100 {
+            waiting.polls = polls;
             let (least, most) =
-                (50 * u128::from(looks.clamp(1, 10)), 100 * u128::from(looks.clamp(1, 10)));
+                (50 * u128::from(polls.clamp(1, 10)), 100 * u128::from(polls.clamp(1, 10)));
             assert!((least..=most).contains(&waiting.pause(&random).as_millis()));
         }
         assert!(WaitPolicy::of(Duration::MAX).begin().until > Instant::now());

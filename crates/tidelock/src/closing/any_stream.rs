@@ -1,8 +1,7 @@
-//! The books of a stream of which nothing is known but its name.
+//! Closing a stream of unknown type.
 //!
-//! Whoever looks after a store can close any stream for good without the program that knows what
-//! its events mean. That is all: without a state there is no snapshot, and so such a stream cannot
-//! go on from one.
+//! Operators can close any stream permanently without the program that knows its events. Without a
+//! state there is no snapshot, so such a stream cannot be restarted.
 
 use tidelock_store::{RawJson, Result, StoreError, StreamName};
 
@@ -11,18 +10,19 @@ use crate::event::{DecodeError, Event, unknown_type};
 use crate::events::{Aggregate, AggregateRef};
 use crate::handle::Tidelock;
 
-/// An aggregate whose events nobody reads.
+/// An aggregate whose events are not decoded.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct AnyStream;
 
-/// An event that there never is.
+/// An event type without values.
 #[derive(Debug, Clone, Copy)]
 pub enum NoEvent {}
 
 impl Tidelock {
-    /// Goes for the books of any stream, to [`close`](Closing::close) them; see
-    /// [`books`](AggregateRef::archive_to) for the archive. The events are not read, so the stream
-    /// cannot be restarted.
+    /// Starts closing any stream by name, for [`close`](Closing::close); see
+    /// [`AggregateRef::archive_to`] for the archive.
+    ///
+    /// The events are not decoded, so the stream cannot be restarted.
     pub fn archive_stream_to(
         &self,
         stream: &StreamName,

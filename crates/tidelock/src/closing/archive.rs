@@ -1,4 +1,4 @@
-//! Where the events go that leave a stream.
+//! The archive: where removed events go.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -7,16 +7,21 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::StoredEvent;
 
-/// Takes events before they go. Any async function of a list of stored events that can fail is one.
+/// Receives events before they are removed.
 ///
-/// What it has answered for is gone from the store afterwards: it should answer when its own
-/// storage is safe. The same page can come a second time, after a crash; event ids tell.
+/// Implemented for any async function that takes a list of stored events and can fail.
+///
+/// Events are removed from the store after it returned: it should return only when its own storage
+/// is durable. After a crash the same page can come again; event ids identify duplicates.
 pub trait Archive: Send + Sync {
-    /// Takes these events of one stream, which follow the last ones that it took.
+    /// Takes the next events of one stream, in order.
+    ///
+    /// # Errors
+    /// An error interrupts the closing; the next call repeats the page.
     fn take(&self, events: Vec<StoredEvent>) -> BoxFuture<'static, Result<(), ArchiveFailure>>;
 }
 
-/// What an archive fails with.
+/// Error of an archive.
 pub(crate) type ArchiveFailure = Box<dyn Error + Send + Sync>;
 
 impl<F, T, X> Archive for F
@@ -31,7 +36,7 @@ where
     }
 }
 
-/// The archive of those who want none: the events are lost.
+/// An archive that keeps nothing: the events are lost.
 ///
 /// # Errors
 /// Never.

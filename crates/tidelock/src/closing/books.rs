@@ -1,4 +1,4 @@
-//! What is noted of a closing: what is to become of the stream, and how far it has come.
+//! Record of a closing: its plan and its progress.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use tidelock_store::{
 use super::keys;
 use super::lease::ClosingLease;
 
-/// How long it is remembered that books were closed. The stream itself says that it is closed.
+/// How long a finished closing is remembered. The stream itself records that it is closed.
 const DONE_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One closing of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Books {
     pub(super) plan: Plan,
-    /// Events up to here are to go.
+    /// Events up to this version are to be removed.
     pub(super) through: Version,
-    /// Events up to here are in the archive.
+    /// Events up to this version are archived.
     pub(super) archived: Option<Version>,
-    /// When it was begun; not known of those that older programs began.
+    /// When it began; unknown for closings that older programs began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) begun_at: Option<Timestamp>,
     pub(super) done: bool,
-    /// Of the record that it is in.
+    /// Revision of this record.
     #[serde(skip)]
     pub(super) revision: Option<Revision>,
 }
 
-/// What is to become of the stream.
+/// What becomes of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Plan {
@@ -40,26 +40,26 @@ pub(super) enum Plan {
     StayClosed,
     /// It is closed, emptied and opened again.
     Restart,
-    /// Its oldest events go, and it never closes for anybody to notice.
+    /// Its oldest events are removed; it stays open for its users.
     Window {
-        /// How many stay.
+        /// Number of events to keep.
         keep: u64,
     },
 }
 
 impl Plan {
-    /// Whether the stream is to take events again.
+    /// Whether the stream accepts events afterwards.
     pub(super) fn goes_on(self) -> bool {
         self != Self::StayClosed
     }
 
-    /// Whether a tombstone comes first.
+    /// Whether a tombstone is appended first.
     pub(super) fn shuts(self) -> bool {
         !matches!(self, Self::Window { .. })
     }
 
-    /// The last version that goes, of a stream at this version with this oldest event; none if none
-    /// would.
+    /// Returns the last version to remove, for a stream at this version with this oldest event;
+    /// `None` if there is nothing to remove.
     pub(super) fn through(self, version: Version, first: Option<Version>) -> Option<Version> {
         match self {
             Self::StayClosed => Some(version),
@@ -83,20 +83,24 @@ impl fmt::Display for Plan {
 }
 
 impl Books {
-    /// The last ones of this stream, whether they are done or not.
+    /// Returns the last closing of this stream, finished or not.
     pub(super) async fn find(store: &dyn Store, stream: &StreamName) -> Result<Option<Self>> {
         let slot = store.get_one(&keys::record(stream)?).await?;
         let Some(record) = slot.into_live() else { return Ok(None) };
         Ok(Some(Self { revision: Some(record.revision), ..record.value.to()? }))
     }
 
-    /// A commit that notes this, provided that the desk is still ours and nobody else wrote
-    /// meanwhile.
-    pub(super) fn note(&self, desk: &ClosingLease<'_>, stream: &StreamName) -> Result<Commit> {
+    /// Builds the commit that records this, on the condition that the lease is held and the record
+    /// is unchanged.
+    pub(super) fn record_commit(
+        &self,
+        lease: &ClosingLease<'_>,
+        stream: &StreamName,
+    ) -> Result<Commit> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         let write = RecordWrite::put(&keys::record(stream)?, expected, RawJson::new(self)?);
         let write = if self.done { write.expiring(When::In(DONE_MEMORY)) } else { write };
-        Ok(Commit::new().write(write).fenced_by(desk.token()))
+        Ok(Commit::new().write(write).fenced_by(lease.token()))
     }
 }
 
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_keeps_what_it_says_and_goes_only_where_there_is_something() {
+    fn a_window_keeps_the_newest_events_and_is_empty_if_nothing_can_be_removed() {
         let version = |n| Version::new(n).unwrap();
         let window = |keep, at, first: Option<u64>| {
             Plan::Window { keep }.through(version(at), first.map(version))

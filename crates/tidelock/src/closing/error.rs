@@ -1,4 +1,4 @@
-//! Why books are not closed.
+//! Errors of a closing.
 
 use tidelock_store::{Conflict, StoreError, StreamName, Timestamp, Version};
 
@@ -6,106 +6,108 @@ use super::archive::ArchiveFailure;
 use crate::events::LoadError;
 use crate::reactions::Unfinished;
 
-/// A closing that did not come to its end. Nothing is lost: no event goes before the archive has
-/// it, and the same call goes on where this one stopped.
+/// Why a closing did not finish.
+///
+/// Nothing is lost: no event is removed before the archive has it, and the same call continues
+/// where this one stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseError {
-    /// There is nothing to close.
+    /// The stream does not exist.
     #[error("stream {stream:?}: it does not exist, so there is nothing to close")]
     NoStream {
-        /// Which.
+        /// The stream.
         stream: StreamName,
     },
-    /// All events that could go are gone, or are among those to keep.
+    /// There are no events to remove: they are removed already, or are among those to keep.
     #[error("stream {stream:?}: there is nothing to clear away at version {version}")]
     NothingToClear {
-        /// Which.
+        /// The stream.
         stream: StreamName,
         /// Its version.
         version: Version,
     },
-    /// The stream is closed, so it has no window that could be moved.
+    /// The stream is closed, so there is no window to move.
     #[error(
         "stream {stream:?}: it is closed at version {version}, so there is no window to move; close() clears it away"
     )]
     Shut {
-        /// Which.
+        /// The stream.
         stream: StreamName,
         /// Its version.
         version: Version,
     },
-    /// The store refused, each time, because of something that others did to the stream or to its
-    /// snapshot.
+    /// Every attempt conflicted with other writers of the stream or its snapshot.
     #[error(
-        "stream {stream:?}: its books did not land, because others were in the way each time: {conflict}"
+        "stream {stream:?}: every attempt to close it conflicted with other writers: {conflict}"
     )]
     Refused {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// What was in the way.
+        /// The last conflict.
         conflict: Conflict,
     },
-    /// Somebody else works on the same books.
+    /// Another caller is closing the stream.
     #[error(
-        "stream {stream:?}: somebody else is closing its books; if that process died, try again in a quarter of a minute"
+        "stream {stream:?}: another caller is closing it; if that process died, try again in 15 seconds"
     )]
     Busy {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// Until when they may, unless they ask for longer.
+        /// When its lease expires, unless it is renewed.
         until: Option<Timestamp>,
     },
-    /// An earlier closing was begun in another way and is not done.
+    /// An earlier closing with another plan is not finished.
     #[error(
         "stream {stream:?}: {begun} was begun and is not done; finish that first, by calling it again"
     )]
     OtherPlan {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// What was begun.
+        /// The plan of the earlier closing.
         begun: String,
     },
-    /// A reaction has something left to do with the events.
+    /// A reaction has not handled all events.
     #[error("stream {stream:?}: {unfinished}")]
     Unfinished {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// What.
+        /// The unfinished work.
         unfinished: Unfinished,
     },
-    /// The archive did not take the events.
+    /// The archive returned an error.
     #[error("stream {stream:?}: the archive did not take versions {from} to {to}: {source}")]
     Archive {
-        /// Which.
+        /// The stream.
         stream: StreamName,
-        /// From this version.
+        /// First version of the page.
         from: Version,
-        /// To this version.
+        /// Last version of the page.
         to: Version,
-        /// What it said.
+        /// The archive's error.
         source: ArchiveFailure,
     },
-    /// The stream is to go on, but its aggregate keeps no snapshots that it could go on from.
+    /// The stream is to continue, but its aggregate has no snapshots to continue from.
     #[error(
         "stream {stream:?}: to go on without its events it needs a snapshot; let Aggregate::snapshots say when one is kept"
     )]
     NoSnapshot {
-        /// Which.
+        /// The stream.
         stream: StreamName,
     },
-    /// The stream is to go on, but its state has personal data in it, which no snapshot may keep.
+    /// The stream is to continue, but its state contains personal data, which is not stored in
+    /// snapshots.
     #[error(
         "stream {stream:?}: its state has personal data in it, of which no snapshot is kept; it can only be closed for good"
     )]
     Personal {
-        /// Which.
+        /// The stream.
         stream: StreamName,
     },
     /// The state could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The store failed, or the name is none.
+    /// The store failed, or the name is invalid.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

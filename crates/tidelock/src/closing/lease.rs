@@ -1,4 +1,4 @@
-//! The right to work on one stream's books: a lease that is renewed for as long as somebody works.
+//! Lease on the closing of one stream, renewed during the work.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ pub(super) struct ClosingLease<'a> {
     store: &'a dyn Store,
     stream: StreamName,
     lease: Lease,
-    /// The duration of the lease: how long a caller that has died keeps others out.
+    /// The duration of the lease: how long other callers are locked out after the holder died.
     duration: Duration,
     since: Timestamp,
 }
 
 impl<'a> ClosingLease<'a> {
-    /// Sits down, unless somebody else is there.
-    pub(super) async fn take(
+    /// Acquires the lease, unless another caller holds it.
+    pub(super) async fn acquire(
         store: &'a dyn Store,
         stream: &StreamName,
         duration: Duration,
@@ -53,13 +53,16 @@ impl<'a> ClosingLease<'a> {
         self.lease.token()
     }
 
-    /// When this one sat down.
+    /// When the lease was acquired.
     pub(super) fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// Does something that may take long, and stays at the desk meanwhile.
-    pub(super) async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, CloseError> {
+    /// Runs a long operation and renews the lease meanwhile.
+    pub(super) async fn renew_during<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CloseError> {
         let mut work = std::pin::pin!(work);
         loop {
             if let Ok(done) = tokio::time::timeout(self.duration / 3, &mut work).await {
@@ -75,7 +78,7 @@ impl<'a> ClosingLease<'a> {
         }
     }
 
-    /// Makes a commit that is fenced by this desk's lease.
+    /// Makes a commit that is fenced by this lease.
     pub(super) async fn commit(&self, commit: Commit) -> Result<CommitOutcome, CloseError> {
         let outcome = self.store.commit(commit).await?;
         match &outcome {
@@ -84,24 +87,24 @@ impl<'a> ClosingLease<'a> {
         }
     }
 
-    /// Notes how far the books have come.
-    pub(super) async fn note(
+    /// Records the progress.
+    pub(super) async fn record(
         &self,
         books: &Books,
         stream: &StreamName,
     ) -> Result<Option<Revision>, CloseError> {
-        match self.commit(books.note(self, stream)?).await?.committed() {
+        match self.commit(books.record_commit(self, stream)?).await?.committed() {
             Ok(committed) => Ok(committed.writes.first().and_then(|written| written.revision)),
             Err(_) => Err(self.lost()),
         }
     }
 
-    /// Ends the lease. The item is not needed again: the next caller wakes it, or makes another.
-    pub(super) async fn leave(self) {
+    /// Ends the lease. The item is not needed again: the next caller wakes it or creates another.
+    pub(super) async fn release(self) {
         let forget = When::In(limits::ITEM_MEMORY);
         let finished =
             Commit::new().settle(Settlement::finish(self.token(), self.lease.mark, forget));
-        // If it does not get through, the lease runs out.
+        // If this fails, the lease expires.
         let _ = self.store.commit(finished).await;
     }
 

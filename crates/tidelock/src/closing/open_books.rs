@@ -1,4 +1,4 @@
-//! Books that were opened and not finished, for whoever looks after a store.
+//! Unfinished closings, for operators.
 
 use tidelock_store::{
     RecordKey, RecordQuery, Result, Store, StoreError, StoreExt, StreamName, Timestamp, Version,
@@ -7,33 +7,33 @@ use tidelock_store::{
 use super::books::Books;
 use super::keys;
 
-/// A closing that was begun and is not done.
+/// A closing that began and is not finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenBooks {
     pub(crate) stream: StreamName,
-    /// What was called, such as `close()`.
+    /// The call, such as `close()`.
     pub(crate) plan: String,
-    /// Whether the stream is to take events again afterwards.
+    /// Whether the stream accepts events afterwards.
     pub(crate) goes_on: bool,
-    /// Whether it takes none meanwhile.
+    /// Whether the stream rejects events meanwhile.
     pub(crate) shuts: bool,
     pub(crate) begun_at: Option<Timestamp>,
     pub(crate) through: Version,
     pub(crate) archived: Option<Version>,
-    /// Until when somebody may work on them, or might have.
+    /// When the lease of its current or last caller expires.
     pub(crate) held_until: Option<Timestamp>,
 }
 
-/// Open books among a page of all that there are.
+/// Unfinished closings among a page of all closings.
 pub(crate) struct OpenBooksPage {
     pub(crate) books: Vec<OpenBooks>,
-    /// How many were looked at.
+    /// Number of closings read.
     pub(crate) looked: usize,
     pub(crate) next: Option<RecordKey>,
 }
 
 impl OpenBooks {
-    /// A page of them, after this key.
+    /// Reads a page, after this key.
     pub(crate) async fn page(store: &dyn Store, after: Option<RecordKey>) -> Result<OpenBooksPage> {
         let page =
             store.full_page(RecordQuery { after, ..RecordQuery::prefix(keys::RECORDS) }).await?;

@@ -1,12 +1,12 @@
-//! What a user writes: a state, its events, and how the one follows from the other.
+//! The aggregate trait: a state, its events, and the fold.
 
 use super::snapshots::Snapshots;
 use crate::event::Event;
 
-/// State that is folded from the events of one stream.
+/// State folded from the events of one stream.
 ///
-/// The stream of an aggregate is named after its kind and its id: `stock-sku-7`. Its state before
-/// the first event is the default.
+/// The stream of an aggregate is named by its kind and id: `stock-sku-7`. The state before the
+/// first event is the default.
 ///
 /// ```
 /// use tidelock::prelude::*;
@@ -56,25 +56,26 @@ use crate::event::Event;
 /// # }
 /// ```
 pub trait Aggregate: Default + Clone + Send + Sync + 'static {
-    /// What the names of its streams begin with. Without a `-`, and not with a `~` at the
-    /// beginning.
+    /// Prefix of the stream names. Must not contain a `-` or start with a `~`.
     const KIND: &'static str;
 
-    /// The facts that it is folded from.
+    /// The events the state is folded from.
     type Event: Event;
 
-    /// Takes note of a fact. It happened: there is nothing to check and nothing to refuse.
+    /// Applies an event to the state. The event has happened: there is nothing to check or to
+    /// refuse.
     fn apply(&mut self, event: &Self::Event);
 
-    /// Whether an event that was decided on without knowing of another is as right after it. If
-    /// that holds for all of them, a conflict is settled by appending what was decided behind what
-    /// was missed, instead of deciding again.
+    /// Whether an event remains valid if it is appended after another event that its decision did
+    /// not know. If that holds for all pairs, a conflict is resolved by appending the decided
+    /// events behind the missed ones (rebase) instead of deciding again.
     fn commutes(ours: &Self::Event, theirs: &Self::Event) -> bool {
         let _ = (ours, theirs);
         false
     }
 
-    /// When its state is kept beside the stream, so that loading does not begin at the first event.
+    /// Returns the snapshot policy: when the state is stored, so that loading does not start at the
+    /// first event.
     fn snapshots() -> Snapshots<Self> {
         Snapshots::never()
     }

@@ -1,4 +1,4 @@
-//! A typed handle on one aggregate.
+//! Typed handle to one aggregate.
 
 use std::marker::PhantomData;
 
@@ -16,9 +16,11 @@ use super::participant::Participant;
 use crate::handle::Tidelock;
 use crate::recorded::{ReadError, Recorded};
 
-/// One aggregate, whether it exists or not. Clones are handles on the same.
+/// Handle to one aggregate, which may or may not exist yet.
 ///
-/// A name that cannot be one is reported by the first call that needs it.
+/// Cloning is cheap; clones refer to the same aggregate.
+///
+/// An invalid name is reported by the first call that uses it.
 #[derive(Debug)]
 pub struct AggregateRef<A> {
     tidelock: Tidelock,
@@ -37,44 +39,91 @@ impl<A: Aggregate> AggregateRef<A> {
         Self { tidelock, stream: keys::stream(A::KIND, id), kind: PhantomData }
     }
 
-    /// The aggregate of this stream, whatever its kind.
+    /// Creates a handle to a stream, regardless of the aggregate's kind.
     pub(crate) fn of_stream(tidelock: Tidelock, stream: &StreamName) -> Self {
         Self { tidelock, stream: Ok(stream.clone()), kind: PhantomData }
     }
 
-    /// The stream that it is folded from.
+    /// Returns the name of the stream the aggregate is folded from.
     ///
     /// # Errors
-    /// If kind and id make no name: see [`Aggregate::KIND`]; an id is not empty, has no control
-    /// characters, and is not too long.
+    /// If kind and id do not form a valid name: see [`Aggregate::KIND`]. An id must not be empty,
+    /// contain control characters, or exceed the length limit.
     pub fn stream(&self) -> Result<&StreamName> {
         self.stream.as_ref().map_err(Clone::clone)
     }
 
-    /// The state as it is in the store now. Only what is not remembered is read.
+    /// Loads the current state from the store. Reads only the events after the cached state.
+    ///
+    /// # Errors
+    /// [`LoadError`] if an event cannot be decoded, the events needed were trimmed or archived, or
+    /// the store failed.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// #[derive(Default, Clone)]
+    /// struct Stock { left: i64 }
+    ///
+    /// #[derive(Event)]
+    /// enum StockEvent { Received { units: i64 } }
+    ///
+    /// impl Aggregate for Stock {
+    ///     const KIND: &'static str = "stock";
+    ///     type Event = StockEvent;
+    ///
+    ///     fn apply(&mut self, event: &StockEvent) {
+    ///         let StockEvent::Received { units } = event;
+    ///         self.left += units;
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("sku-7");
+    /// assert_eq!(stock.load().await?.version, None, "it does not exist yet");
+    ///
+    /// stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 3 })).await?;
+    /// let loaded = stock.load().await?;
+    /// assert_eq!((loaded.left, loaded.version.map(|version| version.get())), (3, Some(1)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn load(&self) -> Result<Loaded<A>, LoadError> {
         Ok(self.fold().await?.loaded(self.stream()?))
     }
 
-    /// The state as it was at a version.
+    /// Loads the state at an earlier version.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and [`LoadError::NotReached`] if the stream has not reached the
+    /// version.
     pub async fn load_at_version(&self, version: Version) -> Result<Loaded<A>, LoadError> {
         self.load_until(Until::Version(version)).await
     }
 
-    /// The state as it was when the feed had come to a position.
+    /// Loads the state as of a position in the feed.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
     pub async fn load_at_position(&self, position: Position) -> Result<Loaded<A>, LoadError> {
         self.load_until(Until::Position(position)).await
     }
 
-    /// The state as it was at a time of the store's clock.
+    /// Loads the state as of a time of the store's clock.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
     pub async fn load_at_time(&self, time: Timestamp) -> Result<Loaded<A>, LoadError> {
         self.load_until(Until::Time(time)).await
     }
 
-    /// The state as it is in the store now, and whether it may be kept.
+    /// Loads the current state, with what is needed to cache it or to write a snapshot.
     pub(crate) async fn fold(&self) -> Result<Folded<A>, LoadError> {
-        let place = self.tidelock.lines().place::<A>(self.stream()?);
-        place.load(&**self.tidelock.store()).await
+        let entry = self.tidelock.lines().entry::<A>(self.stream()?);
+        entry.load(&**self.tidelock.store()).await
     }
 
     async fn load_until(&self, until: Until) -> Result<Loaded<A>, LoadError> {
@@ -82,29 +131,80 @@ impl<A: Aggregate> AggregateRef<A> {
         Ok(load::load(&**self.tidelock.store(), stream, until).await?.loaded(stream))
     }
 
-    /// All events that it is folded from, the oldest first; trimmed ones are not among them.
+    /// Reads all events of the aggregate, oldest first. Trimmed events are not included.
+    ///
+    /// # Errors
+    /// [`ReadError`] if an event cannot be decoded, or the store failed.
     pub async fn history(&self) -> Result<Vec<Recorded<A::Event>>, ReadError> {
         let store = self.tidelock.store();
         let events = store.read_whole_stream(self.stream()?).await?;
         Recorded::read(&**store, events).await
     }
 
-    /// Decides on the state, and appends what was decided, if the stream is still where the state
-    /// was; otherwise decides again.
+    /// Decides on the state and appends the resulting events, if the stream is still at the version
+    /// of that state.
+    ///
+    /// Otherwise decides again.
     ///
     /// # Behavior
-    /// - A decision that says no is told as [`Refused`](ExecuteError::Refused), once it is known
-    ///   that the state it was taken on is that of the store (EVT-3).
-    /// - It is taken again after a conflict, as the [retry policy](crate::RetryPolicy) has it
-    ///   (EVT-2), or its events are moved behind what was missed, if they
-    ///   [commute](Aggregate::commutes) (EVT-5).
-    /// - In one process, callers of one aggregate take turns, first come, first served, and share
-    ///   commits (EVT-7).
+    /// - A refusal is returned as [`Refused`](ExecuteError::Refused) only after its state was
+    ///   revalidated against the store (EVT-3).
+    /// - After a conflict the decision runs again according to the [retry
+    ///   policy](crate::RetryPolicy) (EVT-2), or its events are rebased behind the missed ones if
+    ///   they [commute](Aggregate::commutes) (EVT-5).
+    /// - Within one process, decisions on one aggregate are queued in FIFO order and share commits
+    ///   (EVT-7).
     /// - After an unknown outcome the same commit is sent again (EVT-6).
     ///
+    /// # Errors
+    /// [`ExecuteError::Refused`] if the decision returned an error; the other variants tell why
+    /// nothing was appended.
+    ///
     /// # Cancel safety
-    /// If the future is dropped while it waits for its turn, nothing happened. Later it may have
-    /// happened, and may still. Name an [operation](Self::operation_id) to be able to ask again.
+    /// If the future is dropped while it waits in the queue, nothing happened. Later, the events
+    /// may have been appended, or may still be. Use an [operation id](Self::operation_id) to be
+    /// able to ask again.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// #[derive(Default, Clone)]
+    /// struct Stock { left: i64 }
+    ///
+    /// #[derive(Event)]
+    /// enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    ///
+    /// impl Aggregate for Stock {
+    ///     const KIND: &'static str = "stock";
+    ///     type Event = StockEvent;
+    ///
+    ///     fn apply(&mut self, event: &StockEvent) {
+    ///         match event {
+    ///             StockEvent::Received { units } => self.left += units,
+    ///             StockEvent::Reserved { units } => self.left -= units,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("sku-7");
+    /// stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 3 })).await?;
+    ///
+    /// let reserve = |units| move |stock: &Stock| match stock.left >= units {
+    ///     true => Ok(StockEvent::Reserved { units }),
+    ///     false => Err(format!("only {} left", stock.left)),
+    /// };
+    /// let executed = stock.execute(reserve(2)).await?;
+    /// assert_eq!(executed.events.len(), 1);
+    ///
+    /// let refused = stock.execute(reserve(2)).await.unwrap_err();
+    /// assert_eq!(refused.refused().as_deref(), Some("only 1 left"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn execute<D: IntoEvents<A::Event>, X>(
         &self,
         decide: impl FnMut(&A) -> Result<D, X>,
@@ -112,27 +212,31 @@ impl<A: Aggregate> AggregateRef<A> {
         self.decision().execute(decide).await
     }
 
-    /// A decision about it, with more to be said.
+    /// Starts a decision with options.
     pub fn decision(&self) -> Decision<A> {
         Decision::new(self.clone())
     }
 
-    /// A decision that is done once: see [`Decision::operation_id`].
+    /// Starts a decision that takes effect once: see [`Decision::operation_id`].
     pub fn operation_id(&self, id: impl Into<String>) -> Decision<A> {
         self.decision().operation_id(id)
     }
 
-    /// A decision at this version and no other: see [`Decision::at_version`].
+    /// Starts a decision that requires this version: see [`Decision::at_version`].
     pub fn at_version(&self, version: Version) -> Decision<A> {
         self.decision().at_version(version)
     }
 
-    /// A decision that creates it: see [`Decision::new_only`].
+    /// Starts a decision that creates the aggregate: see [`Decision::new_only`].
     pub fn new_only(&self) -> Decision<A> {
         self.decision().new_only()
     }
 
-    /// Appends events without looking at the state: see [`Decision::append`].
+    /// Appends events without loading the state: see [`Decision::append`].
+    ///
+    /// # Errors
+    /// [`ExecuteError::Conflict`] if the stream is not as expected; [`ExecuteError::Store`] if the
+    /// store failed.
     pub async fn append(
         &self,
         expected: ExpectedVersion,
@@ -146,6 +250,6 @@ impl<A: Aggregate> AggregateRef<A> {
     }
 
     pub(crate) fn participant(&self) -> Result<Participant<A>> {
-        Ok(Participant::new(self.tidelock.lines().place(self.stream()?)))
+        Ok(Participant::new(self.tidelock.lines().entry(self.stream()?)))
     }
 }

@@ -1,4 +1,4 @@
-//! A decision about one aggregate.
+//! A decision on one aggregate.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::aggregate_ref::AggregateRef;
 use super::encoded::Encoded;
 use super::error::{ExecuteError, VersionConflict};
 use super::executed::{Executed, Provenance};
+use super::group_commit::{Batch, Outcome, PendingDecision, Share, View};
 use super::into_events::IntoEvents;
-use super::line::{Batch, Outcome, PendingDecision, Share, View};
-use super::lines::Place;
-use super::multi_decision::{Lost, MultiDecision, judge};
+use super::multi_decision::{MultiDecision, Retryable, classify};
 use super::options::{Options, setters};
-use super::participant::{Participant, keep};
-use super::submit::{repeatable, send};
+use super::participant::{Participant, write_snapshot};
+use super::state_cache::CacheEntry;
+use super::submit::{ensure_retry_id, send};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
-/// A decision about one aggregate, and what is to be said about it.
+/// A decision on one aggregate, with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before it is executed"]
 pub struct Decision<A> {
@@ -37,52 +37,64 @@ impl<A: Aggregate> Decision<A> {
 
     setters!();
 
-    /// The same, only if the aggregate is at this version. Another version is a
-    /// [conflict](ExecuteError::Conflict), and is not retried: it was the caller who looked, and
-    /// who has to look again.
+    /// Requires the aggregate to be at this version.
+    ///
+    /// At any other version the decision returns a [conflict](ExecuteError::Conflict) and is not
+    /// retried: the caller has to load the state again.
     pub fn at_version(mut self, version: Version) -> Self {
         self.options.pinned = Some(ExpectedVersion::Exact(version));
         self
     }
 
-    /// The same, only if the aggregate does not exist yet; otherwise as for
+    /// Requires that the aggregate does not exist yet.
+    ///
+    /// Otherwise the decision returns a [conflict](ExecuteError::Conflict), as for
     /// [`at_version`](Self::at_version).
     pub fn new_only(mut self) -> Self {
         self.options.pinned = Some(ExpectedVersion::NoStream);
         self
     }
 
-    /// The same, with these ids for the events that are [appended](Self::append), one for each.
+    /// Sets the ids of the events to [append](Self::append), one per event.
     pub fn event_ids(mut self, ids: impl IntoIterator<Item = EventId>) -> Self {
         self.ids = ids.into_iter().collect();
         self
     }
 
-    /// Decides, and appends what was decided: see [`AggregateRef::execute`].
+    /// Decides and appends the resulting events: see [`AggregateRef::execute`].
+    ///
+    /// # Errors
+    /// [`ExecuteError::Refused`] if the decision returned an error; the other variants tell why
+    /// nothing was appended.
     pub async fn execute<D: IntoEvents<A::Event>, X>(
         self,
         mut decide: impl FnMut(&A) -> Result<D, X>,
     ) -> Result<Executed, ExecuteError<X>> {
         if !self.options.needs_own_commit() {
-            let place = self.tidelock().lines().place(self.target.stream()?);
+            let entry = self.tidelock().lines().entry(self.target.stream()?);
             let attempts = self.options.retry.unwrap_or(self.tidelock().retry()).begin();
             let queued = Queued {
                 tidelock: self.tidelock(),
                 options: &self.options,
-                place: &place,
+                entry: &entry,
                 attempts,
             };
             if let Some(executed) = queued.execute(&mut decide).await? {
                 return Ok(executed);
             }
         }
-        let mut executed = self.alone().execute(decide).await?;
+        let mut executed = self.with_own_commit().execute(decide).await?;
         Ok(executed.pop().expect("one stream gives one answer"))
     }
 
-    /// Appends events without looking at the state, if the stream is as expected. Under [ids of the
-    /// caller's](Self::event_ids) this can be repeated: events that are there already give the
-    /// original answer.
+    /// Appends events without loading the state, if the stream is as expected.
+    ///
+    /// With [event ids](Self::event_ids) the call is idempotent: if the events exist already, it
+    /// returns the original result.
+    ///
+    /// # Errors
+    /// [`ExecuteError::Conflict`] if the stream is not as expected; [`ExecuteError::Store`] if the
+    /// number of event ids does not match the events, or the store failed.
     pub async fn append(
         self,
         expected: ExpectedVersion,
@@ -91,7 +103,8 @@ impl<A: Aggregate> Decision<A> {
         let (stream, events) = (self.target.stream()?.clone(), events.into_events());
         let encoded = self.encode(&events)?;
         let ids = encoded.events.iter().map(|event| event.id).collect();
-        let commit = repeatable(encoded.add_to(self.options.also.clone(), &stream, expected)?);
+        let commit =
+            ensure_retry_id(encoded.add_to(self.options.also.clone(), &stream, expected)?);
         let tidelock = self.tidelock();
         match send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await? {
             CommitOutcome::Committed(committed) => {
@@ -110,22 +123,27 @@ impl<A: Aggregate> Decision<A> {
                 })
             }
             CommitOutcome::Conflict(conflict) => {
-                Err(match judge(conflict, std::slice::from_ref(&stream), None)? {
-                    Lost::Moved(stream, conflict) => ExecuteError::Conflict { stream, conflict },
-                    Lost::Done => unreachable!("there is no operation to be done"),
+                Err(match classify(conflict, std::slice::from_ref(&stream), None)? {
+                    Retryable::Moved(stream, conflict) => {
+                        ExecuteError::Conflict { stream, conflict }
+                    }
+                    Retryable::Done => unreachable!("there is no operation to be done"),
                 })
             }
         }
     }
 
-    /// What a decision on the state as it is in the store now would commit: the parts of a commit,
-    /// which the caller sends. If that meets a conflict, ask again. For those who have a commit of
-    /// their own to put it in.
+    /// Decides on the current state and returns the parts of the commit instead of sending it.
+    ///
+    /// The caller merges them into its own commit. If that commit conflicts, call this again.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
     pub async fn propose<D: IntoEvents<A::Event>, X>(
         self,
         decide: impl FnMut(&A) -> Result<D, X>,
     ) -> Result<Commit, ExecuteError<X>> {
-        self.alone().propose(decide).await
+        self.with_own_commit().propose(decide).await
     }
 
     /// The parts of a commit that append these events, whatever the state.
@@ -150,7 +168,7 @@ impl<A: Aggregate> Decision<A> {
         encoded.map_err(|e| e.about(format_args!("stream {:?}", self.target.stream())))
     }
 
-    fn alone(&self) -> MultiDecision<Participant<A>> {
+    fn with_own_commit(&self) -> MultiDecision<Participant<A>> {
         MultiDecision::with(
             self.tidelock().clone(),
             self.target.participant(),
@@ -163,24 +181,24 @@ impl<A: Aggregate> Decision<A> {
     }
 }
 
-/// A decision that stands in the line with others, and shares their commits.
+/// A decision that is queued with others and shares their commits.
 struct Queued<'a, A: Aggregate> {
     tidelock: &'a Tidelock,
     options: &'a Options,
-    place: &'a Place<A>,
+    entry: &'a CacheEntry<A>,
     attempts: super::retry::Attempts,
 }
 
-/// What came of one turn.
-enum Turn<A: Aggregate, X> {
+/// Result of one attempt.
+enum Attempt<A: Aggregate, X> {
     /// The events are in a batch.
-    Shared { share: Share<A>, decided: PendingDecision<A>, version: Version, how: Provenance },
-    /// There is nothing to append: true, if what was decided before lands.
-    Nothing { answer: Result<Executed, ExecuteError<X>>, after: Option<Arc<Batch<A>>> },
-    /// The state has to be compared with the store first, or has changed meanwhile.
-    LookAgain(Option<PendingDecision<A>>),
-    /// It needs a commit to itself.
-    Alone,
+    Batched { share: Share<A>, decided: PendingDecision<A>, version: Version, how: Provenance },
+    /// Nothing to append. The answer is valid once the earlier decisions are committed.
+    NoEvents { answer: Result<Executed, ExecuteError<X>>, after: Option<Arc<Batch<A>>> },
+    /// The state must be compared with the store first, or has changed.
+    Retry(Option<PendingDecision<A>>),
+    /// The decision needs its own commit.
+    NeedsOwnCommit,
 }
 
 impl<A: Aggregate> Queued<'_, A> {
@@ -188,68 +206,72 @@ impl<A: Aggregate> Queued<'_, A> {
         mut self,
         decide: &mut impl FnMut(&A) -> Result<D, X>,
     ) -> Result<Option<Executed>, ExecuteError<X>> {
-        let mut carried = None;
+        let mut pending = None;
         loop {
-            let lost = match self.turn(decide, carried.take()).await? {
-                Turn::Alone => return Ok(None),
-                Turn::LookAgain(decided) => {
-                    carried = decided;
+            let conflict = match self.attempt(decide, pending.take()).await? {
+                Attempt::NeedsOwnCommit => return Ok(None),
+                Attempt::Retry(decided) => {
+                    pending = decided;
                     continue;
                 }
-                Turn::Nothing { answer, after } => match self.wait_for(after).await? {
+                Attempt::NoEvents { answer, after } => match self.wait_for(after).await? {
                     None => return answer.map(Some),
-                    Some(lost) => lost,
+                    Some(conflict) => conflict,
                 },
-                Turn::Shared { share, decided, version, how } => {
-                    let outcome = share.batch.outcome(self.place, self.tidelock).await;
-                    let Some(lost) = self.judge(outcome)? else {
-                        return Ok(Some(self.landed(&share, version, outcome, how).await));
+                Attempt::Batched { share, decided, version, how } => {
+                    let outcome = share.batch.outcome(self.entry, self.tidelock).await;
+                    let Some(conflict) = self.classify(outcome)? else {
+                        return Ok(Some(self.executed(&share, version, outcome, how).await));
                     };
-                    carried = Some(decided);
-                    lost
+                    pending = Some(decided);
+                    conflict
                 }
             };
-            self.pause(lost).await?;
+            self.back_off(conflict).await?;
         }
     }
 
-    async fn turn<D: IntoEvents<A::Event>, X>(
+    async fn attempt<D: IntoEvents<A::Event>, X>(
         &mut self,
         decide: &mut impl FnMut(&A) -> Result<D, X>,
-        carried: Option<PendingDecision<A>>,
-    ) -> Result<Turn<A, X>, ExecuteError<X>> {
-        let (place, attempts) = (self.place, &mut self.attempts);
-        let Some(_turn) = place.turn(|| attempts.deadline()).await else {
-            return Err(ExecuteError::WaitedTooLong { stream: place.stream.clone() });
+        pending: Option<PendingDecision<A>>,
+    ) -> Result<Attempt<A, X>, ExecuteError<X>> {
+        let (entry, attempts) = (self.entry, &mut self.attempts);
+        let Some(_lock) = entry.acquire(|| attempts.deadline()).await else {
+            return Err(ExecuteError::WaitedTooLong { stream: entry.stream.clone() });
         };
-        let view = place.view(&**self.tidelock.store()).await?;
+        let view = entry.view(&**self.tidelock.store()).await?;
         if view.is_personal {
-            return Ok(Turn::Alone);
+            return Ok(Attempt::NeedsOwnCommit);
         }
-        if let Some(carried) = carried.filter(PendingDecision::still_holds) {
-            return self.share(&view, carried.events.clone(), Provenance::Rebased);
+        if let Some(pending) = pending.filter(PendingDecision::is_valid) {
+            return self.add_to_batch(&view, pending.events.clone(), Provenance::Rebased);
         }
         match decide(&view.state) {
-            Err(reason) => Ok(self.nothing(&view, Err(ExecuteError::Refused(reason)))),
+            Err(reason) => Ok(self.no_events(&view, Err(ExecuteError::Refused(reason)))),
             Ok(decided) => match decided.into_events() {
-                none if none.is_empty() => Ok(self.nothing(&view, Ok(self.unchanged(&view)))),
-                events => self.share(&view, events.into(), Provenance::Decided),
+                none if none.is_empty() => Ok(self.no_events(&view, Ok(self.unchanged(&view)))),
+                events => self.add_to_batch(&view, events.into(), Provenance::Decided),
             },
         }
     }
 
-    /// What leads to no commit is only true if it was compared with the store, or if the batch that
-    /// it hangs on is.
-    fn nothing<X>(&self, view: &View<A>, answer: Result<Executed, ExecuteError<X>>) -> Turn<A, X> {
+    /// A result without a commit is valid only if its state was compared with the store, or once
+    /// the batch it depends on is committed.
+    fn no_events<X>(
+        &self,
+        view: &View<A>,
+        answer: Result<Executed, ExecuteError<X>>,
+    ) -> Attempt<A, X> {
         if view.tail.is_none() && !view.is_fresh {
-            self.place.invalidate();
-            return Turn::LookAgain(None);
+            self.entry.invalidate();
+            return Attempt::Retry(None);
         }
-        Turn::Nothing { answer, after: view.tail.clone() }
+        Attempt::NoEvents { answer, after: view.tail.clone() }
     }
 
     fn unchanged(&self, view: &View<A>) -> Executed {
-        let (stream, attempts) = (self.place.stream.clone(), self.attempts.made);
+        let (stream, attempts) = (self.entry.stream.clone(), self.attempts.made);
         Executed {
             stream,
             version: view.version,
@@ -260,31 +282,32 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    fn share<X>(
+    fn add_to_batch<X>(
         &self,
         view: &View<A>,
         events: Arc<[A::Event]>,
         how: Provenance,
-    ) -> Result<Turn<A, X>, ExecuteError<X>> {
+    ) -> Result<Attempt<A, X>, ExecuteError<X>> {
         let encoded = self.encode(&events)?;
         if encoded.is_personal() {
-            return Ok(Turn::Alone);
+            return Ok(Attempt::NeedsOwnCommit);
         }
-        // From here on it is noted what others append, however long it takes until this caller
-        // learns that it has lost.
-        let decided = self.place.carry(events, view.landed);
+        // Tracking starts before the push, so that events of other writers are kept until this
+        // caller learns the outcome.
+        let decided = self.entry.track(events, view.committed);
         let more = decided.events.len() as u64;
         let version =
             view.version.map_or(Version::FIRST.plus(more - 1), |before| before.plus(more));
-        match self.place.push(view, &decided.events, encoded.events) {
-            Some(share) => Ok(Turn::Shared { share, decided, version, how }),
-            None => Ok(Turn::LookAgain(Some(decided))),
+        match self.entry.push(view, &decided.events, encoded.events) {
+            Some(share) => Ok(Attempt::Batched { share, decided, version, how }),
+            None => Ok(Attempt::Retry(Some(decided))),
         }
     }
 
-    /// What no store would take is refused here, so that it spoils nobody else's commit.
+    /// Rejects events that no store accepts before they enter a batch, so that they do not fail the
+    /// other callers' commit.
     fn encode(&self, events: &[A::Event]) -> Result<Encoded> {
-        let stream = &self.place.stream;
+        let stream = &self.entry.stream;
         let encoded = Encoded::fresh(events, &self.options.metadata)
             .map_err(|e| e.about(format_args!("stream {stream:?}")))?;
         if encoded.is_large() {
@@ -300,25 +323,25 @@ impl<A: Aggregate> Queued<'_, A> {
         batch: Option<Arc<Batch<A>>>,
     ) -> Result<Option<Moved>, ExecuteError<X>> {
         match batch {
-            Some(batch) => self.judge(batch.outcome(self.place, self.tidelock).await),
+            Some(batch) => self.classify(batch.outcome(self.entry, self.tidelock).await),
             None => Ok(None),
         }
     }
 
-    fn judge<X>(&self, outcome: &Outcome) -> Result<Option<Moved>, ExecuteError<X>> {
+    fn classify<X>(&self, outcome: &Outcome) -> Result<Option<Moved>, ExecuteError<X>> {
         match outcome {
-            Outcome::Landed { .. } => Ok(None),
+            Outcome::Committed { .. } => Ok(None),
             Outcome::Failed(error) => Err(error.clone().into()),
-            Outcome::Refused(conflict) => {
-                match judge(conflict.clone(), std::slice::from_ref(&self.place.stream), None)? {
-                    Lost::Moved(stream, conflict) => Ok(Some((stream, conflict))),
-                    Lost::Done => unreachable!("there is no operation to be done"),
+            Outcome::Conflict(conflict) => {
+                match classify(conflict.clone(), std::slice::from_ref(&self.entry.stream), None)? {
+                    Retryable::Moved(stream, conflict) => Ok(Some((stream, conflict))),
+                    Retryable::Done => unreachable!("there is no operation to be done"),
                 }
             }
         }
     }
 
-    async fn pause<X>(&mut self, (stream, last): Moved) -> Result<(), ExecuteError<X>> {
+    async fn back_off<X>(&mut self, (stream, last): Moved) -> Result<(), ExecuteError<X>> {
         telemetry::contended(&stream, self.attempts.made);
         match self.attempts.next(self.tidelock.random()).await {
             true => Ok(()),
@@ -326,7 +349,7 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    async fn landed(
+    async fn executed(
         &self,
         share: &Share<A>,
         version: Version,
@@ -334,10 +357,10 @@ impl<A: Aggregate> Queued<'_, A> {
         how: Provenance,
     ) -> Executed {
         if let Some(folded) = share.batch.take_snapshot() {
-            keep(self.tidelock, &self.place.stream, &folded).await;
+            write_snapshot(self.tidelock, &self.entry.stream, &folded).await;
         }
         Executed {
-            stream: self.place.stream.clone(),
+            stream: self.entry.stream.clone(),
             version: Some(version),
             position: share.position(outcome),
             events: share.ids.clone(),
@@ -347,5 +370,5 @@ impl<A: Aggregate> Queued<'_, A> {
     }
 }
 
-/// A stream that was not where it was expected.
+/// A stream that was not at the expected version.
 type Moved = (StreamName, VersionConflict);

@@ -1,4 +1,4 @@
-//! Events of one's own types, on their way into a commit.
+//! Encoding of typed events for a commit.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use super::{keys, personal};
 use crate::event::Event;
 use crate::metadata::Metadata;
 
-/// Events as the store takes them, and the personal data that goes beside them.
+/// Encoded events, and the personal data stored separately from them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Encoded {
-    /// For one append, in order.
+    /// The events of one append, in order.
     pub(crate) events: Vec<NewEvent>,
-    /// Personal data, to be written in the same commit.
+    /// Writes of personal data, for the same commit.
     writes: Vec<RecordWrite>,
-    /// Whom it is about.
+    /// Subjects of the personal data.
     subjects: Vec<String>,
 }
 
 impl Encoded {
-    /// These events under fresh ids.
+    /// Encodes events with new ids.
     pub(crate) fn fresh<'a, E: Event>(
         events: impl IntoIterator<Item = &'a E>,
         metadata: &Metadata,
@@ -32,7 +32,7 @@ impl Encoded {
         Self::with_ids(events, metadata, |_| EventId::fresh())
     }
 
-    /// These events, each under the id of its place.
+    /// Encodes events; `id` returns the id for each index.
     pub(crate) fn with_ids<'a, E: Event>(
         events: impl IntoIterator<Item = &'a E>,
         metadata: &Metadata,
@@ -47,12 +47,12 @@ impl Encoded {
         Ok(encoded)
     }
 
-    /// Whether any of it is about somebody.
+    /// Whether any of the events contains personal data.
     pub(crate) fn is_personal(&self) -> bool {
         !self.writes.is_empty()
     }
 
-    /// Whether it may be more than a store takes, which is then worth a closer look.
+    /// Whether the events may exceed a limit of the store and need a full check.
     pub(crate) fn is_large(&self) -> bool {
         let bytes =
             self.events.iter().map(|e| e.payload.as_str().len() + e.metadata.as_str().len());
@@ -60,7 +60,7 @@ impl Encoded {
             || bytes.sum::<usize>() > limits::METADATA_BYTES
     }
 
-    /// The commit with these events at the end of this stream.
+    /// Adds an append of these events to a commit.
     pub(crate) fn add_to(
         self,
         commit: Commit,
@@ -80,14 +80,13 @@ impl Encoded {
         let event_type = EventType::new(event.event_type())?;
         let new = NewEvent::new(event_type, split.payload);
         self.events.push(new.with_id(id).with_metadata(metadata.clone()));
-        self.keep_apart(id, split.values)
+        self.add_personal(id, split.values)
     }
 
-    fn keep_apart(&mut self, id: EventId, values: BTreeMap<String, Vec<Value>>) -> Result<()> {
+    fn add_personal(&mut self, id: EventId, values: BTreeMap<String, Vec<Value>>) -> Result<()> {
         for (subject, values) in values {
             let key = keys::personal(&subject, id)?;
-            // The same event sent again writes the same again; an erased subject is the guard's
-            // affair.
+            // The same event sent again writes the same value; the guard rejects an erased subject.
             self.writes.push(RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&values)?));
             if !self.subjects.contains(&subject) {
                 self.subjects.push(subject);
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn personal_data_is_joined_on_read_and_gone_once_its_subject_was_erased() {
+    async fn personal_data_is_joined_on_read_until_its_subject_is_erased() {
         let store = MemoryStore::new();
         assert!(append(&store, &joined("ada", "Ada")).await);
         assert!(append(&store, &joined("bob", "Bob")).await);

@@ -1,46 +1,46 @@
-//! What can come of a load or a decision, besides the wish of the caller.
+//! Errors of loads and decisions.
 
 use tidelock_store::{Conflict, ExpectedVersion, StoreError, StreamName, StreamState, Version};
 
 use crate::recorded::{ReadError, Unreadable};
 
-/// A state that could not be loaded.
+/// Why a state could not be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// An event of the stream is not what its type says.
+    /// An event of the stream cannot be decoded.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// The beginning of the stream was trimmed away, and there is no snapshot that replaces it.
+    /// The start of the stream was trimmed, and no readable snapshot covers it.
     #[error(
         "stream {stream:?}: events before version {first} were trimmed away, and no snapshot that this program can read \
          reaches that far: restore the snapshot, or read it with the program that wrote it"
     )]
     Trimmed {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
-        /// The oldest version that could be read.
+        /// The oldest version that is left.
         first: Version,
     },
-    /// The stream was closed for good, and its events are gone from it.
+    /// The stream was closed permanently, and its events were moved to the archive.
     #[error("stream {stream:?}: closed at version {version}, and its events are in the archive")]
     Closed {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
-        /// At this version.
+        /// The last version.
         version: Version,
     },
-    /// A version was asked for that the stream has not reached.
+    /// The stream has not reached the requested version.
     #[error("stream {stream:?}: asked for version {asked}, found {found}")]
     NotReached {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
-        /// What was asked for.
+        /// The requested version.
         asked: Version,
-        /// What it is.
+        /// The stream's state.
         found: StreamState,
     },
-    /// The store failed, or the name is none.
+    /// The store failed, or the name is invalid.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -54,67 +54,70 @@ impl From<ReadError> for LoadError {
     }
 }
 
-/// A stream that is not where a decision expected it.
+/// A stream that is not at the version a decision expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionConflict {
-    /// Where it was expected.
+    /// The expected version.
     pub expected: ExpectedVersion,
-    /// Where it is.
+    /// The stream's state.
     pub found: StreamState,
 }
 
-/// A decision that did not become events. Nothing was written, unless a `Store` error says that it
-/// may have been.
+/// Why a decision was not executed.
+///
+/// Nothing was written, unless a `Store` error says that the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError<X> {
-    /// The decision said no.
+    /// The decision returned an error.
     #[error("{0}")]
     Refused(X),
     /// The stream is not at the version that the caller named.
     #[error("stream {stream:?}: expected {}, found {}", .conflict.expected, .conflict.found)]
     Conflict {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
-        /// What was expected, and what is there.
+        /// The expected and the actual version.
         conflict: VersionConflict,
     },
-    /// Others were quicker, every time.
+    /// Every attempt conflicted with another writer.
     #[error(
         "stream {stream:?}: gave up after {attempts} attempts; at the last one it was expected at {}, and was at {}",
         .last.expected, .last.found
     )]
     GaveUp {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
-        /// How many there were.
+        /// Number of attempts.
         attempts: u32,
         /// The last conflict.
         last: VersionConflict,
     },
-    /// The deadline passed while others of this process had their turn.
-    #[error("stream {stream:?}: the deadline passed while waiting for a turn; nothing was decided")]
+    /// The deadline passed while the decision waited behind others in this process.
+    #[error(
+        "stream {stream:?}: the deadline passed while waiting in the queue; nothing was decided"
+    )]
     WaitedTooLong {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
     },
-    /// The stream was closed for good.
+    /// The stream was closed permanently.
     #[error("stream {stream:?}: closed at version {version}, takes no more events")]
     Closed {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
-        /// At this version.
+        /// The last version.
         version: Version,
     },
-    /// Personal data about somebody who was erased.
+    /// The events contain personal data about an erased subject.
     #[error(
-        "subject {subject:?} was erased: no personal data about it can be added; somebody who comes back is a new subject"
+        "subject {subject:?} was erased: no personal data about it can be added; a person who returns is a new subject"
     )]
     SubjectErased {
-        /// Who.
+        /// The subject.
         subject: String,
     },
-    /// A part that the caller added to the commit did not hold.
+    /// A part that the caller added to the commit was rejected.
     #[error(transparent)]
     Part(Conflict),
     /// The state could not be loaded.
@@ -136,7 +139,7 @@ impl<X> From<LoadError> for ExecuteError<X> {
 }
 
 impl<X> ExecuteError<X> {
-    /// The same, with another reason for a refusal.
+    /// Converts the reason of a refusal.
     pub fn map_refused<Y>(self, map: impl FnOnce(X) -> Y) -> ExecuteError<Y> {
         match self {
             Self::Refused(reason) => ExecuteError::Refused(map(reason)),
@@ -153,7 +156,7 @@ impl<X> ExecuteError<X> {
         }
     }
 
-    /// Why the decision said no, if it did.
+    /// Returns the reason of a refusal; `None` for other errors.
     pub fn refused(self) -> Option<X> {
         match self {
             Self::Refused(reason) => Some(reason),

@@ -1,32 +1,33 @@
-//! What became of a decision.
+//! Result of a decision.
 
 use tidelock_store::{EventId, Position, StreamName, Version};
 
-/// A decision, and the events that it became.
+/// An executed decision and its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executed {
     /// The stream.
     pub stream: StreamName,
-    /// The stream's version after it; none if there is no stream, because nothing was decided.
+    /// The stream's version afterwards; `None` if the stream does not exist and nothing was
+    /// decided.
     pub version: Option<Version>,
-    /// The position of its last event, by which followers can tell that they have seen it; none if
-    /// there are no events.
+    /// The position of the last event, with which readers can wait for it; `None` if there are no
+    /// events.
     pub position: Option<Position>,
-    /// Its events.
+    /// Ids of the appended events.
     pub events: Vec<EventId>,
-    /// How many attempts it took.
+    /// Number of attempts.
     pub attempts: u32,
-    /// How it came about.
+    /// How the events were obtained.
     pub how: Provenance,
 }
 
-/// How a decision became events.
+/// How a decision's events were obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provenance {
-    /// It was taken on the state before its events.
+    /// Decided on the state directly before its events.
     Decided,
-    /// It was taken on an earlier state, and commutes with what came between.
+    /// Decided on an earlier state, and rebased because it commutes with the events since.
     Rebased,
-    /// It was taken before, under the same operation: this is what it did then.
+    /// Executed earlier under the same operation id; this is the recorded result.
     Replayed,
 }

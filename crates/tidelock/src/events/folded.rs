@@ -1,4 +1,4 @@
-//! A state, and the version that it is the state of. The two are never apart.
+//! A state together with its version.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use tidelock_store::{ExpectedVersion, Position, StoredEvent, StreamName, Timesta
 
 use super::aggregate::Aggregate;
 
-/// A state as it was loaded; it is the aggregate's own in all but name.
+/// A loaded aggregate state. Dereferences to the aggregate.
 #[derive(Debug, Clone)]
 pub struct Loaded<A> {
-    /// The stream that it was folded from.
+    /// The stream it was folded from.
     pub stream: StreamName,
     /// The state.
     pub state: Arc<A>,
-    /// The version that it is the state of; none if there is no stream.
+    /// The version of the state; `None` if the stream does not exist.
     pub version: Option<Version>,
 }
 
@@ -26,16 +26,16 @@ impl<A> Deref for Loaded<A> {
     }
 }
 
-/// A state, folded up to a version.
+/// A state folded up to a version.
 #[derive(Debug, Clone)]
 pub(crate) struct Folded<A> {
-    /// Shared with whoever has loaded it; copied only if it changes while they still look at it.
+    /// Shared with callers that loaded it; copied on write while they hold it.
     pub(crate) state: Arc<A>,
     pub(crate) version: Option<Version>,
-    /// Where the last event is in the feed, and since when.
+    /// Position and time of the last event.
     pub(crate) last: Option<(Position, Timestamp)>,
-    /// Whether any event had personal data in it. Such a state is kept nowhere: not in memory, and
-    /// not as a snapshot.
+    /// Whether any event contained personal data. Such a state is not kept, neither in memory nor
+    /// as a snapshot.
     pub(crate) personal: bool,
 }
 
@@ -46,7 +46,7 @@ impl<A: Aggregate> Default for Folded<A> {
 }
 
 impl<A: Aggregate> Folded<A> {
-    /// What an append that was decided on this state expects. A new stream must not be there.
+    /// The version an append decided on this state expects. A new stream must not exist.
     pub(crate) fn expected(&self) -> ExpectedVersion {
         self.version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
     }
@@ -56,14 +56,14 @@ impl<A: Aggregate> Folded<A> {
         self.version.map_or(Version::FIRST, |version| version.plus(1))
     }
 
-    /// Takes note of an event that was read.
+    /// Applies an event that was read.
     pub(crate) fn apply(&mut self, stored: &StoredEvent, event: &A::Event) {
         Arc::make_mut(&mut self.state).apply(event);
         self.version = Some(stored.version);
         self.last = Some((stored.position, stored.recorded_at));
     }
 
-    /// Takes note of events that were appended.
+    /// Applies events that were appended.
     pub(crate) fn append(&mut self, events: &[A::Event], last: Option<(Position, Timestamp)>) {
         let state = Arc::make_mut(&mut self.state);
         for event in events {

@@ -1,8 +1,8 @@
-//! What a decision may answer with.
+//! Conversion of a decision's result into events.
 
-/// Some events: one, a list of them, perhaps one, or none.
+/// Result of a decision: one event, a list, an `Option`, or `()` for none.
 pub trait IntoEvents<E> {
-    /// The events, in order.
+    /// Returns the events, in order.
     fn into_events(self) -> Vec<E>;
 }
 

@@ -1,10 +1,10 @@
-//! The only place where a name of this pattern is spelled.
+//! Stream names and record keys of this module, spelled only here.
 //!
-//! Names that Tidelock uses for itself begin with `~`; what users name must not.
+//! Names that Tidelock uses internally start with `~`; user names must not.
 
 use tidelock_store::{EventId, RecordKey, Result, StoreError, StreamName};
 
-/// The stream of one aggregate: `kind-id`.
+/// Stream of an aggregate: `kind-id`.
 pub(crate) fn stream(kind: &str, id: &str) -> Result<StreamName> {
     if kind.is_empty() || kind.starts_with('~') || kind.contains('-') {
         return Err(StoreError::invalid(format!(
@@ -18,12 +18,12 @@ pub(crate) fn stream(kind: &str, id: &str) -> Result<StreamName> {
     StreamName::new(format!("{kind}-{id}"))
 }
 
-/// Where the newest state of a stream is kept.
+/// Record of a stream's newest snapshot.
 pub(crate) fn snapshot(stream: &StreamName) -> Result<RecordKey> {
     RecordKey::new(format!("~snapshot/{stream}"))
 }
 
-/// Where it says what an operation did to a stream.
+/// Record of an operation's result on a stream.
 pub(crate) fn operation(stream: &StreamName, operation: &str) -> Result<RecordKey> {
     if operation.is_empty() {
         return Err(StoreError::invalid(format!(
@@ -33,28 +33,28 @@ pub(crate) fn operation(stream: &StreamName, operation: &str) -> Result<RecordKe
     RecordKey::new(format!("~operation/{}/{operation}", escaped(stream.as_str())))
 }
 
-/// Where the personal data of one event about one subject is kept.
+/// Record of the personal data of one event about one subject.
 pub(crate) fn personal(subject: &str, event: EventId) -> Result<RecordKey> {
     RecordKey::new(format!("{}{event}", personal_of(subject)))
 }
 
-/// What the keys of all personal data about one subject begin with.
+/// Key prefix of all personal data about one subject.
 pub(crate) fn personal_of(subject: &str) -> String {
     format!("~personal/{}/", escaped(subject))
 }
 
-/// There once a subject was erased.
+/// Mark of an erased subject.
 pub(crate) fn erased(subject: &str) -> Result<RecordKey> {
     RecordKey::new(format!("~erased/{}", escaped(subject)))
 }
 
-/// Whom such a record says it of.
+/// Returns the subject of an erasure mark.
 pub(crate) fn erased_subject(key: &RecordKey) -> Option<String> {
     let escaped = key.as_str().strip_prefix("~erased/")?;
     Some(escaped.replace("%2F", "/").replace("%25", "%"))
 }
 
-/// Without a slash, so that no subject's keys are among another's.
+/// Escapes slashes, so that no subject's keys are below another's.
 fn escaped(subject: &str) -> String {
     subject.replace('%', "%25").replace('/', "%2F")
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_and_id_can_be_told_apart() {
+    fn kind_and_id_are_unambiguous() {
         assert_eq!(stream("stock", "sku-7").unwrap().as_str(), "stock-sku-7");
         for (kind, id) in
             [("", "7"), ("~links", "7"), ("a-b", "7"), ("stock", ""), ("stock", "a\nb")]
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_subject_is_a_part_of_another() {
+    fn no_subjects_keys_are_below_anothers() {
         let event = EventId::from_bytes([1; 16]);
         assert!(!personal("a/b", event).unwrap().as_str().starts_with(&personal_of("a")));
         assert_ne!(erased("a/b").unwrap(), erased("a%2Fb").unwrap());

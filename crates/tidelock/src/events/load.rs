@@ -1,4 +1,4 @@
-//! Folding a stream: from a snapshot or from the start, up to its end or up to a moment.
+//! Folding a stream: from a snapshot or from the start, to its end or to an earlier point.
 
 use tidelock_store::{
     Position, Store, StoredEvent, StreamName, StreamPage, StreamQuery, StreamState, Timestamp,
@@ -11,7 +11,7 @@ use super::folded::Folded;
 use super::personal;
 use crate::recorded::decode;
 
-/// Up to where a stream is folded.
+/// Where the fold ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Until {
     End,
@@ -21,7 +21,7 @@ pub(crate) enum Until {
 }
 
 impl Until {
-    /// Whether an event at this place is still before it.
+    /// Whether an event at this point is included.
     fn includes(self, version: Version, last: Option<(Position, Timestamp)>) -> bool {
         match self {
             Self::End => true,
@@ -36,21 +36,21 @@ impl Until {
     }
 }
 
-/// The state of a stream, from its snapshot if there is one that fits.
+/// Folds a stream, from its snapshot if one is usable.
 pub(crate) async fn load<A: Aggregate>(
     store: &(impl Store + ?Sized),
     stream: &StreamName,
     until: Until,
 ) -> Result<Folded<A>, LoadError> {
     let mut before = None;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let snapshot = A::snapshots().find(store, stream).await?;
         let version = snapshot.as_ref().and_then(|snapshot: &Folded<A>| snapshot.version);
         if let Some(folded) = load_from(store, stream, snapshot, until).await? {
             return Ok(folded);
         }
-        // Events may have gone since the look at the snapshot; then there is another snapshot by
-        // now.
+        // The events may have been trimmed after the snapshot was read; then there is a newer
+        // snapshot.
         if before.replace(version) == Some(version) {
             break;
         }
@@ -58,11 +58,11 @@ pub(crate) async fn load<A: Aggregate>(
     Err(trimmed(store, stream).await)
 }
 
-/// How often a state is looked for whose events go while it is.
-const TRIES: usize = 8;
+/// Number of attempts to load a state while its events are being trimmed.
+const MAX_ATTEMPTS: usize = 8;
 
-/// The state from this snapshot, or else from the first event; nothing if the stream goes on from
-/// neither.
+/// Folds from the snapshot, or else from the first event. Returns `None` if the stream continues
+/// from neither.
 async fn load_from<A: Aggregate>(
     store: &(impl Store + ?Sized),
     stream: &StreamName,
@@ -72,15 +72,15 @@ async fn load_from<A: Aggregate>(
     let fits =
         |snapshot: &Folded<A>| snapshot.version.is_some_and(|v| until.includes(v, snapshot.last));
     if let Some(snapshot) = snapshot.filter(fits)
-        // A snapshot that the stream does not go on from is of another life of it.
-        && let Some(folded) = go_on(store, stream, snapshot, until, drop_them).await?
+        // A snapshot that the stream does not continue belongs to an earlier stream of this name.
+        && let Some(folded) = fold_from(store, stream, snapshot, until, ignore).await?
     {
         return Ok(Some(folded));
     }
-    go_on(store, stream, Folded::default(), until, drop_them).await
+    fold_from(store, stream, Folded::default(), until, ignore).await
 }
 
-fn drop_them<E>(_: Version, _: Vec<E>) {}
+fn ignore<E>(_: Version, _: Vec<E>) {}
 
 async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadError {
     match store.read_stream(StreamQuery::forward(stream).limit(1)).await {
@@ -95,10 +95,9 @@ async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadErro
     }
 }
 
-/// Folds what is missing from a state; nothing comes back if the stream does not go on where the
-/// state ends. The events of each page are handed over once they are folded, with the version of
-/// the first.
-pub(crate) async fn go_on<A: Aggregate>(
+/// Folds the events after a state. Returns `None` if the stream does not continue where the state
+/// ends. `seen` is called with the events of each folded page and the version of the first.
+pub(crate) async fn fold_from<A: Aggregate>(
     store: &(impl Store + ?Sized),
     stream: &StreamName,
     mut folded: Folded<A>,
@@ -112,16 +111,16 @@ pub(crate) async fn go_on<A: Aggregate>(
             return Ok(None);
         }
         let StreamPage { mut events, state, next, .. } = page;
-        // What lies behind it may be anything; it is not even decoded.
+        // Events beyond the end are not decoded.
         let wanted = events.iter().take_while(|event| until.includes_event(event)).count();
         let is_past = wanted < events.len();
         events.truncate(wanted);
-        let missed = read::<A>(store, events).await?;
-        folded.personal |= missed.personal;
-        for (stored, event) in missed.stored.iter().zip(&missed.events) {
+        let decoded = read::<A>(store, events).await?;
+        folded.personal |= decoded.personal;
+        for (stored, event) in decoded.stored.iter().zip(&decoded.events) {
             folded.apply(stored, event);
         }
-        seen(from, missed.events);
+        seen(from, decoded.events);
         if is_past {
             return Ok(Some(folded));
         }
@@ -131,7 +130,7 @@ pub(crate) async fn go_on<A: Aggregate>(
     }
 }
 
-/// Whether a page goes on where the state ends.
+/// Whether a page continues where the state ends.
 fn follows<A: Aggregate>(page: &StreamPage, folded: &Folded<A>) -> bool {
     match page.events.first() {
         Some(event) => event.version == folded.next(),
@@ -153,8 +152,8 @@ fn reached<A>(
     }
 }
 
-/// Events as they were read, and as they are meant.
-struct Missed<E> {
+/// Events as stored and as decoded.
+struct Decoded<E> {
     stored: Vec<StoredEvent>,
     events: Vec<E>,
     personal: bool,
@@ -164,8 +163,8 @@ struct Missed<E> {
 async fn read<A: Aggregate>(
     store: &(impl Store + ?Sized),
     mut events: Vec<StoredEvent>,
-) -> Result<Missed<A::Event>, LoadError> {
+) -> Result<Decoded<A::Event>, LoadError> {
     let personal = personal::join(store, &mut events).await?;
-    let decoded = events.iter().map(decode).collect::<Result<_, _>>()?;
-    Ok(Missed { stored: events, events: decoded, personal })
+    let typed = events.iter().map(decode).collect::<Result<_, _>>()?;
+    Ok(Decoded { stored: events, events: typed, personal })
 }

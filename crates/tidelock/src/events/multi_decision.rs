@@ -1,4 +1,4 @@
-//! A decision with a commit to itself: about several streams, or with something else in the commit.
+//! A decision with its own commit: over several streams, or with other parts in the commit.
 
 use tidelock_store::{
     Commit, CommitOutcome, Conflict, ExpectedVersion, Result, StoreError, StreamName, Violation,
@@ -12,11 +12,11 @@ use super::operation;
 use super::options::{Options, setters};
 use super::participant::{AnyParticipant, IntoDecisions, ParticipantSet};
 use super::retry::Attempts;
-use super::submit::{repeatable, send};
+use super::submit::{ensure_retry_id, send};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
-/// Several aggregates that are decided about at once.
+/// A decision on several aggregates, committed atomically.
 ///
 /// ```
 /// # use tidelock::prelude::*;
@@ -71,11 +71,16 @@ impl<S: ParticipantSet> MultiDecision<S> {
 
     setters!();
 
-    /// Decides on the states of all of them, and appends what was decided in one commit. A stream
-    /// for which nothing was decided was looked at: it must not have moved either. Otherwise as for
-    /// one aggregate.
+    /// Decides on the states of all aggregates and appends the resulting events in one commit.
     ///
-    /// The answer says for each stream, in the order in which they were named, what became of it.
+    /// A stream without new events is still guarded: it must not have moved either. Otherwise as
+    /// [`AggregateRef::execute`](crate::AggregateRef::execute).
+    ///
+    /// Returns one [`Executed`] per stream, in the order in which they were given.
+    ///
+    /// # Errors
+    /// [`ExecuteError::Refused`] if the decision returned an error; [`ExecuteError::Store`] if no
+    /// stream was given, or one of them twice; the other variants tell why nothing was appended.
     pub async fn execute<D, X>(
         self,
         mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -83,27 +88,31 @@ impl<S: ParticipantSet> MultiDecision<S> {
     where
         S: IntoDecisions<D>,
     {
-        let mut run = Run::new(self.tidelock, self.participants?, self.options)?;
+        let mut execution = Execution::new(self.tidelock, self.participants?, self.options)?;
         loop {
-            run.lock().await?;
-            if let Some(done) = run.done_before().await? {
+            execution.lock().await?;
+            if let Some(done) = execution.recorded().await? {
                 return Ok(done);
             }
-            let how = run.settle_on(&mut decide).await?;
-            let Some(commit) = run.commit()? else { return Ok(run.nothing(how)) };
-            let sent =
-                send(&**run.tidelock.store(), &commit, run.tidelock.retry(), run.tidelock.random());
+            let how = execution.load_and_decide(&mut decide).await?;
+            let Some(commit) = execution.commit()? else { return Ok(execution.unchanged(how)) };
+            let sent = send(
+                &**execution.tidelock.store(),
+                &commit,
+                execution.tidelock.retry(),
+                execution.tidelock.random(),
+            );
             match sent.await? {
                 CommitOutcome::Committed(committed) => {
-                    return Ok(run.landed(&committed, how).await);
+                    return Ok(execution.finish(&committed, how).await);
                 }
-                CommitOutcome::Conflict(conflict) => run.lose(conflict).await?,
+                CommitOutcome::Conflict(conflict) => execution.on_conflict(conflict).await?,
             }
         }
     }
 
-    /// Decides on the states as they are in the store now, and gives what was decided as the parts
-    /// of a commit, to be sent by the caller. If that meets a conflict, decide again.
+    /// Decides on the current states and returns the parts of the commit instead of sending it. If
+    /// the caller's commit conflicts, it decides again.
     pub(crate) async fn propose<D, X>(
         self,
         mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -111,16 +120,16 @@ impl<S: ParticipantSet> MultiDecision<S> {
     where
         S: IntoDecisions<D>,
     {
-        let mut run = Run::new(self.tidelock, self.participants?, self.options)?;
-        run.lock().await?;
-        run.participants.each().iter().for_each(|seat| seat.invalidate());
-        run.settle_on(&mut decide).await?;
-        Ok(run.commit()?.unwrap_or_default())
+        let mut execution = Execution::new(self.tidelock, self.participants?, self.options)?;
+        execution.lock().await?;
+        execution.participants.each().iter().for_each(|participant| participant.invalidate());
+        execution.load_and_decide(&mut decide).await?;
+        Ok(execution.commit()?.unwrap_or_default())
     }
 }
 
-/// One decision on its way.
-struct Run<S> {
+/// One decision in progress.
+struct Execution<S> {
     tidelock: Tidelock,
     participants: S,
     options: Options,
@@ -128,10 +137,10 @@ struct Run<S> {
     operation: Option<tidelock_store::RecordKey>,
 }
 
-impl<S: ParticipantSet> Run<S> {
+impl<S: ParticipantSet> Execution<S> {
     fn new(tidelock: Tidelock, mut participants: S, options: Options) -> Result<Self> {
         let streams: Vec<StreamName> =
-            participants.each().iter().map(|seat| seat.stream().clone()).collect();
+            participants.each().iter().map(|participant| participant.stream().clone()).collect();
         let first =
             streams.first().ok_or_else(|| StoreError::invalid("a decision about no streams"))?;
         if let Some(twice) = streams
@@ -152,29 +161,29 @@ impl<S: ParticipantSet> Run<S> {
         Ok(Self { tidelock, participants, options, attempts, operation })
     }
 
-    /// In the order of the names.
+    /// Acquires the decision locks in the order of the stream names.
     async fn lock<X>(&mut self) -> Result<(), ExecuteError<X>> {
         let deadline = self.attempts.deadline();
         let mut participants = self.participants.each();
         participants.sort_by(|one, other| one.stream().cmp(other.stream()));
-        for seat in participants {
-            if !seat.lock(&self.tidelock, deadline).await {
-                return Err(ExecuteError::WaitedTooLong { stream: seat.stream().clone() });
+        for participant in participants {
+            if !participant.lock(&self.tidelock, deadline).await {
+                return Err(ExecuteError::WaitedTooLong { stream: participant.stream().clone() });
             }
         }
         Ok(())
     }
 
-    async fn done_before(&self) -> Result<Option<Vec<Executed>>> {
+    async fn recorded(&self) -> Result<Option<Vec<Executed>>> {
         match &self.operation {
             Some(key) => operation::find(&**self.tidelock.store(), key).await,
             None => Ok(None),
         }
     }
 
-    /// Looks, and decides. What leads to no commit is only true if it was compared with the store:
-    /// then it is decided again on states that were.
-    async fn settle_on<D, X>(
+    /// Loads the states and decides. A result without a commit is valid only for states that were
+    /// compared with the store; if they were not, it is decided again on states that were.
+    async fn load_and_decide<D, X>(
         &mut self,
         decide: &mut impl FnMut(S::States<'_>) -> Result<D, X>,
     ) -> Result<Provenance, ExecuteError<X>>
@@ -182,7 +191,7 @@ impl<S: ParticipantSet> Run<S> {
         S: IntoDecisions<D>,
     {
         loop {
-            self.look().await?;
+            self.load().await?;
             let rebased = self
                 .participants
                 .each()
@@ -194,7 +203,7 @@ impl<S: ParticipantSet> Run<S> {
             }
             let refused = match decide(self.participants.states()) {
                 Ok(decided) => {
-                    self.participants.take(decided);
+                    self.participants.assign(decided);
                     None
                 }
                 Err(reason) => Some(reason),
@@ -202,34 +211,34 @@ impl<S: ParticipantSet> Run<S> {
             if refused.is_none() && self.has_effect() {
                 return Ok(Provenance::Decided);
             }
-            if self.participants.each().iter().all(|seat| seat.is_fresh()) {
+            if self.participants.each().iter().all(|participant| participant.is_fresh()) {
                 return refused
                     .map_or(Ok(Provenance::Decided), |reason| Err(ExecuteError::Refused(reason)));
             }
-            self.participants.each().iter().for_each(|seat| seat.invalidate());
+            self.participants.each().iter().for_each(|participant| participant.invalidate());
         }
     }
 
-    async fn look<X>(&mut self) -> Result<(), ExecuteError<X>> {
-        for seat in self.participants.each() {
-            seat.look(&self.tidelock).await?;
+    async fn load<X>(&mut self) -> Result<(), ExecuteError<X>> {
+        for participant in self.participants.each() {
+            participant.load(&self.tidelock).await?;
         }
         self.check_pinned().await
     }
 
-    /// A version that the caller named is compared before anything is decided on another one.
+    /// Compares the version that the caller named before deciding on a different one.
     async fn check_pinned<X>(&mut self) -> Result<(), ExecuteError<X>> {
         let Some(expected) = self.options.pinned else { return Ok(()) };
-        let Some(seat) = self.participants.each().into_iter().next() else { return Ok(()) };
-        if seat.expected() != expected && !seat.is_fresh() {
-            seat.invalidate();
-            seat.look(&self.tidelock).await?;
+        let Some(participant) = self.participants.each().into_iter().next() else { return Ok(()) };
+        if participant.expected() != expected && !participant.is_fresh() {
+            participant.invalidate();
+            participant.load(&self.tidelock).await?;
         }
-        match seat.expected() {
+        match participant.expected() {
             found if found == expected => Ok(()),
             found => {
                 let conflict = VersionConflict { expected, found: state_of(found) };
-                Err(ExecuteError::Conflict { stream: seat.stream().clone(), conflict })
+                Err(ExecuteError::Conflict { stream: participant.stream().clone(), conflict })
             }
         }
     }
@@ -237,7 +246,7 @@ impl<S: ParticipantSet> Run<S> {
     fn has_effect(&mut self) -> bool {
         self.operation.is_some()
             || self.options.also.parts() > 0
-            || self.participants.each().iter().any(|seat| seat.appends())
+            || self.participants.each().iter().any(|participant| participant.has_events())
     }
 
     fn commit(&mut self) -> Result<Option<Commit>> {
@@ -245,62 +254,71 @@ impl<S: ParticipantSet> Run<S> {
             return Ok(None);
         }
         let mut commit = self.options.also.clone();
-        let mut did = Vec::new();
-        for seat in self.participants.each() {
-            commit = seat.add_to(commit, &self.options)?;
-            did.push(seat.did());
+        let mut records = Vec::new();
+        for participant in self.participants.each() {
+            commit = participant.add_to(commit, &self.options)?;
+            records.push(participant.operation_record());
         }
         if let (Some(id), Some(key)) = (&self.options.operation, &self.operation) {
-            commit = commit.write(operation::write(id, key, &did)?);
+            commit = commit.write(operation::write(id, key, &records)?);
         }
-        Ok(Some(repeatable(commit)))
+        Ok(Some(ensure_retry_id(commit)))
     }
 
-    fn nothing(&mut self, how: Provenance) -> Vec<Executed> {
+    fn unchanged(&mut self, how: Provenance) -> Vec<Executed> {
         let attempts = self.attempts.made;
-        let participants = self.participants.each().into_iter().map(|seat| seat.did());
+        let participants =
+            self.participants.each().into_iter().map(|participant| participant.operation_record());
         participants
-            .map(|did| Executed {
-                stream: did.stream,
-                version: did.version,
+            .map(|record| Executed {
+                stream: record.stream,
+                version: record.version,
                 position: None,
-                events: did.events,
+                events: record.events,
                 attempts,
                 how,
             })
             .collect()
     }
 
-    async fn landed(
+    async fn finish(
         &mut self,
         committed: &tidelock_store::Committed,
         how: Provenance,
     ) -> Vec<Executed> {
         let attempts = self.attempts.made;
-        let mut executed: Vec<Executed> =
-            self.participants.each().into_iter().map(|seat| seat.landed(committed)).collect();
+        let mut executed: Vec<Executed> = self
+            .participants
+            .each()
+            .into_iter()
+            .map(|participant| participant.committed(committed))
+            .collect();
         executed
             .iter_mut()
             .for_each(|executed| (executed.attempts, executed.how) = (attempts, how));
-        for seat in self.participants.each() {
-            seat.keep_snapshot(&self.tidelock).await;
+        for participant in self.participants.each() {
+            participant.write_due_snapshot(&self.tidelock).await;
         }
         executed
     }
 
-    /// Lets others in and waits, if another attempt can help.
-    async fn lose<X>(&mut self, conflict: Conflict) -> Result<(), ExecuteError<X>> {
-        let streams: Vec<StreamName> =
-            self.participants.each().iter().map(|seat| seat.stream().clone()).collect();
-        let lost = judge(conflict, &streams, self.operation.as_ref())?;
+    /// Releases the locks and waits, if another attempt can succeed.
+    async fn on_conflict<X>(&mut self, conflict: Conflict) -> Result<(), ExecuteError<X>> {
+        let streams: Vec<StreamName> = self
+            .participants
+            .each()
+            .iter()
+            .map(|participant| participant.stream().clone())
+            .collect();
+        let retryable = classify(conflict, &streams, self.operation.as_ref())?;
         self.participants.each().into_iter().for_each(AnyParticipant::unlock);
-        match lost {
-            // What was done meanwhile is found at once.
-            Lost::Done => Ok(()),
-            Lost::Moved(stream, conflict) if self.options.pinned.is_some() => {
+        match retryable {
+            // The next attempt finds the operation's record immediately.
+            Retryable::Done => Ok(()),
+            Retryable::Moved(stream, conflict) if self.options.pinned.is_some() => {
                 Err(ExecuteError::Conflict { stream, conflict })
             }
-            Lost::Moved(stream, last) => {
+            Retryable::Moved(stream, last) => {
                 telemetry::contended(&stream, self.attempts.made);
                 match self.attempts.next(self.tidelock.random()).await {
                     true => Ok(()),
@@ -313,23 +331,25 @@ impl<S: ParticipantSet> Run<S> {
     }
 }
 
-/// A conflict that another attempt can help against.
-pub(crate) enum Lost {
+/// A conflict that another attempt may resolve.
+pub(crate) enum Retryable {
     Moved(StreamName, VersionConflict),
-    /// The operation was done by somebody else at the same time.
+    /// The operation was executed concurrently.
     Done,
 }
 
-/// What a conflict means for a decision about these streams.
-pub(crate) fn judge<X>(
+/// Classifies a conflict for a decision on these streams.
+pub(crate) fn classify<X>(
     conflict: Conflict,
     streams: &[StreamName],
     operation: Option<&tidelock_store::RecordKey>,
-) -> Result<Lost, ExecuteError<X>> {
+) -> Result<Retryable, ExecuteError<X>> {
     let reasons = || conflict.violations.iter().map(|clash: &Violation| &clash.reason);
     for reason in reasons() {
         match reason {
-            ViolationReason::Record { key, .. } if Some(key) == operation => return Ok(Lost::Done),
+            ViolationReason::Record { key, .. } if Some(key) == operation => {
+                return Ok(Retryable::Done);
+            }
             ViolationReason::Record { key, .. } if keys::erased_subject(key).is_some() => {
                 let subject = keys::erased_subject(key).unwrap_or_default();
                 return Err(ExecuteError::SubjectErased { subject });
@@ -347,7 +367,7 @@ pub(crate) fn judge<X>(
         _ => None,
     });
     match moved {
-        Some((stream, conflict)) => Ok(Lost::Moved(stream, conflict)),
+        Some((stream, conflict)) => Ok(Retryable::Moved(stream, conflict)),
         None => Err(ExecuteError::Part(conflict)),
     }
 }

@@ -1,9 +1,9 @@
-//! Operations that are done once, however often they are asked for.
+//! Idempotent operations: a decision that takes effect once per operation id.
 //!
-//! What an operation did is written into a record, in its own commit. Whoever asks for it again
-//! reads the record, or, coming at the same time, is refused by it and then reads it. The ids of
-//! its events follow from the operation, so that even when the record has been forgotten the events
-//! cannot be there twice.
+//! The result of an operation is written to a record in the operation's own commit. A repeat reads
+//! the record; a concurrent repeat conflicts with it and then reads it. The event ids are derived
+//! from the operation id, so that the events cannot be appended twice even after the record has
+//! expired.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
@@ -16,7 +16,7 @@ use super::executed::{Executed, Provenance};
 use super::keys;
 use super::options::OperationId;
 
-/// What an operation did to one stream.
+/// Result of an operation on one stream.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OperationRecord {
     pub(crate) stream: StreamName,
@@ -24,42 +24,42 @@ pub(crate) struct OperationRecord {
     pub(crate) events: Vec<EventId>,
 }
 
-/// The record of an operation; it belongs to the first of its streams.
+/// Key of an operation's record; it belongs to the first of its streams.
 pub(crate) fn key(operation: &OperationId, stream: &StreamName) -> Result<RecordKey> {
     keys::operation(stream, &operation.id)
 }
 
-/// The id of the nth event that an operation appends to a stream.
+/// Derives the id of the nth event that an operation appends to a stream.
 pub(crate) fn event_id(operation: &OperationId, stream: &StreamName, nth: usize) -> EventId {
     let name = format!("{stream}\0{}\0{nth}", operation.id);
     EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
 }
 
-/// Says what it did, in the commit that does it.
+/// Builds the write of an operation's record.
 pub(crate) fn write(
     operation: &OperationId,
     key: &RecordKey,
-    did: &[OperationRecord],
+    records: &[OperationRecord],
 ) -> Result<RecordWrite> {
-    let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(did)?);
+    let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(records)?);
     Ok(write.expiring(When::In(operation.remembered)))
 }
 
-/// What it did, if it was done.
+/// Returns the recorded results, if the operation was executed.
 pub(crate) async fn find(
     store: &(impl Store + ?Sized),
     key: &RecordKey,
 ) -> Result<Option<Vec<Executed>>> {
-    let Some(record) = store.get_one(key).await?.into_live() else { return Ok(None) };
+    let Some(stored) = store.get_one(key).await?.into_live() else { return Ok(None) };
     let mut executed = Vec::new();
-    for did in record.value.to::<Vec<OperationRecord>>()? {
-        executed.push(replayed(store, did).await?);
+    for record in stored.value.to::<Vec<OperationRecord>>()? {
+        executed.push(replayed(store, record).await?);
     }
     Ok(Some(executed))
 }
 
-async fn replayed(store: &(impl Store + ?Sized), did: OperationRecord) -> Result<Executed> {
-    let OperationRecord { stream, version, events } = did;
+async fn replayed(store: &(impl Store + ?Sized), record: OperationRecord) -> Result<Executed> {
+    let OperationRecord { stream, version, events } = record;
     let position = match version.filter(|_| !events.is_empty()) {
         Some(version) => store.event(&stream, version).await?.map(|event| event.position),
         None => None,

@@ -1,4 +1,4 @@
-//! What can be said about a decision before it is taken, whether it is about one stream or several.
+//! Options of a decision, on one stream or several.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ pub(crate) struct Options {
     pub(crate) metadata: Metadata,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) operation: Option<OperationId>,
-    /// How long an operation is remembered, if there is one, and something was said about that.
+    /// How long an operation is remembered, if set.
     pub(crate) remembered: Option<Duration>,
-    /// What else goes into the commit.
+    /// Additional parts of the commit.
     pub(crate) also: Commit,
-    /// What the caller wants the (first) stream to be like.
+    /// The state that the caller requires of the (first) stream.
     pub(crate) pinned: Option<ExpectedVersion>,
 }
 
-/// An operation that is done once, and for how long that is remembered.
+/// Id of an operation that takes effect once, and its retention.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationId {
     pub(crate) id: String,
@@ -34,48 +34,50 @@ impl OperationId {
 }
 
 impl Options {
-    /// Whether it needs a commit to itself.
+    /// Whether the decision needs its own commit.
     pub(crate) fn needs_own_commit(&self) -> bool {
         self.operation.is_some() || self.pinned.is_some() || self.also.parts() > 0
     }
 }
 
-/// The setters, which are the same wherever there are options.
+/// The setters shared by all decisions.
 macro_rules! setters {
     () => {
-        /// The same, with events that say this about themselves.
+        /// Sets the metadata of the events.
         pub fn metadata(mut self, metadata: $crate::Metadata) -> Self {
             self.options.metadata = metadata;
             self
         }
 
-        /// The same, as a consequence of this event.
+        /// Sets the event that caused this decision: correlation and causation are taken from it.
         pub fn caused_by<C>(self, cause: &$crate::Recorded<C>) -> Self {
             self.metadata(cause.consequence())
         }
 
-        /// The same, done by this one.
+        /// Sets the actor: who made the decision.
         pub fn by(mut self, actor: impl Into<String>) -> Self {
             self.options.metadata.actor = Some(actor.into());
             self
         }
 
-        /// The same, retrying like this.
+        /// Sets the retry policy of this decision.
         pub fn retry(mut self, policy: $crate::RetryPolicy) -> Self {
             self.options.retry = Some(policy);
             self
         }
 
-        /// The same, done once: if it was done before under this id, the answer is what it did
-        /// then, and nothing is decided. It is remembered for seven days. A decision that says no
-        /// is not remembered.
+        /// Makes the decision idempotent.
+        ///
+        /// If it was executed under this id before, the recorded result is returned and nothing is
+        /// decided. The id is remembered for seven days, or for the [deduplication
+        /// window](Self::dedup_window). A refusal is not remembered.
         pub fn operation_id(mut self, id: impl Into<String>) -> Self {
             let operation = $crate::events::options::OperationId::new(id, self.options.remembered);
             self.options.operation = Some(operation);
             self
         }
 
-        /// The same, remembering the operation for this long.
+        /// Sets how long the operation id is remembered.
         pub fn dedup_window(mut self, long: std::time::Duration) -> Self {
             self.options.remembered = Some(long);
             if let Some(operation) = &mut self.options.operation {
@@ -84,8 +86,8 @@ macro_rules! setters {
             self
         }
 
-        /// The same, with these parts in the same commit: records, wakes, fences and whatever else
-        /// a commit can have.
+        /// Adds parts to the same commit: records, wakes, fences and anything else a commit can
+        /// contain.
         pub fn also(mut self, parts: tidelock_store::Commit) -> Self {
             self.options.also = parts;
             self

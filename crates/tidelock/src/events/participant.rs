@@ -1,7 +1,7 @@
-//! A turn that is kept until the commit is done, for decisions that need a commit to themselves.
+//! Participants: the aggregates of a decision that needs its own commit.
 //!
-//! Several seats are taken in the order of the streams' names, so that two who want the same ones
-//! never wait for each other.
+//! Each participant holds the decision lock of its aggregate until the commit ends. Several locks
+//! are acquired in the order of the stream names, so that two decisions never deadlock.
 
 use std::sync::Arc;
 
@@ -18,69 +18,69 @@ use super::encoded::Encoded;
 use super::error::LoadError;
 use super::executed::{Executed, Provenance};
 use super::folded::Folded;
+use super::group_commit::{PendingDecision, View};
 use super::into_events::IntoEvents;
-use super::line::{PendingDecision, View};
-use super::lines::Place;
 use super::operation::{self, OperationRecord};
 use super::options::Options;
+use super::state_cache::CacheEntry;
 use crate::handle::Tidelock;
 
 /// One aggregate of a decision.
 pub struct Participant<A: Aggregate> {
-    /// Let go of before the place in the line is.
-    carried: Option<PendingDecision<A>>,
-    turn: Option<OwnedMutexGuard<()>>,
+    /// Dropped before the cache entry.
+    pending: Option<PendingDecision<A>>,
+    lock: Option<OwnedMutexGuard<()>>,
     view: Option<View<A>>,
     decided: Arc<[A::Event]>,
     encoded: Encoded,
     snapshot: Option<Folded<A>>,
-    place: Place<A>,
+    entry: CacheEntry<A>,
 }
 
-/// A seat, whatever it is about.
+/// Type-erased participant.
 #[async_trait]
 pub(crate) trait AnyParticipant: Send {
     fn stream(&self) -> &StreamName;
-    /// Waits for a turn, and for everything decided before it; says no when the deadline has
-    /// passed.
+    /// Acquires the decision lock and waits for earlier batches. Returns `false` after the
+    /// deadline.
     async fn lock(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool;
-    /// Looks at the state.
-    async fn look(&mut self, tidelock: &Tidelock) -> Result<(), LoadError>;
+    /// Loads the state.
+    async fn load(&mut self, tidelock: &Tidelock) -> Result<(), LoadError>;
     /// Whether the state was compared with the store.
     fn is_fresh(&self) -> bool;
-    /// The next look compares it.
+    /// Forces the next load to catch up with the store.
     fn invalidate(&self);
     fn expected(&self) -> ExpectedVersion;
-    /// Takes up what was decided before, if that is still right.
+    /// Reuses the previous decision if it is still valid.
     fn rebase(&mut self) -> bool;
-    fn appends(&self) -> bool;
+    fn has_events(&self) -> bool;
     fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit>;
-    fn did(&self) -> OperationRecord;
-    /// Lets the next one in, and carries what was decided.
+    fn operation_record(&self) -> OperationRecord;
+    /// Releases the decision lock and tracks the decided events for a rebase.
     fn unlock(&mut self);
-    fn landed(&mut self, committed: &Committed) -> Executed;
-    async fn keep_snapshot(&mut self, tidelock: &Tidelock);
+    fn committed(&mut self, committed: &Committed) -> Executed;
+    async fn write_due_snapshot(&mut self, tidelock: &Tidelock);
 }
 
 impl<A: Aggregate> Participant<A> {
-    pub(crate) fn new(place: Place<A>) -> Self {
+    pub(crate) fn new(entry: CacheEntry<A>) -> Self {
         Self {
-            carried: None,
-            turn: None,
+            pending: None,
+            lock: None,
             view: None,
             decided: Vec::new().into(),
             encoded: Encoded::default(),
             snapshot: None,
-            place,
+            entry,
         }
     }
 
-    fn seen(&self) -> &View<A> {
-        self.view.as_ref().expect("nobody decides before they have looked")
+    fn view(&self) -> &View<A> {
+        self.view.as_ref().expect("a state is loaded before it is decided on")
     }
 
     fn version_after(&self) -> Option<Version> {
-        let before = self.seen().version;
+        let before = self.view().version;
         match (self.decided.len() as u64, before) {
             (0, before) => before,
             (more, Some(before)) => Some(before.plus(more)),
@@ -88,63 +88,63 @@ impl<A: Aggregate> Participant<A> {
         }
     }
 
-    fn take_note(&mut self, appended: &Appended, at: Timestamp) {
+    fn record_append(&mut self, appended: &Appended, at: Timestamp) {
         let last = appended.positions.map(|(_, last)| (last, at));
-        let view = self.seen();
+        let view = self.view();
         let personal = view.is_personal || self.encoded.is_personal();
-        self.snapshot = self.place.landed(view.version, &self.decided, last, personal);
+        self.snapshot = self.entry.apply_committed(view.version, &self.decided, last, personal);
     }
 }
 
 #[async_trait]
 impl<A: Aggregate> AnyParticipant for Participant<A> {
     fn stream(&self) -> &StreamName {
-        &self.place.stream
+        &self.entry.stream
     }
 
     async fn lock(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool {
-        self.turn = self.place.turn(|| deadline).await;
-        if self.turn.is_some()
-            && let Some(tail) = self.place.tail()
+        self.lock = self.entry.acquire(|| deadline).await;
+        if self.lock.is_some()
+            && let Some(tail) = self.entry.tail()
         {
-            // Whether it lands or not is told by the next look.
-            tail.outcome(&self.place, tidelock).await;
+            // The next load shows whether it was committed.
+            tail.outcome(&self.entry, tidelock).await;
         }
-        self.turn.is_some()
+        self.lock.is_some()
     }
 
-    async fn look(&mut self, tidelock: &Tidelock) -> Result<(), LoadError> {
+    async fn load(&mut self, tidelock: &Tidelock) -> Result<(), LoadError> {
         self.view = None;
-        self.view = Some(self.place.view(&**tidelock.store()).await?);
+        self.view = Some(self.entry.view(&**tidelock.store()).await?);
         Ok(())
     }
 
     fn is_fresh(&self) -> bool {
-        self.seen().is_fresh
+        self.view().is_fresh
     }
 
     fn invalidate(&self) {
-        self.place.invalidate();
+        self.entry.invalidate();
     }
 
     fn expected(&self) -> ExpectedVersion {
-        self.seen().version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
+        self.view().version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
     }
 
     fn rebase(&mut self) -> bool {
-        let Some(carried) = self.carried.take().filter(PendingDecision::still_holds) else {
+        let Some(pending) = self.pending.take().filter(PendingDecision::is_valid) else {
             return false;
         };
-        self.decided = carried.events.clone();
+        self.decided = pending.events.clone();
         true
     }
 
-    fn appends(&self) -> bool {
+    fn has_events(&self) -> bool {
         !self.decided.is_empty()
     }
 
     fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit> {
-        let stream = &self.place.stream;
+        let stream = &self.entry.stream;
         if self.decided.is_empty() {
             return Ok(commit.guard_stream(stream, self.expected()));
         }
@@ -157,56 +157,56 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
         self.encoded.clone().add_to(commit, stream, self.expected())
     }
 
-    fn did(&self) -> OperationRecord {
+    fn operation_record(&self) -> OperationRecord {
         let events = self.encoded.events.iter().map(|event| event.id).collect();
-        OperationRecord { stream: self.place.stream.clone(), version: self.version_after(), events }
+        OperationRecord { stream: self.entry.stream.clone(), version: self.version_after(), events }
     }
 
     fn unlock(&mut self) {
-        self.place.invalidate();
-        let version = self.seen().version;
-        self.carried = Some(self.place.carry(self.decided.clone(), version));
-        (self.view, self.turn) = (None, None);
+        self.entry.invalidate();
+        let version = self.view().version;
+        self.pending = Some(self.entry.track(self.decided.clone(), version));
+        (self.view, self.lock) = (None, None);
     }
 
-    fn landed(&mut self, committed: &Committed) -> Executed {
+    fn committed(&mut self, committed: &Committed) -> Executed {
         let appended =
-            committed.appends.iter().find(|appended| appended.stream == self.place.stream);
-        let OperationRecord { stream, version, events } = self.did();
+            committed.appends.iter().find(|appended| appended.stream == self.entry.stream);
+        let OperationRecord { stream, version, events } = self.operation_record();
         if let Some(appended) = appended {
-            self.take_note(appended, committed.at);
+            self.record_append(appended, committed.at);
         }
         let position = appended.and_then(|appended| Some(appended.positions?.1));
-        (self.view, self.turn) = (None, None);
+        (self.view, self.lock) = (None, None);
         Executed { stream, version, position, events, attempts: 1, how: Provenance::Decided }
     }
 
-    async fn keep_snapshot(&mut self, tidelock: &Tidelock) {
+    async fn write_due_snapshot(&mut self, tidelock: &Tidelock) {
         if let Some(folded) = self.snapshot.take() {
-            keep(tidelock, &self.place.stream, &folded).await;
+            write_snapshot(tidelock, &self.entry.stream, &folded).await;
         }
     }
 }
 
-/// Keeps a state beside its stream. If that does not work, the next one will.
-pub(crate) async fn keep<A: Aggregate>(
+/// Writes a snapshot. A failure is only logged: a later commit writes the next one.
+pub(crate) async fn write_snapshot<A: Aggregate>(
     tidelock: &Tidelock,
     stream: &StreamName,
     folded: &Folded<A>,
 ) {
-    if let Err(error) = A::snapshots().keep(&**tidelock.store(), stream, folded).await {
+    if let Err(error) = A::snapshots().save(&**tidelock.store(), stream, folded).await {
         tracing::warn!(stream = stream.as_str(), %error, "a snapshot could not be kept");
     }
 }
 
-/// The aggregates of one decision, each with its own type.
+/// The aggregates of one decision, each with its own type. Sealed: only this crate implements it.
 pub trait ParticipantSet: Send {
-    /// What the decision looks at.
+    /// The states passed to the decision.
     type States<'a>
     where
         Self: 'a;
 
-    /// The states, as they were looked at.
+    /// Returns the loaded states.
     fn states(&self) -> Self::States<'_>;
 
     #[doc(hidden)]
@@ -214,22 +214,21 @@ pub trait ParticipantSet: Send {
     fn each(&mut self) -> Vec<&mut dyn AnyParticipant>;
 }
 
-/// Takes what was decided about some aggregates.
+/// Accepts the events decided for a set of participants.
 pub trait IntoDecisions<D>: ParticipantSet {
-    /// Each gets its own events.
-    fn take(&mut self, decided: D);
+    /// Assigns each participant its events.
+    fn assign(&mut self, decided: D);
 }
 
-/// Some aggregates that can be decided about together: references in a tuple, or a slice of one
-/// kind.
+/// Aggregates that one decision can cover: a tuple of references, or a slice of one type.
 pub trait AggregateSet {
-    /// Their seats.
+    /// The participants of the decision.
     type Participants: ParticipantSet;
 
-    /// Goes for the seats, without sitting down.
+    /// Creates the participants, without locking them.
     ///
     /// # Errors
-    /// If the name of one of them is none.
+    /// If a stream name is invalid.
     fn participants(self) -> Result<Self::Participants>;
 }
 
@@ -237,7 +236,7 @@ impl<A: Aggregate> ParticipantSet for Participant<A> {
     type States<'a> = &'a A;
 
     fn states(&self) -> &A {
-        &self.seen().state
+        &self.view().state
     }
 
     #[allow(private_interfaces)]
@@ -247,7 +246,7 @@ impl<A: Aggregate> ParticipantSet for Participant<A> {
 }
 
 impl<A: Aggregate, D: IntoEvents<A::Event>> IntoDecisions<D> for Participant<A> {
-    fn take(&mut self, decided: D) {
+    fn assign(&mut self, decided: D) {
         self.decided = decided.into_events().into();
     }
 }
@@ -269,16 +268,16 @@ impl<A: Aggregate> ParticipantSet for Vec<Participant<A>> {
 
     #[allow(private_interfaces)]
     fn each(&mut self) -> Vec<&mut dyn AnyParticipant> {
-        self.iter_mut().map(|seat| seat as &mut dyn AnyParticipant).collect()
+        self.iter_mut().map(|participant| participant as &mut dyn AnyParticipant).collect()
     }
 }
 
-/// One answer for each of them, in order; what is missing at the end is nothing.
+/// One result per participant, in order; missing ones at the end append nothing.
 impl<A: Aggregate, D: IntoEvents<A::Event>> IntoDecisions<Vec<D>> for Vec<Participant<A>> {
-    fn take(&mut self, decided: Vec<D>) {
+    fn assign(&mut self, decided: Vec<D>) {
         let mut decided = decided.into_iter();
-        for seat in self {
-            seat.decided = decided.next().map(D::into_events).unwrap_or_default().into();
+        for participant in self {
+            participant.decided = decided.next().map(D::into_events).unwrap_or_default().into();
         }
     }
 }
@@ -307,8 +306,8 @@ macro_rules! tuple {
         }
 
         impl<$($aggregate: IntoDecisions<$decided>, $decided),+> IntoDecisions<($($decided,)+)> for ($($aggregate,)+) {
-            fn take(&mut self, decided: ($($decided,)+)) {
-                $(self.$at.take(decided.$at);)+
+            fn assign(&mut self, decided: ($($decided,)+)) {
+                $(self.$at.assign(decided.$at);)+
             }
         }
 

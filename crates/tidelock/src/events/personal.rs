@@ -1,13 +1,13 @@
-//! Personal data, kept apart from the events that it belongs to.
+//! Personal data, stored separately from the events it belongs to.
 //!
-//! A [`Personal`] value names its subject. In the log there is only the subject; the value is in a
-//! record of its own, written in the event's commit and joined when the event is read. Erasing a
-//! subject first puts a mark under its name, which every commit with data about it is guarded by
-//! and every reader looks at, and then takes the records away: so nothing can be added behind an
-//! erasure's back, and nothing is read after it, wherever it is interrupted.
+//! A [`Personal`] value names its subject. The log contains only the subject; the value is in a
+//! separate record, written in the event's commit and joined when the event is read. Erasing a
+//! subject first writes a mark under its name, and then deletes the records. Every commit with data
+//! about the subject is guarded by that mark, and every reader checks it. So no data can be added
+//! after an erasure began and none is read, even if the erasure is interrupted.
 //!
-//! While an event is encoded the values are spelled out in its JSON, and `split` takes them from
-//! there. Anywhere else, in a snapshot or a log line say, a `Personal` is written as its subject
+//! While an event is encoded, its JSON contains the values, and `split` takes them out. In any
+//! other serialization, such as a snapshot or a log line, a `Personal` is written as its subject
 //! alone.
 
 mod erase;
@@ -24,15 +24,15 @@ use serde_json::Value;
 pub(crate) use erase::{erase, guard};
 pub(crate) use split::{join, split};
 
-/// The key of the object that a personal value is in JSON.
+/// Key of the JSON object that represents a personal value.
 const MARK: &str = "~personal";
 
 thread_local! {
-    /// Whether values are written, which is only while an event is encoded.
-    static SPELLED_OUT: Cell<bool> = const { Cell::new(false) };
+    /// Whether values are serialized: only while an event is encoded.
+    static INCLUDE_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A value about somebody, that can be erased without touching the event that it is in.
+/// A value about a person that can be erased without changing the event that contains it.
 ///
 /// ```
 /// use tidelock::Personal;
@@ -48,27 +48,27 @@ pub struct Personal<T> {
 }
 
 impl<T> Personal<T> {
-    /// This value, about this subject.
+    /// Creates a value about a subject.
     pub fn new(subject: impl Into<String>, value: T) -> Self {
         Self { subject: subject.into(), value: Some(value) }
     }
 
-    /// What is left once the subject was erased.
+    /// Creates the value that remains after the subject was erased.
     pub fn erased(subject: impl Into<String>) -> Self {
         Self { subject: subject.into(), value: None }
     }
 
-    /// Whom it is about.
+    /// Returns the id of the person the value is about.
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// The value, unless it was erased.
+    /// Returns the value, or `None` if it was erased.
     pub fn get(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// The value, unless it was erased.
+    /// Returns the value by move, or `None` if it was erased.
     pub fn into_inner(self) -> Option<T> {
         self.value
     }
@@ -81,20 +81,20 @@ impl<T> fmt::Debug for Personal<T> {
     }
 }
 
-/// Encodes with the values of personal data in it.
-pub(crate) fn spelled_out<T>(encode: impl FnOnce() -> T) -> T {
+/// Runs an encoder that includes personal values.
+pub(crate) fn with_values<T>(encode: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
-            SPELLED_OUT.set(self.0);
+            INCLUDE_VALUES.set(self.0);
         }
     }
-    let _before = Before(SPELLED_OUT.replace(true));
+    let _before = Before(INCLUDE_VALUES.replace(true));
     encode()
 }
 
 #[derive(Serialize)]
-struct Inside<'a, T> {
+struct Content<'a, T> {
     subject: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a T>,
@@ -102,9 +102,9 @@ struct Inside<'a, T> {
 
 impl<T: Serialize> Serialize for Personal<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let value = self.value.as_ref().filter(|_| SPELLED_OUT.get());
+        let value = self.value.as_ref().filter(|_| INCLUDE_VALUES.get());
         let mut object = to.serialize_map(Some(1))?;
-        object.serialize_entry(MARK, &Inside { subject: &self.subject, value })?;
+        object.serialize_entry(MARK, &Content { subject: &self.subject, value })?;
         object.end()
     }
 }
@@ -119,7 +119,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Personal<T> {
         let Some(Value::String(subject)) = inside.remove("subject") else {
             return Err(D::Error::custom("personal data without a subject"));
         };
-        // What is wrong with the value is not said: the message would quote it.
+        // Serde's message is dropped: it would quote the value.
         let value = inside.remove("value").map(serde_json::from_value).transpose();
         let value = value.map_err(|_| D::Error::custom("personal data of another type"))?;
         Ok(Self { subject, value })
@@ -136,7 +136,7 @@ mod tests {
         let name = Personal::new("user-7", "Ada");
         let outside = || serde_json::to_value(&name).unwrap();
         assert_eq!(outside(), json!({ "~personal": { "subject": "user-7" } }));
-        let inside = spelled_out(outside);
+        let inside = with_values(outside);
         assert_eq!(inside, json!({ "~personal": { "subject": "user-7", "value": "Ada" } }));
         assert_eq!(serde_json::from_value::<Personal<String>>(outside()).unwrap().get(), None);
         assert_eq!(

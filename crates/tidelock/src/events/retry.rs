@@ -1,4 +1,4 @@
-//! How often, and how soon, a decision is taken again.
+//! Retry policy of decisions: attempts, backoff and deadline.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use crate::deadline;
 use tokio::time::Instant;
 
-/// What to do about conflicts, and about a store that does not answer: how many attempts, what
-/// pauses between them, and until when.
+/// Retry policy for conflicts and for a store that does not answer: number of attempts, backoff and
+/// deadline.
 ///
-/// The pause before attempt n is drawn between nothing and `first_pause` doubled n - 2 times, but
-/// no more than `longest_pause`: those who met in a conflict do not meet again in step. The
-/// deadline ends the waiting, never a commit that is under way: what comes back is always known.
+/// The backoff is exponential with full jitter: the pause before attempt n is random between zero
+/// and `first_pause` doubled n - 2 times, limited to `longest_pause`. The deadline ends waiting,
+/// never a commit in flight: the returned outcome is always known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How many attempts at most, the first one included.
+    /// Maximum number of attempts, including the first.
     pub attempts: u32,
-    /// The longest pause before the second attempt.
+    /// Upper bound of the pause before the second attempt.
     pub first_pause: Duration,
-    /// The longest pause before any.
+    /// Upper bound of every pause.
     pub longest_pause: Duration,
-    /// How long to go on.
+    /// Time limit of the whole call.
     pub deadline: Option<Duration>,
 }
 
 impl Default for RetryPolicy {
-    /// Twelve attempts within half a minute, with pauses of at most 4 ms at first and 250 ms later.
+    /// Twelve attempts within 30 seconds, with pauses of at most 4 ms at first and 250 ms later.
     fn default() -> Self {
         Self {
             attempts: 12,
@@ -37,24 +37,24 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One attempt.
+    /// Makes a single attempt.
     pub fn never() -> Self {
         Self::attempts(1)
     }
 
-    /// So many attempts, all else as by default.
+    /// Sets the number of attempts; everything else has its default.
     pub fn attempts(attempts: u32) -> Self {
         Self { attempts, ..Self::default() }
     }
 
-    /// The same, for so long.
+    /// Sets the time limit.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The same, without pauses.
+    /// Removes the pauses between attempts.
     #[must_use]
     pub fn at_once(mut self) -> Self {
         (self.first_pause, self.longest_pause) = (Duration::ZERO, Duration::ZERO);
@@ -65,7 +65,7 @@ impl RetryPolicy {
         Attempts { policy: self, made: 1, since: None }
     }
 
-    /// The longest pause after so many attempts.
+    /// Upper bound of the pause after this many attempts.
     fn longest_after(&self, made: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(made.saturating_sub(1));
         self.first_pause.saturating_mul(doubled).min(self.longest_pause)
@@ -76,21 +76,21 @@ impl RetryPolicy {
 #[derive(Debug)]
 pub(crate) struct Attempts {
     policy: RetryPolicy,
-    /// The one that is under way included.
+    /// Includes the attempt in flight.
     pub(crate) made: u32,
-    /// Only looked at when something has to be waited for.
+    /// Read only when the call first has to wait.
     since: Option<Instant>,
 }
 
 impl Attempts {
-    /// When to stop waiting. The time counts from the first wait, which is when the call first
-    /// could not go on.
+    /// Returns when to stop waiting. The time counts from the first wait, which is when the call
+    /// first could not proceed.
     pub(crate) fn deadline(&mut self) -> Option<Instant> {
         let since = *self.since.get_or_insert_with(Instant::now);
         self.policy.deadline.map(|long| deadline::later(since, long))
     }
 
-    /// Waits before the next attempt; says no if there is none left.
+    /// Waits before the next attempt. Returns `false` if there is none left.
     pub(crate) async fn next(&mut self, random: &Random) -> bool {
         if self.made >= self.policy.attempts {
             return false;
@@ -107,7 +107,7 @@ impl Attempts {
     }
 }
 
-/// Where jitter comes from.
+/// Source of jitter.
 #[derive(Debug, Default)]
 pub(crate) struct Random(Mutex<fastrand::Rng>);
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn two_callers_do_not_pause_in_step_and_a_seed_repeats_itself() {
+    async fn pauses_are_random_and_repeatable_by_seed() {
         let drawn = |seed| {
             let random = Random::seeded(seed);
             [random.up_to(Duration::from_secs(1)), random.up_to(Duration::from_secs(1))]

@@ -1,9 +1,10 @@
-//! States kept beside their streams, so that loading does not begin at the first event.
+//! Snapshots: states stored beside their streams, so that loading does not start at the first
+//! event.
 //!
-//! A snapshot is a record. It is written after the commit that called for it, and whether that
-//! works is nobody's problem: the stream has everything. A newer snapshot is never replaced by an
-//! older one. One that was written for another shape of the state, or that does not meet the events
-//! that are left, is not used.
+//! A snapshot is a record. It is written after the commit that made it due. A failed write does no
+//! harm, because the stream is complete without it. An older snapshot never replaces a newer one. A
+//! snapshot is ignored if it was written for another schema of the state, or if the remaining
+//! events do not continue it.
 
 use std::fmt;
 
@@ -17,11 +18,11 @@ use tidelock_store::{
 use super::folded::Folded;
 use super::keys;
 
-/// When an aggregate's state is kept, and in which shape.
+/// Snapshot policy of an aggregate, and the schema of its state.
 pub struct Snapshots<A> {
     when: When<A>,
     schema: u32,
-    /// None where snapshots are neither written nor read.
+    /// `None` if snapshots are neither written nor read.
     codec: Option<Codec<A>>,
 }
 
@@ -30,7 +31,7 @@ enum When<A> {
     After(fn(&A, Version) -> bool),
 }
 
-/// How a state gets to JSON and back, known only where the state's type is.
+/// JSON codec of a state, erased to function pointers where the state's type is known.
 struct Codec<A> {
     encode: fn(&A) -> Result<RawJson>,
     decode: fn(&RawJson) -> Result<A>,
@@ -46,13 +47,14 @@ struct Snapshot {
 }
 
 impl<A> Snapshots<A> {
-    /// None are kept.
+    /// Disables snapshots.
     pub fn never() -> Self {
         Self { when: When::Every(u64::MAX), schema: 1, codec: None }
     }
 
-    /// The same, for this shape of the state: count it up when the state's fields change. Snapshots
-    /// of another shape are not used.
+    /// Sets the schema version of the state.
+    ///
+    /// Increment it when the state's fields change; snapshots of other schemas are ignored.
     #[must_use]
     pub fn schema(mut self, schema: u32) -> Self {
         self.schema = schema;
@@ -61,12 +63,12 @@ impl<A> Snapshots<A> {
 }
 
 impl<A: Serialize + DeserializeOwned> Snapshots<A> {
-    /// One whenever a commit crosses a multiple of this many events, however many it has.
+    /// Writes a snapshot whenever a commit crosses a multiple of this many events.
     pub fn every(events: u64) -> Self {
         Self::by(When::Every(events.max(1)))
     }
 
-    /// One after every commit for whose state this is true.
+    /// Writes a snapshot after every commit whose state satisfies the predicate.
     pub fn when(is_due: fn(&A, Version) -> bool) -> Self {
         Self::by(When::After(is_due))
     }
@@ -78,7 +80,7 @@ impl<A: Serialize + DeserializeOwned> Snapshots<A> {
 }
 
 impl<A> Snapshots<A> {
-    /// Whether a commit that brought a stream from one version to another calls for a snapshot.
+    /// Whether a commit that moved a stream from `before` to `after` makes a snapshot due.
     pub(crate) fn are_due(&self, before: Option<Version>, after: &Folded<A>) -> bool {
         let Some(version) = after.version.filter(|_| self.codec.is_some() && !after.personal)
         else {
@@ -90,7 +92,7 @@ impl<A> Snapshots<A> {
         }
     }
 
-    /// The snapshot that is there, if this program can read it.
+    /// Returns the stored snapshot, if this program can read it.
     pub(crate) async fn find(
         &self,
         store: &(impl Store + ?Sized),
@@ -99,7 +101,7 @@ impl<A> Snapshots<A> {
         let Some(codec) = &self.codec else { return Ok(None) };
         let slot = store.get_one(&keys::snapshot(stream)?).await?;
         let snapshot = stored(&slot).filter(|snapshot| snapshot.schema == self.schema);
-        // What cannot be read is as good as not there.
+        // An unreadable snapshot is treated as absent.
         Ok(snapshot.and_then(|snapshot| {
             let last = Some((snapshot.position, snapshot.recorded_at));
             let state = (codec.decode)(&snapshot.state).ok()?.into();
@@ -107,13 +109,13 @@ impl<A> Snapshots<A> {
         }))
     }
 
-    /// Whether there can be any.
-    pub(crate) fn can_be_kept(&self) -> bool {
+    /// Whether snapshots are enabled.
+    pub(crate) fn are_enabled(&self) -> bool {
         self.codec.is_some()
     }
 
-    /// What keeps this state, to be put into a commit; nothing if one is kept already that reaches
-    /// this version.
+    /// Builds the write of a snapshot, for use in a larger commit. Returns `None` if a stored
+    /// snapshot already reaches the version `least`.
     pub(crate) async fn write(
         &self,
         store: &(impl Store + ?Sized),
@@ -137,8 +139,8 @@ impl<A> Snapshots<A> {
         Ok(Some(RecordWrite::put(&key, replacing(&slot), RawJson::new(&snapshot)?)))
     }
 
-    /// Keeps this state, unless a newer one is kept already. Says whether it did.
-    pub(crate) async fn keep(
+    /// Writes a snapshot unless a newer one exists. Returns whether it was written.
+    pub(crate) async fn save(
         &self,
         store: &(impl Store + ?Sized),
         stream: &StreamName,
@@ -151,7 +153,7 @@ impl<A> Snapshots<A> {
         if newest.is_some_and(|newest| newest >= (snapshot.schema, snapshot.version)) {
             return Ok(false);
         }
-        // Whoever was quicker has kept one too.
+        // On a conflict a concurrent writer has stored one.
         Ok(store.put(&key, replacing(&slot), RawJson::new(&snapshot)?).await?.committed().is_ok())
     }
 
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_crosses_a_multiple_calls_for_a_snapshot_however_long_it_is() {
+    fn a_commit_that_crosses_a_multiple_makes_a_snapshot_due() {
         let every = Snapshots::every(10);
         assert!(due(&every, 9, 10) && due(&every, 7, 13) && due(&every, 0, 35));
         assert!(!due(&every, 10, 19) && !due(&every, 0, 9) && !due(&every, 20, 20));

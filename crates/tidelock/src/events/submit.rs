@@ -1,25 +1,25 @@
-//! Sending a commit until it is known what became of it.
+//! Submitting a commit until its outcome is known.
 
 use tidelock_store::{Commit, CommitId, CommitOutcome, Result, RetryAdvice, Store};
 use uuid::Uuid;
 
 use super::retry::{Random, RetryPolicy};
 
-/// Under an id, if the events alone do not make it safe to send it again.
-pub(crate) fn repeatable(commit: Commit) -> Commit {
+/// Adds a retry id, unless the commit can be repeated without one because it only appends events.
+pub(crate) fn ensure_retry_id(commit: Commit) -> Commit {
     let only_appends = commit.parts() == commit.appends.len();
     if only_appends || commit.id.is_some() { commit } else { commit.with_retry_id() }
 }
 
-/// Under an id that the same commit of the same operation has again, so that whoever makes it a
-/// second time has the first one's result.
-pub(crate) fn once(commit: Commit, operation: &str) -> Commit {
+/// Derives the commit id from the operation and the content. The same commit of the same operation
+/// has the same id, so a repeat returns the first outcome.
+pub(crate) fn derive_id(commit: Commit, operation: &str) -> Commit {
     let id = Uuid::new_v5(&Uuid::from_bytes(commit.fingerprint()), operation.as_bytes());
     commit.with_id(CommitId::from_bytes(id.into_bytes()))
 }
 
-/// Sends a commit; if the store does not say what became of it, sends the same one again, which
-/// then tells.
+/// Sends a commit. After an unknown outcome it sends the same commit again, which returns the
+/// outcome of the first.
 pub(crate) async fn send(
     store: &(impl Store + ?Sized),
     commit: &Commit,
@@ -35,7 +35,7 @@ pub(crate) async fn send(
         };
         unknown |= error.advice() == RetryAdvice::Unknown;
         if !attempts.next(random).await {
-            // Whatever the last try says of itself, an earlier one may have landed.
+            // Even if the last attempt certainly failed, an earlier one may have been committed.
             return Err(if unknown { error.advising(RetryAdvice::Unknown) } else { error });
         }
     }

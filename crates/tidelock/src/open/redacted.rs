@@ -1,12 +1,11 @@
-//! A store's URL as it may be shown: without whatever is secret in it.
+//! Redacted store URLs, without secrets.
 //!
-//! It is for texts that were typed by hand, too: what cannot be understood can hold a password all
-//! the same.
+//! Also for text typed by hand: an invalid URL can contain a password too.
 
-/// Options of a URL whose value nobody else should see.
+/// URL options with secret values.
 const SECRETS: [&str; 3] = ["password", "sslkey", "sslpassword"];
 
-/// A store's URL without passwords, wherever a URL can have one: for logs and messages.
+/// Returns a store's URL without passwords, for logs and messages.
 ///
 /// ```
 /// assert_eq!(tidelock::redacted_url("postgres://shop:hush@db.example/shop"), "postgres://shop@db.example/shop");
@@ -14,8 +13,7 @@ const SECRETS: [&str; 3] = ["password", "sslkey", "sslpassword"];
 #[must_use]
 pub fn redacted_url(url: &str) -> String {
     if let Some((name, _)) = url.split_once('=').filter(|(name, _)| !name.contains(':')) {
-        // Names and values, as libpq takes them, and no URL. Which of the values are secret is not
-        // for us to say.
+        // Names and values in libpq's format, not a URL. It is unknown which values are secret.
         return format!("{name}=…");
     }
     let url = without_password(url);
@@ -25,9 +23,8 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// A password stands between the first colon after the slashes and the at sign. Somebody may have
-/// forgotten to write a question mark or an at sign in it as they should be: rather too much is
-/// left out than too little.
+/// A password is between the first colon after the slashes and the at sign. A question mark or an
+/// at sign in it may be unescaped: removing too much is better than too little.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let front = rest.split_once('?').map_or(rest, |(front, _)| front);
@@ -54,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_password_is_left_wherever_it_stands() {
+    fn no_password_is_left_in_any_position() {
         for (url, expected) in [
             ("sqlite:shop.db", "sqlite:shop.db"),
             ("postgres://joe:hush@host/shop", "postgres://joe@host/shop"),

@@ -1,9 +1,8 @@
-//! The only place where a name of this pattern is spelled.
+//! Record keys of this module, spelled only here.
 
 use tidelock_store::{ItemRef, RecordKey};
 
-/// Where the data of an item is kept. The length tells where the queue's name ends, whatever is in
-/// it.
+/// Record of an item's data. The length prefix delimits the queue's name, whatever it contains.
 pub(super) fn data(item: &ItemRef) -> RecordKey {
     let (queue, key) = (item.queue.as_str(), item.key.as_str());
     let name = format!("~work/{}/{queue}/{key}", queue.len());

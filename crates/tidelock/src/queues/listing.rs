@@ -1,30 +1,30 @@
-//! What a work item is doing, in a word: of any queue, those of reactions and runs included.
+//! State of a work item, in any queue, including those of reactions and runs.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Item, ItemFilter, Timestamp};
 
-/// The state of an item at a moment of the store's clock.
+/// State of an item at a time of the store's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemState {
-    /// Not to be tried until somebody unblocks it.
+    /// Not attempted until it is unblocked.
     Blocked,
-    /// Somebody works on it.
+    /// Leased by a worker.
     Held,
-    /// Somebody worked on it, and its time is over; nobody has taken it since.
+    /// Its lease has expired, and no worker has leased it since.
     Expired,
-    /// It has something to do and nobody has taken it yet.
+    /// Ready to be leased.
     Due,
-    /// It has something to do, and is not to be tried before later: a backoff, or a deferral.
+    /// Has work, but is not attempted before a later time: a backoff or a deferral.
     Waiting,
-    /// It will have something to do.
+    /// Has work at a later time.
     Scheduled,
-    /// It has nothing to do.
+    /// Has no work.
     Idle,
 }
 
 impl ItemState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 7] = [
         Self::Blocked,
         Self::Held,
@@ -35,7 +35,7 @@ impl ItemState {
         Self::Idle,
     ];
 
-    /// That of this item, at this moment.
+    /// Returns the state of an item at this time.
     pub fn of(item: &Item, now: Timestamp) -> Self {
         match (item.blocked, &item.holder, item.due) {
             (true, ..) => Self::Blocked,
@@ -48,7 +48,7 @@ impl ItemState {
         }
     }
 
-    /// Its name, as it is serialized.
+    /// Returns the serialized name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",
@@ -61,7 +61,7 @@ impl ItemState {
         }
     }
 
-    /// The same filter, narrowed to what can be in this state, as far as the store can tell.
+    /// Narrows a filter to items that can be in this state, as far as the store can tell.
     pub fn narrow(self, filter: ItemFilter) -> ItemFilter {
         match self {
             Self::Blocked => filter.blocked(true),

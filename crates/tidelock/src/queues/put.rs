@@ -1,4 +1,4 @@
-//! An item that is to be put in.
+//! Enqueuing an item.
 
 use std::future::IntoFuture;
 
@@ -15,11 +15,10 @@ use crate::bounds;
 use crate::events::submit;
 use crate::handle::Tidelock;
 
-/// An item that is to be put in: await it, and learn when it was.
+/// An item to enqueue. Await it to get the time at which it was enqueued.
 ///
-/// An item that is there already is woken: the earliest time and the furthest mark count. One that
-/// somebody is at is due again once they are done. One that is blocked stays so until somebody
-/// unblocks it.
+/// An item that exists already is woken: the earliest time and the furthest mark count. A leased
+/// item is due again once it is settled. A blocked item stays blocked until it is unblocked.
 #[derive(Debug)]
 #[must_use = "nothing is put in before this is awaited"]
 pub struct EnqueueItem {
@@ -39,13 +38,14 @@ impl EnqueueItem {
         }
     }
 
-    /// The same, due then.
+    /// Sets when the item is due.
     pub fn due(self, when: When) -> Self {
         self.with(|wake| wake.due = Some(when))
     }
 
-    /// The same, with work up to this mark, and due at once for that only: a mark that is done
-    /// already wakes nobody.
+    /// Sets the mark up to which there is work.
+    ///
+    /// The item is then due for that only: a mark that is done already wakes no worker.
     pub fn to_mark(self, mark: Mark) -> Self {
         self.with(|wake| {
             wake.mark = Some(mark);
@@ -53,18 +53,20 @@ impl EnqueueItem {
         })
     }
 
-    /// The same; if it is new, in this lane.
+    /// Sets the lane of a new item.
     pub fn lane(self, lane: LaneName) -> Self {
         self.with(|wake| wake.lane = Some(lane))
     }
 
-    /// The same; if it is new, with this priority.
+    /// Sets the priority of a new item.
     pub fn priority(self, priority: Priority) -> Self {
         self.with(|wake| wake.priority = Some(priority))
     }
 
-    /// Sets the data that a worker gets with its lease. It replaces what was there, and is deleted
-    /// when the item is acknowledged, unless the item was put in again meanwhile.
+    /// Sets the data that a worker gets with its lease.
+    ///
+    /// It replaces existing data, and is deleted when the item is acknowledged, unless the item was
+    /// enqueued again meanwhile.
     pub fn data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
         match RawJson::new(data) {
             Ok(data) => self.data = Some(data),
@@ -73,8 +75,10 @@ impl EnqueueItem {
         self
     }
 
-    /// The same, put in once: if it was put in before under this id, exactly like this, the answer
-    /// is when that was, and nobody is woken. It is remembered for seven days.
+    /// Makes the call idempotent.
+    ///
+    /// If the item was enqueued before under this id with the same options, the first time is
+    /// returned and nothing is woken. The id is remembered for seven days.
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
         self
@@ -112,8 +116,8 @@ impl EnqueueItem {
         let (tidelock, operation) = (self.tidelock.clone(), self.operation.take());
         operation.as_deref().map_or(Ok(()), bounds::names)?;
         let commit = match (self.commit()?, operation) {
-            (commit, Some(id)) => submit::once(commit, &id),
-            (commit, None) => submit::repeatable(commit),
+            (commit, Some(id)) => submit::derive_id(commit, &id),
+            (commit, None) => submit::ensure_retry_id(commit),
         };
         let sent =
             submit::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;

@@ -1,7 +1,7 @@
-//! Ending many leases in as few commits as it takes, each for itself.
+//! Settling many leases in few commits, each independently.
 //!
-//! An item that is acknowledged without a mark is finished: its data goes with the ack, and the
-//! store forgets the item itself a while later.
+//! An item acknowledged without a mark is finished: its data is deleted with the ack, and the store
+//! removes the item itself later.
 
 use tidelock_store::{
     Commit, CommitOutcome, Conflict, ExpectedRevision, Item, Mark, Part, RecordWrite, Result,
@@ -12,16 +12,16 @@ use super::keys;
 use crate::events::submit;
 use crate::handle::Tidelock;
 
-/// Leases that end in one commit. Each may take a record with it, and a commit has room for
+/// Leases settled in one commit. Each may delete a record, and a commit has room for
 /// [`limits::PARTS_PER_COMMIT`].
-const AT_ONCE: usize = limits::PARTS_PER_COMMIT / 2;
+const CHUNK: usize = limits::PARTS_PER_COMMIT / 2;
 
-/// What became of a settlement.
+/// Outcome of a settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettleOutcome {
-    /// It is settled so.
+    /// Settled.
     Settled,
-    /// The lease was lost, and nothing was changed: what is there now, if the item exists.
+    /// The lease was lost and nothing was changed. Contains the current item, if it exists.
     Lost(Option<Box<Item>>),
 }
 
@@ -31,14 +31,14 @@ pub(super) async fn settle(
 ) -> Result<Vec<SettleOutcome>> {
     let settlements: Vec<_> = settlements.into_iter().map(finishing).collect();
     let mut settled = Vec::with_capacity(settlements.len());
-    for some in settlements.chunks(AT_ONCE) {
-        settled.extend(settle_some(tidelock, some.to_vec()).await?);
+    for chunk in settlements.chunks(CHUNK) {
+        settled.extend(settle_chunk(tidelock, chunk.to_vec()).await?);
     }
     Ok(settled)
 }
 
-/// Settles those that can be: whatever is lost is left out, and the rest sent again.
-async fn settle_some(
+/// Settles a chunk: lost leases are left out, and the rest is sent again.
+async fn settle_chunk(
     tidelock: &Tidelock,
     settlements: Vec<Settlement>,
 ) -> Result<Vec<SettleOutcome>> {
@@ -52,7 +52,7 @@ async fn settle_some(
         let sent = submit::send(store, &commit, tidelock.retry(), tidelock.random()).await?;
         let CommitOutcome::Conflict(conflict) = sent else { break };
         let refusal = conflict.to_string();
-        let Refused { lost, data_changed } = Refused::by(conflict);
+        let Rejected { lost, data_changed } = Rejected::by(conflict);
         if lost.is_empty() && !data_changed {
             return Err(StoreError::corrupt(format!(
                 "settlements were refused for another reason than a loss: {refusal}"
@@ -67,7 +67,7 @@ async fn settle_some(
     Ok(settled)
 }
 
-/// An ack without a mark finishes its item, unless the caller said otherwise.
+/// Makes an ack without a mark finish its item, unless the caller said otherwise.
 fn finishing(mut settlement: Settlement) -> Settlement {
     if let (Settle::Ack { forget: forget @ None, defer: None }, None | Some(Mark::ZERO)) =
         (&mut settlement.exit, settlement.done)
@@ -77,9 +77,9 @@ fn finishing(mut settlement: Settlement) -> Settlement {
     settlement
 }
 
-/// Deletes the data of the items that these settlements finish. A delete expects the revision that
-/// was read *before* the item was seen with nothing more to do, so data that a later put wrote is
-/// never deleted.
+/// Builds the deletes of the finished items' data. A delete expects the revision that was read
+/// *before* the item was seen without further work, so data written by a later enqueue is never
+/// deleted.
 async fn deletions<'a>(
     store: &dyn Store,
     settlements: impl Iterator<Item = &'a Settlement>,
@@ -107,31 +107,31 @@ fn finishes(settlement: &Settlement) -> bool {
     matches!(settlement.exit, Settle::Ack { forget: Some(_), .. })
 }
 
-/// Whether a held item has nothing to do beyond what it was leased for.
+/// Whether a leased item has no work beyond its lease.
 fn has_no_more(item: &Item) -> bool {
     item.due.is_none() && item.at >= item.mark
 }
 
-/// Why settlements were refused.
-struct Refused {
-    /// Which of the commit's settlements are of lost leases, and what is there instead.
+/// Why settlements were rejected.
+struct Rejected {
+    /// Indexes of the settlements with lost leases, and the current items.
     lost: Vec<(usize, Option<Box<Item>>)>,
-    /// Whether an item was put in again, with other data, meanwhile.
+    /// Whether an item was enqueued again with other data meanwhile.
     data_changed: bool,
 }
 
-impl Refused {
+impl Rejected {
     fn by(conflict: Conflict) -> Self {
-        let mut refused = Self { lost: Vec::new(), data_changed: false };
+        let mut rejected = Self { lost: Vec::new(), data_changed: false };
         for clash in conflict.violations {
             match (clash.part, clash.reason) {
                 (Part::Settlement(nth), ViolationReason::LeaseLost { found, .. }) => {
-                    refused.lost.push((nth, found));
+                    rejected.lost.push((nth, found));
                 }
-                (Part::Write(_), _) => refused.data_changed = true,
+                (Part::Write(_), _) => rejected.data_changed = true,
                 _ => {}
             }
         }
-        refused
+        rejected
     }
 }

@@ -1,7 +1,7 @@
-//! Leasing what is due, and waiting for it.
+//! Leasing due items, and waiting for them.
 //!
-//! Whoever stops waiting leaves no lease behind: the asking is done by a task of its own, which
-//! comes to its end, and what it was granted is given back if nobody is there to have it.
+//! A cancelled call leaves no lease behind: the request runs in its own task to the end, and leases
+//! without a receiver are released.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use super::keys;
 use crate::deadline;
 use crate::handle::Tidelock;
 
-/// How long a lease is, unless something else is asked for.
+/// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// How often it is looked without being told, at first and later: a signal may be lost, and some
-/// never come from another process.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Poll intervals, first and maximum: a hint may be lost, and some stores send none across
+/// processes.
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Leases of what is due: await it.
+/// A request for leases of due items: await it.
 ///
 /// # Cancel safety
-/// Whoever stops waiting has leased nothing: what was granted meanwhile is given back at once. Only
-/// its attempt stays counted.
+/// A dropped future leases nothing: items granted meanwhile are released at once. Only the attempt
+/// stays counted.
 #[derive(Debug)]
 #[must_use = "nothing is leased before this is awaited"]
 pub struct LeaseItems {
@@ -40,12 +40,12 @@ pub struct LeaseItems {
     within: Duration,
 }
 
-/// An item that was leased, and what was written beside it.
+/// A leased item and its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeasedItems {
-    /// The lease: its item, its fence, its deadline.
+    /// The lease: its item, fence and deadline.
     pub lease: Lease,
-    /// What whoever put it in wrote beside it: that of the put that woke it, or of a later one.
+    /// The data stored with the item: that of the enqueue that woke it, or of a later one.
     pub data: Option<RawJson>,
 }
 
@@ -56,22 +56,22 @@ impl LeaseItems {
         Self { store: tidelock.store().clone(), request, within: Duration::ZERO }
     }
 
-    /// The same, for so long; half a minute unless this says otherwise.
+    /// Sets the duration of the lease. The default is 30 seconds.
     pub fn lease(self, duration: Duration) -> Self {
         self.with(|request| request.duration = duration)
     }
 
-    /// The same, up to so many; one unless this says otherwise.
+    /// Sets the maximum number of items. The default is one.
     pub fn limit(self, limit: usize) -> Self {
         self.with(|request| request.limit = limit)
     }
 
-    /// The same, from this lane only.
+    /// Restricts the request to a lane.
     pub fn lane(self, lane: LaneName) -> Self {
         self.with(|request| request.lane = Some(lane))
     }
 
-    /// The same, waiting so long for something to be due; not at all unless this says otherwise.
+    /// Sets how long to wait for a due item. By default it does not wait.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within;
         self
@@ -87,10 +87,11 @@ impl LeaseItems {
     async fn take(self) -> Result<Vec<LeasedItems>> {
         let (store, request) = (self.store, self.request?);
         request.check()?;
-        let (give, have) = oneshot::channel();
-        tokio::spawn(ask(store.clone(), request, self.within, give));
-        let granted =
-            have.await.map_err(|_| StoreError::corrupt("whoever asked for leases has died"))??;
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(request_leases(store.clone(), request, self.within, sender));
+        let granted = receiver
+            .await
+            .map_err(|_| StoreError::corrupt("the task that requested leases has panicked"))??;
         let leases = with_data(&*store, granted.leases()).await?;
         granted.keep();
         Ok(leases)
@@ -106,16 +107,16 @@ impl IntoFuture for LeaseItems {
     }
 }
 
-/// Asks until something is granted, the time is over, or nobody waits for it any more.
-async fn ask(
+/// Requests leases until some are granted, the time is over, or the receiver is dropped.
+async fn request_leases(
     store: Arc<dyn Store>,
     request: LeaseRequest,
     within: Duration,
-    mut give: oneshot::Sender<Result<Granted>>,
+    mut sender: oneshot::Sender<Result<Granted>>,
 ) {
-    // Taken before the first look, so that nothing is missed between them.
+    // Subscribed before the first request, so that no hint is missed.
     let mut signal = store.signal(Topic::Queue(request.queue.clone()));
-    let (until, mut pause) = (deadline::after(within), PAUSES.0);
+    let (until, mut pause) = (deadline::after(within), POLL_INTERVALS.0);
     let answer = loop {
         let leased = match store.lease(request.clone()).await {
             Ok(leased) => leased,
@@ -126,27 +127,27 @@ async fn ask(
             break Ok(Granted::new(&store, leased.leases));
         }
         tokio::select! {
-            () = wait(&mut signal, pause.min(left).min(next(&leased))) => {}
-            () = give.closed() => return,
+            () = wait(&mut signal, pause.min(left).min(until_next_due(&leased))) => {}
+            () = sender.closed() => return,
         }
-        pause = (pause * 2).min(PAUSES.1);
+        pause = (pause * 2).min(POLL_INTERVALS.1);
     };
-    // If nobody is there to have it, it is given back by going away.
-    let _had_or_given_back = give.send(answer);
+    // Without a receiver, dropping the answer releases the leases.
+    let _had_or_given_back = sender.send(answer);
 }
 
 async fn wait(signal: &mut ChangeHint, pause: Duration) {
     let _told_or_not = tokio::time::timeout(pause, signal.wait()).await;
 }
 
-/// How long until something is due by itself. Not nothing, though what is due already was somebody
-/// else's a moment ago.
-fn next(leased: &Leased) -> Duration {
+/// Time until the next item is due. At least a millisecond: an item that is due now was just leased
+/// by another worker.
+fn until_next_due(leased: &Leased) -> Duration {
     let due = leased.next_due.map_or(Duration::MAX, |due| due.since(leased.at));
     due.max(Duration::from_millis(1))
 }
 
-/// Leases that go back if they go away before somebody has them.
+/// Leases that are released on drop, unless they were received.
 #[derive(Debug)]
 struct Granted {
     store: Arc<dyn Store>,
@@ -177,7 +178,7 @@ impl Drop for Granted {
         let (store, commit) = (self.store.clone(), released.fold(Commit::new(), Commit::settle));
         runtime.spawn(async move {
             if let Err(error) = store.commit(commit).await {
-                tracing::warn!(%error, "leases that nobody has were not given back; they run out");
+                tracing::warn!(%error, "leases without a receiver were not released; they will expire");
             }
         });
     }

@@ -1,137 +1,138 @@
-//! A mutation of a durable scope that stands in the line with others, and shares their commits.
+//! A mutation of a durable scope that is queued with others and shares their commits.
 
 use tidelock_store::{Commit, Conflict, ExpectedRevision, RecordWrite, Revision, Slot, limits};
 
 use super::budget::Budget;
 use super::document::Doc;
 use super::error::ScopeError;
-use super::line::{Landing, Line, View, Waiting, found};
+use super::group_commit::{BatchWaiter, GroupCommit, Outcome, View, found};
 use super::local::unfit;
 use super::mutated::{Mutated, MutationOutcome};
 use super::mutator::{Done, Mutator, Next};
 use super::options::Options;
-use super::reentrancy::{inside, is_around};
+use super::reentrancy::{inside, is_inside};
 use super::state::ScopeState;
 use crate::events::{Attempts, RetryPolicy};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
-/// One call, from its first wait to its last attempt.
+/// One call, including its waits and all its attempts.
 pub(crate) struct Queued<'a, S: ScopeState> {
     pub(super) tidelock: &'a Tidelock,
     pub(super) options: &'a Options<S>,
-    pub(super) line: &'a Line<S>,
+    pub(super) group: &'a GroupCommit<S>,
     pub(super) budget: Budget,
     attempts: Attempts,
 }
 
-/// What came of one turn.
-enum Turn<'a, S: ScopeState, R> {
+/// Result of one attempt.
+enum Attempt<'a, S: ScopeState, R> {
     /// The document is in a batch.
-    Shared { batch: Waiting<'a, S>, answer: R },
-    /// There is nothing to change: true, if what was done before lands.
-    Nothing { answer: R, revision: Option<Revision>, after: Option<Waiting<'a, S>> },
-    /// The document has to be compared with the store first, or has changed meanwhile.
-    LookAgain,
+    Batched { batch: BatchWaiter<'a, S>, answer: R },
+    /// Nothing to change. The answer is valid once the earlier mutations are committed.
+    Unchanged { answer: R, revision: Option<Revision>, after: Option<BatchWaiter<'a, S>> },
+    /// The document must be compared with the store first, or has changed.
+    Retry,
 }
 
 impl<'a, S: ScopeState> Queued<'a, S> {
-    /// Begins the call; not from inside the scope's own mutator.
+    /// Begins the call. Fails inside the scope's own mutator.
     pub(super) fn begin<X>(
         tidelock: &'a Tidelock,
         options: &'a Options<S>,
-        line: &'a Line<S>,
+        group: &'a GroupCommit<S>,
     ) -> Result<Self, ScopeError<X>> {
-        if is_around(line.identity()) {
-            return Err(ScopeError::reentered(&line.name));
+        if is_inside(group.identity()) {
+            return Err(ScopeError::reentered(&group.name));
         }
         let budget = Budget::begin(options.budget);
-        // As often as there is time for.
+        // The deadline limits the attempts, not their number.
         let policy =
             RetryPolicy { attempts: u32::MAX, deadline: budget.left(), ..tidelock.retry() };
         let mut attempts = policy.begin();
         attempts.deadline(); // counts from here, and not from the first conflict
-        Ok(Self { tidelock, options, line, budget, attempts })
+        Ok(Self { tidelock, options, group, budget, attempts })
     }
 
     pub(super) async fn mutate<W: Mutator<S>>(
         mut self,
-        mut work: W,
+        mut mutator: W,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
         loop {
-            let lost = match self.turn(&mut work).await? {
-                Turn::LookAgain => continue,
-                Turn::Nothing { answer, revision, after: None } => {
+            let conflict = match self.attempt(&mut mutator).await? {
+                Attempt::Retry => continue,
+                Attempt::Unchanged { answer, revision, after: None } => {
                     return Ok(self.mutated(answer, MutationOutcome::Unchanged(revision)));
                 }
-                Turn::Nothing { answer, after: Some(batch), .. } => {
-                    match self.landing(&batch).await? {
+                Attempt::Unchanged { answer, after: Some(batch), .. } => {
+                    match self.outcome(&batch).await? {
                         Ok(revision) => {
                             return Ok(
                                 self.mutated(answer, MutationOutcome::Unchanged(Some(revision)))
                             );
                         }
-                        Err(lost) => lost,
+                        Err(conflict) => conflict,
                     }
                 }
-                Turn::Shared { batch, answer } => match self.landing(&batch).await? {
+                Attempt::Batched { batch, answer } => match self.outcome(&batch).await? {
                     Ok(revision) => {
                         return Ok(self.mutated(answer, MutationOutcome::Applied(revision)));
                     }
-                    Err(lost) => lost,
+                    Err(conflict) => conflict,
                 },
             };
-            self.lost(&lost)?;
-            self.pause().await?;
+            self.check_conflict(&conflict)?;
+            self.back_off().await?;
         }
     }
 
-    async fn turn<W: Mutator<S>>(
+    async fn attempt<W: Mutator<S>>(
         &mut self,
-        work: &mut W,
-    ) -> Result<Turn<'a, S, W::Answer>, ScopeError<W::Refusal>> {
-        let line = self.line;
-        let (_turn, ()) = self.in_time(line.turns.take()).await?;
-        let view = self.in_time(line.view(&**self.tidelock.store())).await??;
-        let Done { next, answer } = self.work(work, &view.doc).await?;
-        let Some(next) = next else { return Ok(self.nothing(&view, answer)) };
+        mutator: &mut W,
+    ) -> Result<Attempt<'a, S, W::Answer>, ScopeError<W::Refusal>> {
+        let group = self.group;
+        let (_lock, ()) = self.within_budget(group.mutex.lock()).await?;
+        let view = self.within_budget(group.view(&**self.tidelock.store())).await??;
+        let Done { next, answer } = self.run_mutator(mutator, &view.doc).await?;
+        let Some(next) = next else { return Ok(self.unchanged(&view, answer)) };
         let doc = self.encode(next)?;
-        Ok(match line.push(&view, doc, self.options) {
-            Some(batch) => Turn::Shared { batch, answer },
-            None => Turn::LookAgain,
+        Ok(match group.push(&view, doc, self.options) {
+            Some(batch) => Attempt::Batched { batch, answer },
+            None => Attempt::Retry,
         })
     }
 
-    /// What leads to no commit is only true if it was compared with the store, or if the batch that
-    /// it hangs on is.
-    fn nothing<R>(&self, view: &View<S>, answer: R) -> Turn<'a, S, R> {
-        if view.is_only_remembered() {
-            self.line.distrust();
-            return Turn::LookAgain;
+    /// A result without a commit is valid only if its document was compared with the store, or once
+    /// the batch it depends on is committed.
+    fn unchanged<R>(&self, view: &View<S>, answer: R) -> Attempt<'a, S, R> {
+        if view.is_only_cached() {
+            self.group.invalidate();
+            return Attempt::Retry;
         }
-        match self.line.wait(view) {
-            Some(after) => Turn::Nothing { answer, revision: view.revision, after },
-            None => Turn::LookAgain,
+        match self.group.wait_for(view) {
+            Some(after) => Attempt::Unchanged { answer, revision: view.revision, after },
+            None => Attempt::Retry,
         }
     }
 
-    /// Does the work on this, inside the scope and within the budget.
-    pub(super) async fn work<W: Mutator<S>>(
+    /// Runs the mutator on a document, within the budget and with the reentrancy guard.
+    pub(super) async fn run_mutator<W: Mutator<S>>(
         &self,
-        work: &mut W,
+        mutator: &mut W,
         doc: &Doc<S>,
     ) -> Result<Done<S, W::Answer>, ScopeError<W::Refusal>> {
-        let done = self.in_time(inside(self.line.identity(), || work.begin(doc))).await?;
-        // A mutator that never waits cannot be interrupted, but it can be too late.
+        let done = self.within_budget(inside(self.group.identity(), || mutator.start(doc))).await?;
+        // A mutator that never awaits cannot be interrupted, but it can exceed the budget.
         if self.budget.is_over() {
-            return Err(ScopeError::timed_out(&self.line.name, self.budget.long));
+            return Err(ScopeError::timed_out(&self.group.name, self.budget.limit));
         }
-        done.map_err(|fault| unfit(&self.line.name, fault))
+        done.map_err(|fault| unfit(&self.group.name, fault))
     }
 
-    /// What no store would take is refused here, so that it spoils nobody else's commit.
+    /// Rejects a document that no store accepts before it enters a batch, so that it does not fail
+    /// the other callers' commit.
     pub(super) fn encode<X>(&self, next: Next<S>) -> Result<Doc<S>, ScopeError<X>> {
-        let name = &self.line.name;
+        let name = &self.group.name;
         self.options.allow(name, &next.state)?;
         let text = next.encode().map_err(|e| e.about(format_args!("scope {name}")))?;
         if text.as_str().len() > limits::VALUE_BYTES {
@@ -142,43 +143,43 @@ impl<'a, S: ScopeState> Queued<'a, S> {
         Ok(Doc { state: next.state, text: Some(text) })
     }
 
-    pub(super) async fn in_time<T, X>(
+    pub(super) async fn within_budget<T, X>(
         &self,
         future: impl Future<Output = T>,
     ) -> Result<T, ScopeError<X>> {
         let output = self.budget.bound(future).await;
-        output.ok_or_else(|| ScopeError::timed_out(&self.line.name, self.budget.long))
+        output.ok_or_else(|| ScopeError::timed_out(&self.group.name, self.budget.limit))
     }
 
-    /// The revision at which a batch landed, or what was there instead.
-    async fn landing<X>(
+    /// Returns the committed revision of a batch, or its conflict.
+    async fn outcome<X>(
         &self,
-        batch: &Waiting<'_, S>,
+        batch: &BatchWaiter<'_, S>,
     ) -> Result<Result<Revision, Conflict>, ScopeError<X>> {
-        match batch.landing(self.tidelock).await {
-            Landing::Landed(revision) => Ok(Ok(*revision)),
-            Landing::Refused(conflict) => Ok(Err(conflict.clone())),
-            Landing::Failed(error) => Err(error.clone().into()),
+        match batch.outcome(self.tidelock).await {
+            Outcome::Committed(revision) => Ok(Ok(*revision)),
+            Outcome::Conflict(conflict) => Ok(Err(conflict.clone())),
+            Outcome::Failed(error) => Err(error.clone().into()),
         }
     }
 
-    /// What has moved can be looked at again. What is gone stays gone, until the store has
-    /// forgotten that it was there.
-    pub(super) fn lost<X>(&self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
-        telemetry::scope_contended(self.line.name.key(), self.attempts.made);
-        match found(&self.line.name, conflict) {
+    /// A changed document can be mutated again. A deleted one stays gone until the store has
+    /// removed its tombstone.
+    pub(super) fn check_conflict<X>(&self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
+        telemetry::scope_contended(self.group.name.key(), self.attempts.made);
+        match found(&self.group.name, conflict) {
             Some(Slot::Live(_) | Slot::Absent) => Ok(()),
-            Some(gone) => Err(ScopeError::gone(&self.line.name, gone.revision())),
+            Some(gone) => Err(ScopeError::gone(&self.group.name, gone.revision())),
             None => Err(ScopeError::Part(conflict.clone())),
         }
     }
 
-    /// Waits before the next attempt, if there is time for one.
-    pub(super) async fn pause<X>(&mut self) -> Result<(), ScopeError<X>> {
+    /// Waits before the next attempt, if the budget allows one.
+    pub(super) async fn back_off<X>(&mut self) -> Result<(), ScopeError<X>> {
         match self.attempts.next(self.tidelock.random()).await {
             true => Ok(()),
             false => Err(ScopeError::Contended {
-                scope: self.line.name.to_string(),
+                scope: self.group.name.to_string(),
                 attempts: self.attempts.made,
             }),
         }

@@ -1,4 +1,4 @@
-//! How long a mutation may take, its wait for a turn included.
+//! Time budget of a mutation, including its wait in the queue.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,33 +7,34 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a mutation may take, unless something else is asked for.
+/// The default budget.
 pub(crate) const DEFAULT: Duration = Duration::from_secs(30);
 
-/// The time of one call.
+/// The time budget of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
-    pub(crate) long: Option<Duration>,
+    pub(crate) limit: Option<Duration>,
     pub(crate) until: Option<Instant>,
 }
 
 impl Budget {
-    /// Begins now. A time too long to be counted is as good as none.
-    pub(crate) fn begin(long: Option<Duration>) -> Self {
-        let until = long.and_then(|long| Instant::now().checked_add(long));
-        Self { long, until }
+    /// Starts the budget now. A duration too long to represent means no limit.
+    pub(crate) fn begin(limit: Option<Duration>) -> Self {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Self { limit, until }
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// What is left of it.
+    /// Returns the remaining time.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// What comes of it, unless it takes too long. What is there at once costs no timer.
+    /// Waits for the future within the budget; `None` when it is exceeded. A future that is ready
+    /// at the first poll costs no timer.
     pub(crate) async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         if let Poll::Ready(output) =

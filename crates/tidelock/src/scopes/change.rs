@@ -1,11 +1,11 @@
-//! What can be done to a document by name: pure functions from a document to the next.
+//! Named document changes: pure functions from one JSON document to the next.
 
 use serde_json::{Map, Value};
 
 use super::pointer::{Pointer, Unfit};
 
-/// Merges a patch into a document (RFC 7396): objects entry by entry, `null` takes away, and all
-/// else replaces.
+/// Merges a patch into a document (JSON merge patch, RFC 7396): objects entry by entry, `null`
+/// removes an entry, everything else replaces.
 pub(crate) fn patch(document: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *document = patch.clone();
@@ -24,7 +24,7 @@ pub(crate) fn patch(document: &mut Value, patch: &Value) {
     }
 }
 
-/// Adds to an integer, which is zero if it is not there. Answers with the sum.
+/// Adds to an integer, zero if absent, and returns the sum.
 pub(crate) fn increment(document: &mut Value, at: &Pointer, by: i64) -> Result<i64, Unfit> {
     let here = at.make(document)?;
     let before = if here.is_null() {
@@ -40,7 +40,7 @@ pub(crate) fn increment(document: &mut Value, at: &Pointer, by: i64) -> Result<i
     Ok(sum)
 }
 
-/// Adds to the end of a list, which is empty if it is not there. Answers with its length.
+/// Appends to a list, empty if absent, and returns its length.
 pub(crate) fn push(document: &mut Value, at: &Pointer, item: &Value) -> Result<usize, Unfit> {
     let here = at.make(document)?;
     if here.is_null() {
@@ -52,7 +52,7 @@ pub(crate) fn push(document: &mut Value, at: &Pointer, item: &Value) -> Result<u
     Ok(items.len())
 }
 
-/// Sets an entry of an object, which is empty if it is not there.
+/// Sets an entry of an object, empty if absent.
 pub(crate) fn set_entry(
     document: &mut Value,
     at: &Pointer,
@@ -63,7 +63,7 @@ pub(crate) fn set_entry(
     Ok(())
 }
 
-/// Takes an entry of an object away. Answers whether it was there.
+/// Removes an entry of an object. Returns whether it was present.
 pub(crate) fn remove_entry(document: &mut Value, at: &Pointer, key: &str) -> Result<bool, Unfit> {
     match at.find(document) {
         None | Some(Value::Null) => Ok(false),
@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_patch_merges_objects_and_null_takes_away() {
+    fn a_patch_merges_objects_and_null_removes_entries() {
         let mut document =
             json!({ "name": "ada", "flags": { "beta": true, "dark": true }, "tags": [1, 2] });
         patch(&mut document, &json!({ "flags": { "beta": null, "wide": true }, "tags": [3] }));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_counts_as_nothing_and_what_does_not_fit_is_refused() {
+    fn an_absent_value_is_empty_and_a_wrong_type_is_rejected() {
         let mut document = json!({ "name": "ada" });
         assert_eq!(increment(&mut document, &Pointer::new("visits"), 2), Ok(2));
         assert_eq!(increment(&mut document, &Pointer::new("visits"), -5), Ok(-3));

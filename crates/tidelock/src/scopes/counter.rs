@@ -1,8 +1,8 @@
-//! A scope that is nothing but an integer: the store itself adds to it.
+//! Counter scopes: the document is one integer, and the store itself adds to it.
 //!
-//! Nobody has to look before, and nobody can come too late, so any number of processes can count at
-//! once. Only the first addition of all has to know that it is the first: a scope that was deleted
-//! must not come back by being counted.
+//! An addition needs no read and cannot conflict, so any number of processes can count
+//! concurrently. Only the first addition must know that it is the first: counting must not recreate
+//! a deleted scope.
 
 use std::any::TypeId;
 
@@ -18,12 +18,12 @@ use super::state::ScopeState;
 use crate::events::send;
 use crate::handle::Tidelock;
 
-/// Whether every integer is a state of this type.
+/// Whether every integer is a valid state of this type.
 pub(crate) fn is_counter<S: ScopeState>() -> bool {
     [TypeId::of::<i64>(), TypeId::of::<Value>()].contains(&TypeId::of::<S>())
 }
 
-/// Adds, and answers with the sum.
+/// Adds and returns the sum.
 pub(crate) async fn add(
     tidelock: &Tidelock,
     name: &Name,

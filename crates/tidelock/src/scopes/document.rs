@@ -1,4 +1,4 @@
-//! A scope as it was read.
+//! A scope as read: state, revision and expiry.
 
 use std::sync::Arc;
 
@@ -8,25 +8,26 @@ use super::error::ScopeError;
 use super::name::Name;
 use super::state::ScopeState;
 
-/// A scope as it was at one moment. One that was never created, one that is gone and one that is
-/// empty are three things.
+/// A consistent read of a scope.
+///
+/// It distinguishes a scope that was never created, one that is gone, and one that is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<S> {
-    /// Its state, if it is there.
+    /// The state, if the scope exists.
     pub state: Option<Arc<S>>,
-    /// How often it was written, deletions included; none if it never was.
+    /// Number of writes, deletions included; `None` if the scope never existed.
     pub revision: Option<Revision>,
-    /// When it goes away unless it is changed before.
+    /// When the scope expires unless it is changed before.
     pub expires_at: Option<Timestamp>,
 }
 
 impl<S: ScopeState> Document<S> {
-    /// Whether it was there once, and was deleted or has expired.
+    /// Whether the scope existed, and was deleted or has expired.
     pub fn is_gone(&self) -> bool {
         self.state.is_none() && self.revision.is_some()
     }
 
-    /// The state; the default if there is none.
+    /// Returns the state, or the default if there is none.
     pub fn state_or_default(&self) -> S {
         self.state.as_deref().cloned().unwrap_or_default()
     }
@@ -38,12 +39,11 @@ impl<S: ScopeState> Document<S> {
     }
 }
 
-/// A state together with the document that it was read from: the document may say more than the
-/// type knows.
+/// A state with the JSON it was decoded from, which may contain fields unknown to the type.
 #[derive(Debug)]
 pub(crate) struct Doc<S> {
     pub(super) state: Arc<S>,
-    /// As it is in the store; none if it is nowhere but in memory.
+    /// The stored JSON; `None` if the scope is only in memory.
     pub(super) text: Option<RawJson>,
 }
 
@@ -58,7 +58,7 @@ impl<S: ScopeState> Doc<S> {
         Ok(Self { state: decode(name, &record.value)?, text: Some(record.value.clone()) })
     }
 
-    /// What a scope begins with.
+    /// The initial document of a scope.
     pub(super) fn first() -> Self {
         Self { state: Arc::new(S::default()), text: None }
     }

@@ -1,4 +1,4 @@
-//! What can come of a mutation or a read, besides what was wanted.
+//! Errors of scope mutations and reads.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -7,97 +7,98 @@ use tidelock_store::{Conflict, Revision, StoreError};
 
 use super::name::Name;
 
-/// A mutation that did not happen, or a read that failed. Nothing was written, unless a `Store`
-/// error says that it may have been.
+/// Why a mutation was not applied, or a read failed.
+///
+/// Nothing was written, unless a `Store` error says that the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError<X = Infallible> {
-    /// The mutator said no.
+    /// The mutator returned an error.
     #[error("{0}")]
     Refused(X),
-    /// The budget ended while others had their turn, or while the mutator ran. It is cancelled, and
-    /// will never be committed.
+    /// The budget ended while the mutation waited in the queue or while the mutator ran. It is
+    /// cancelled and will never be committed.
     #[error(
         "scope {scope}: mutation timed out after {budget:?} of waiting and working; it is cancelled and changes nothing"
     )]
     TimedOut {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// How long it had.
+        /// The budget.
         budget: Duration,
     },
-    /// Others were quicker, every time, until the budget ended.
+    /// Every attempt conflicted with another writer until the budget ended.
     #[error(
         "scope {scope}: gave up after {attempts} attempts, because others changed it each time; give it a longer budget"
     )]
     Contended {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// How many there were.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// A mutator called into the scope that it is about to change.
+    /// A mutator called into its own scope.
     #[error(
         "scope {scope}: called from inside its own mutator, where it would wait for itself; do both in one mutator"
     )]
     Reentered {
-        /// Which scope.
+        /// The scope.
         scope: String,
     },
     /// The scope is not at the revision that the caller named.
     #[error("scope {scope}: expected revision {expected}, found {found}")]
     Moved {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// Where it was expected.
+        /// The expected revision.
         expected: Revision,
-        /// Where it is.
+        /// The actual revision.
         found: Revision,
     },
-    /// The scope was deleted or has expired, or was to exist and never did.
-    #[error("scope {scope}: {}; create it to begin anew", gone(.revision))]
+    /// The scope was deleted or has expired, or was required to exist and never did.
+    #[error("scope {scope}: {}; create it first", gone(.revision))]
     Gone {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// Its last revision; none if it never was there.
+        /// Its last revision; `None` if it never existed.
         revision: Option<Revision>,
     },
-    /// The scope was to be created, and is there.
+    /// The scope was to be created and exists already.
     #[error("scope {scope}: is there already, at revision {revision}")]
     Taken {
-        /// Which scope.
+        /// The scope.
         scope: String,
         /// Its revision.
         revision: Revision,
     },
-    /// The document is not such that this can be done to it, or would not be what its type says.
+    /// The change does not fit the document, or the result would not match the state's type.
     #[error("scope {scope}: {reason}")]
     Unfit {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// What does not fit.
+        /// The reason.
         reason: String,
     },
-    /// The scope's own check does not allow what the state would be.
+    /// The scope's validation rejected the new state.
     #[error("scope {scope}: rejected by its check: {reason}")]
     Rejected {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// What the check said.
+        /// The message of the validation.
         reason: String,
     },
-    /// What is stored is not what the type says.
+    /// The stored document does not match the state's type.
     #[error("scope {scope}: cannot be read: {reason}")]
     Unreadable {
-        /// Which scope.
+        /// The scope.
         scope: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A part that the caller added to the commit did not hold.
+    /// A part that the caller added to the commit was rejected.
     #[error(transparent)]
     Part(Conflict),
-    /// The store failed, or the name is none.
+    /// The store failed, or the name is invalid.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -126,7 +127,7 @@ impl<X> ScopeError<X> {
         Self::Unreadable { scope: name.to_string(), reason: reason.to_owned() }
     }
 
-    /// Why the mutator said no, if it did.
+    /// Returns the reason of a refusal; `None` for other errors.
     pub fn refused(self) -> Option<X> {
         match self {
             Self::Refused(reason) => Some(reason),
@@ -136,7 +137,7 @@ impl<X> ScopeError<X> {
 }
 
 impl ScopeError {
-    /// The same, where a mutator may say no.
+    /// Converts to the error type of a mutator that can refuse.
     pub(super) fn widen<X>(self) -> ScopeError<X> {
         self.map_refused(|never| match never {})
     }

@@ -1,8 +1,8 @@
-//! A mutation of a durable scope that has a commit to itself: one that is made once, that the
-//! caller pins to a revision, that creates or deletes, or that other parts of a commit go with.
+//! A mutation of a durable scope with its own commit: an idempotent one, one pinned to a revision,
+//! a creation or deletion, or one with other parts in the commit.
 //!
-//! It stands in the same line as the rest. Whoever is alone waits until everything before it has
-//! landed, and keeps the turn until it has landed itself.
+//! It is queued with the other mutations. It waits until every batch before it has ended, and holds
+//! the lock until its own commit ends.
 
 mod existence;
 
@@ -14,31 +14,31 @@ use tidelock_store::{
 use super::batched::Queued;
 use super::document::Doc;
 use super::error::ScopeError;
-use super::fair_mutex::Turn;
+use super::fair_mutex::FairMutexGuard;
+use super::group_commit::{View, text};
 use super::keys;
-use super::line::{View, text};
 use super::mutated::{Mutated, MutationOutcome};
 use super::mutator::Mutator;
 use super::operation::{Codec, OperationRecord};
 use super::state::ScopeState;
 use crate::events::send;
 
-/// A call that is alone.
-pub(crate) struct Alone<'a, S: ScopeState> {
+/// A call with its own commit.
+pub(crate) struct Exclusive<'a, S: ScopeState> {
     queued: Queued<'a, S>,
-    /// Where it says what the operation did.
+    /// Key of the operation's record.
     operation: Option<RecordKey>,
 }
 
-/// What there was before.
-enum Look<S> {
+/// State before the mutation.
+enum Loaded<S> {
     Done(OperationRecord),
     View(View<S>),
 }
 
-impl<'a, S: ScopeState> Alone<'a, S> {
+impl<'a, S: ScopeState> Exclusive<'a, S> {
     pub(super) fn new<X>(queued: Queued<'a, S>) -> Result<Self, ScopeError<X>> {
-        let key = queued.line.name.key();
+        let key = queued.group.name.key();
         let operation = queued.options.operation.as_ref();
         let operation =
             operation.map(|operation| keys::operation(key, &operation.id)).transpose()?;
@@ -47,17 +47,17 @@ impl<'a, S: ScopeState> Alone<'a, S> {
 
     pub(super) async fn mutate<W: Mutator<S>>(
         mut self,
-        mut work: W,
+        mut mutator: W,
         codec: Codec<W::Answer>,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
-        let _turn = self.turn().await?;
+        let _lock = self.lock().await?;
         loop {
-            let view = match self.look().await? {
-                Look::Done(did) => return Ok(codec.replay(&did)?),
-                Look::View(view) => view,
+            let view = match self.load().await? {
+                Loaded::Done(record) => return Ok(codec.replay(&record)?),
+                Loaded::View(view) => view,
             };
             self.meets_expectation(&view)?;
-            let done = self.queued.work(&mut work, &view.doc).await?;
+            let done = self.queued.run_mutator(&mut mutator, &view.doc).await?;
             let next = done.next.map(|next| self.queued.encode(next)).transpose()?;
             let Some(outcome) = self.commit(&view, next, &done.answer, codec).await? else {
                 continue;
@@ -66,66 +66,69 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         }
     }
 
-    /// Writes the scope as it is, so that its life begins anew.
+    /// Rewrites the scope unchanged, which renews its TTL.
     pub(super) async fn touch(mut self) -> Result<Mutated, ScopeError> {
-        let _turn = self.turn().await?;
+        let _lock = self.lock().await?;
         loop {
-            let Look::View(view) = self.look().await? else { continue };
-            let Some(before) = view.revision else {
-                return Err(ScopeError::gone(&self.queued.line.name, None));
+            let Loaded::View(view) = self.load().await? else { continue };
+            let Some(revision) = view.revision else {
+                return Err(ScopeError::gone(&self.queued.group.name, None));
             };
             let write =
-                RecordWrite::put(self.key(), ExpectedRevision::Revision(before), text(&view.doc));
-            match self.send(Commit::new().write(self.queued.options.living(write))).await? {
+                RecordWrite::put(self.key(), ExpectedRevision::Revision(revision), text(&view.doc));
+            match self.send(Commit::new().write(self.queued.options.with_ttl(write))).await? {
                 Ok(committed) => {
                     let revision = self.written(&committed);
-                    self.queued.line.landed(view.doc, revision);
+                    self.queued.group.committed(view.doc, revision);
                     return Ok(self.queued.mutated((), MutationOutcome::Applied(revision)));
                 }
-                Err(conflict) => self.lost(&conflict).await?,
+                Err(conflict) => self.on_conflict(&conflict).await?,
             }
         }
     }
 
-    /// Waits for a turn, and for everything before it to land or to fail.
-    async fn turn<X>(&self) -> Result<Turn<'a, ()>, ScopeError<X>> {
-        let Queued { line, tidelock, .. } = self.queued;
-        let (turn, ()) = self.queued.in_time(line.turns.take()).await?;
-        if let Some(tail) = line.tail() {
-            tail.landing(tidelock).await;
+    /// Acquires the lock and waits for the batches before it.
+    async fn lock<X>(&self) -> Result<FairMutexGuard<'a, ()>, ScopeError<X>> {
+        let Queued { group, tidelock, .. } = self.queued;
+        let (guard, ()) = self.queued.within_budget(group.mutex.lock()).await?;
+        if let Some(tail) = group.tail() {
+            tail.outcome(tidelock).await;
         }
-        Ok(turn)
+        Ok(guard)
     }
 
-    /// Looks at the scope and at what the operation did, both at one moment.
-    async fn look<X>(&self) -> Result<Look<S>, ScopeError<X>> {
-        Ok(match self.before().await? {
-            (_, Some(did)) => Look::Done(did),
-            (slot, None) => Look::View(self.queued.line.look(&slot).map_err(ScopeError::widen)?),
+    /// Reads the scope and the operation's record in one consistent read.
+    async fn load<X>(&self) -> Result<Loaded<S>, ScopeError<X>> {
+        Ok(match self.read().await? {
+            (_, Some(record)) => Loaded::Done(record),
+            (slot, None) => {
+                Loaded::View(self.queued.group.cache_read(&slot).map_err(ScopeError::widen)?)
+            }
         })
     }
 
-    /// The scope as the store has it, and what the operation did, both at one moment.
-    async fn before<X>(&self) -> Result<(Slot, Option<OperationRecord>), ScopeError<X>> {
+    /// Reads the stored scope and the operation's record in one consistent read.
+    async fn read<X>(&self) -> Result<(Slot, Option<OperationRecord>), ScopeError<X>> {
         let keys: Vec<RecordKey> =
             [self.key()].into_iter().chain(&self.operation).cloned().collect();
         let store = self.queued.tidelock.store();
-        let mut slots = self.queued.in_time(store.get(&keys)).await??.into_iter();
+        let mut slots = self.queued.within_budget(store.get(&keys)).await??.into_iter();
         let scope = slots.next().unwrap_or(Slot::Absent);
-        let noted = slots.next().and_then(Slot::into_live);
-        let read = |noted: Record| {
-            noted.value.to::<OperationRecord>().map(|did| did.noted_at(noted.revision))
+        let stored = slots.next().and_then(Slot::into_live);
+        let decode = |stored: Record| {
+            stored.value.to::<OperationRecord>().map(|record| record.at_revision(stored.revision))
         };
-        let did = noted.map(read).transpose()?;
-        if let (Some(did), Some(operation)) = (&did, &self.queued.options.operation) {
-            did.check(&self.queued.line.name, operation)?;
+        let record = stored.map(decode).transpose()?;
+        if let (Some(record), Some(operation)) = (&record, &self.queued.options.operation) {
+            record.check(&self.queued.group.name, operation)?;
         }
-        Ok((scope, did))
+        Ok((scope, record))
     }
 
-    /// What the caller wanted the scope to be like is for the caller to look at again.
+    /// Checks the revision that the caller requires. A mismatch is not retried: the caller has to
+    /// read again.
     fn meets_expectation<X>(&self, view: &View<S>) -> Result<(), ScopeError<X>> {
-        let name = &self.queued.line.name;
+        let name = &self.queued.group.name;
         match (self.queued.options.expected, view.revision) {
             (ExpectedRevision::Exists | ExpectedRevision::Revision(_), None) => {
                 Err(ScopeError::gone(name, None))
@@ -137,7 +140,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         }
     }
 
-    /// Commits what was made of a view; none if it has to be made again.
+    /// Commits the result of a mutator; `None` if it has to run again.
     async fn commit<R, X>(
         &mut self,
         view: &View<S>,
@@ -159,7 +162,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
             Ok(committed) => {
                 let Some(doc) = next else { return Ok(Some(outcome)) };
                 let revision = self.written(&committed);
-                self.queued.line.landed(doc, revision);
+                self.queued.group.committed(doc, revision);
                 let applied = MutationOutcome::Applied(revision);
                 if let Some(operation) = &self.queued.options.operation {
                     self.correct(&committed, codec.remember(operation, outcome, answer)?, applied)
@@ -167,12 +170,12 @@ impl<'a, S: ScopeState> Alone<'a, S> {
                 }
                 Ok(Some(applied))
             }
-            Err(conflict) => self.lost(&conflict).await.map(|()| None),
+            Err(conflict) => self.on_conflict(&conflict).await.map(|()| None),
         }
     }
 
-    /// The document if it has changed, what the operation did, and whatever else the caller wants
-    /// in the commit.
+    /// Builds the commit: the document if it has changed, the operation's record, and the caller's
+    /// parts.
     fn parts<R>(
         &self,
         view: &View<S>,
@@ -184,7 +187,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         let options = self.queued.options;
         let commit = options.also.clone();
         let mut commit = match next {
-            Some(doc) => commit.write(options.living(RecordWrite::put(
+            Some(doc) => commit.write(options.with_ttl(RecordWrite::put(
                 self.key(),
                 view.expected(),
                 text(doc),
@@ -198,12 +201,12 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         Ok(commit)
     }
 
-    /// Corrects what is remembered of an operation, if the revision is another than was expected:
-    /// the store was moved since the scope was last written.
+    /// Corrects the operation's record if the committed revision differs from the predicted one.
+    /// This happens when the store was moved since the scope was last written.
     async fn correct(
         &self,
         committed: &Committed,
-        noted: OperationRecord,
+        recorded: OperationRecord,
         outcome: MutationOutcome,
     ) -> Result<()> {
         let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
@@ -211,10 +214,10 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         };
         let written = committed.writes.iter().find(|written| written.key == *key);
         let Some(revision) = written.and_then(|written| written.revision) else { return Ok(()) };
-        let Some(corrected) = noted.corrected(outcome, revision) else { return Ok(()) };
-        let mut note = corrected.write(operation, key)?;
-        note.expected = ExpectedRevision::Revision(revision);
-        if let Err(error) = self.queued.tidelock.store().commit(Commit::new().write(note)).await {
+        let Some(corrected) = recorded.corrected(outcome, revision) else { return Ok(()) };
+        let mut write = corrected.write(operation, key)?;
+        write.expected = ExpectedRevision::Revision(revision);
+        if let Err(error) = self.queued.tidelock.store().commit(Commit::new().write(write)).await {
             tracing::debug!(%error, "an operation is remembered with the revision that was expected");
         }
         Ok(())
@@ -222,27 +225,27 @@ impl<'a, S: ScopeState> Alone<'a, S> {
 
     async fn send(&self, commit: Commit) -> Result<Result<Committed, Conflict>> {
         let commit = if commit.id.is_some() { commit } else { commit.with_retry_id() };
-        let Queued { tidelock, line, .. } = self.queued;
+        let Queued { tidelock, group, .. } = self.queued;
         let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await;
         if !matches!(sent, Ok(CommitOutcome::Committed(_))) {
-            line.distrust();
+            group.invalidate();
         }
         Ok(sent?.committed())
     }
 
-    /// A mutation that moved under the caller is made again; one that was made meanwhile is found
-    /// by the next look.
-    async fn lost<X>(&mut self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
+    /// Handles a conflict. The mutator runs again on the current document; if the operation was
+    /// executed concurrently, the next read finds its record.
+    async fn on_conflict<X>(&mut self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
         if let Some(moved) = self.pinned(conflict) {
             return Err(moved.widen());
         }
-        if !self.was_made_meanwhile(conflict) {
-            self.queued.lost(conflict)?;
+        if !self.was_executed_concurrently(conflict) {
+            self.queued.check_conflict(conflict)?;
         }
-        self.queued.pause().await
+        self.queued.back_off().await
     }
 
-    fn was_made_meanwhile(&self, conflict: &Conflict) -> bool {
+    fn was_executed_concurrently(&self, conflict: &Conflict) -> bool {
         conflict.violations.iter().any(|clash| match &clash.reason {
             ViolationReason::Record { key, .. } => Some(key) == self.operation.as_ref(),
             _ => false,
@@ -254,8 +257,8 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         let ExpectedRevision::Revision(expected) = self.queued.options.expected else {
             return None;
         };
-        let name = &self.queued.line.name;
-        Some(match super::line::found(name, conflict)? {
+        let name = &self.queued.group.name;
+        Some(match super::group_commit::found(name, conflict)? {
             Slot::Live(record) => {
                 ScopeError::Moved { scope: name.to_string(), expected, found: record.revision }
             }
@@ -263,7 +266,7 @@ impl<'a, S: ScopeState> Alone<'a, S> {
         })
     }
 
-    /// The revision of the scope after a commit of ours.
+    /// Returns the scope's revision from a commit.
     fn written(&self, committed: &Committed) -> Revision {
         let written = committed.writes.iter().find(|written| written.key == *self.key());
         written
@@ -272,6 +275,6 @@ impl<'a, S: ScopeState> Alone<'a, S> {
     }
 
     fn key(&self) -> &'a RecordKey {
-        self.queued.line.name.key()
+        self.queued.group.name.key()
     }
 }

@@ -1,12 +1,11 @@
-//! Turns at something: one at a time, first come, first served.
+//! A FIFO async mutex that hands the lock directly to the next waiter (no barging).
 //!
-//! Whoever has the turn is given what there is, and may leave something else in its place when it
-//! ends the turn. Whoever ends a turn hands it to the one who has waited longest; it is never free
-//! in between, so nobody can push in. One who goes away while waiting leaves the queue, and one who
-//! goes away just as the turn was handed over passes it on.
+//! The guard's holder receives a copy of the value and may store a new one on release. A release
+//! hands the lock to the longest waiter without unlocking it in between. A cancelled waiter leaves
+//! the queue; if it was just granted the lock, it passes the lock on.
 //!
-//! Written on nothing but a lock and wakers, so that its schedules can be explored:
-//! `tests/fair_mutex.rs` runs this very file on another lock.
+//! Built only on a mutex and wakers, so that its schedules can be explored: `tests/fair_mutex.rs`
+//! includes this file with another mutex.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,143 +16,144 @@ use std::task::{Context, Poll, Waker};
 
 use super::sync::{Mutex, MutexGuard};
 
-/// Who has the turn, and who waits for it.
+/// FIFO async mutex around a value.
 #[derive(Debug)]
-pub(crate) struct Turns<T> {
+pub(crate) struct FairMutex<T> {
     queue: Mutex<Queue<T>>,
 }
 
 #[derive(Debug)]
 struct Queue<T> {
-    /// What the turns are at. It is here so that taking a turn and ending it cost one lock each.
+    /// The protected value. It is stored here so that acquire and release take one lock each.
     value: T,
-    /// How many tickets were given out. They say who came first.
+    /// Number of tickets issued. Tickets order the waiters.
     tickets: u64,
-    /// Who has the turn, or has been handed it and does not know yet.
+    /// The lock's holder, or the waiter it was handed to that has not been polled yet.
     holder: Option<u64>,
-    /// Everybody else, in order.
+    /// The other waiters, in FIFO order.
     waiting: VecDeque<(u64, Waker)>,
 }
 
-/// The turn itself; dropping it hands it on.
+/// Holds the lock; dropping it passes the lock to the next waiter.
 #[derive(Debug)]
-pub(crate) struct Turn<'a, T> {
-    turns: &'a Turns<T>,
-    /// What is left in place.
-    left: Option<T>,
+pub(crate) struct FairMutexGuard<'a, T> {
+    mutex: &'a FairMutex<T>,
+    /// The new value to store on release.
+    new_value: Option<T>,
 }
 
-/// Waits for a turn. The place in the queue is taken when it is first polled.
+/// Waits for the lock. Joins the queue at the first poll.
 #[derive(Debug)]
-pub(crate) struct Taking<'a, T> {
-    turns: &'a Turns<T>,
+pub(crate) struct Acquire<'a, T> {
+    mutex: &'a FairMutex<T>,
     ticket: Option<u64>,
 }
 
-impl<T: Clone> Turns<T> {
-    pub(crate) fn at(value: T) -> Self {
+impl<T: Clone> FairMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
         Self {
             queue: Mutex::new(Queue { value, tickets: 0, holder: None, waiting: VecDeque::new() }),
         }
     }
 
-    /// What there is, without a turn at it.
-    pub(crate) fn look(&self) -> T {
-        self.lock().value.clone()
+    /// Reads the value without the lock.
+    pub(crate) fn get(&self) -> T {
+        self.lock_queue().value.clone()
     }
 }
 
-impl<T> Turns<T> {
-    /// Waits for a turn, and for what there is then.
-    pub(crate) fn take(&self) -> Taking<'_, T> {
-        Taking { turns: self, ticket: None }
+impl<T> FairMutex<T> {
+    /// Waits for the lock and returns the value at that time.
+    pub(crate) fn lock(&self) -> Acquire<'_, T> {
+        Acquire { mutex: self, ticket: None }
     }
 
-    /// Wakes everybody who waits, so that they look at something else than their turn.
+    /// Wakes all waiters, so that each checks its deadline.
     pub(crate) fn wake_all(&self) {
-        let wakers: Vec<_> = self.lock().waiting.iter().map(|(_, waker)| waker.clone()).collect();
+        let wakers: Vec<_> =
+            self.lock_queue().waiting.iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+    fn lock_queue(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Turn<'_, T> {
-    /// Ends the turn, and leaves this in place.
-    pub(crate) fn leave(mut self, value: T) {
-        self.left = Some(value);
+impl<T> FairMutexGuard<'_, T> {
+    /// Releases the lock and stores a new value.
+    pub(crate) fn release_with(mut self, value: T) {
+        self.new_value = Some(value);
     }
 }
 
 impl<T> Queue<T> {
-    /// Gives the turn to the first in the queue, and says how to wake it.
-    fn hand_on(&mut self) -> Option<Waker> {
+    /// Grants the lock to the first waiter and returns its waker.
+    fn grant_next(&mut self) -> Option<Waker> {
         let next = self.waiting.pop_front();
         self.holder = next.as_ref().map(|(ticket, _)| *ticket);
         next.map(|(_, waker)| waker)
     }
 
-    /// A place in the queue, and whether it has the turn already.
+    /// Joins the queue. Returns the ticket and whether the lock was acquired immediately.
     fn join(&mut self, waker: &Waker) -> (u64, bool) {
         self.tickets += 1;
         let ticket = self.tickets;
-        let at_once = self.holder.is_none();
-        if at_once {
+        let acquired = self.holder.is_none();
+        if acquired {
             self.holder = Some(ticket);
         } else {
             self.waiting.push_back((ticket, waker.clone()));
         }
-        (ticket, at_once)
+        (ticket, acquired)
     }
 
-    /// Whether it has come to this one's turn; if not, how to wake it from now on.
-    fn look(&mut self, ticket: u64, waker: &Waker) -> bool {
+    /// Whether this ticket holds the lock; if not, updates its waker.
+    fn is_granted(&mut self, ticket: u64, waker: &Waker) -> bool {
         if self.holder == Some(ticket) {
             return true;
         }
-        if let Some(place) = self.place(ticket) {
-            self.waiting[place].1.clone_from(waker);
+        if let Some(position) = self.position(ticket) {
+            self.waiting[position].1.clone_from(waker);
         }
         false
     }
 
-    /// Tickets are in order, whoever has left.
-    fn place(&self, ticket: u64) -> Option<usize> {
+    /// Tickets in the queue are sorted.
+    fn position(&self, ticket: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()
     }
 }
 
-impl<'a, T: Clone> Future for Taking<'a, T> {
-    type Output = (Turn<'a, T>, T);
+impl<'a, T: Clone> Future for Acquire<'a, T> {
+    type Output = (FairMutexGuard<'a, T>, T);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let turns = self.turns;
-        let mut queue = turns.lock();
-        let (ticket, is_mine) = match self.ticket {
+        let mutex = self.mutex;
+        let mut queue = mutex.lock_queue();
+        let (ticket, acquired) = match self.ticket {
             None => queue.join(context.waker()),
-            Some(ticket) => (ticket, queue.look(ticket, context.waker())),
+            Some(ticket) => (ticket, queue.is_granted(ticket, context.waker())),
         };
-        // Once it is a turn, it is the turn that must be ended, and not the wait.
-        self.ticket = (!is_mine).then_some(ticket);
-        if is_mine {
-            Poll::Ready((Turn { turns, left: None }, queue.value.clone()))
+        // Once acquired, the guard releases the lock, not this future.
+        self.ticket = (!acquired).then_some(ticket);
+        if acquired {
+            Poll::Ready((FairMutexGuard { mutex, new_value: None }, queue.value.clone()))
         } else {
             Poll::Pending
         }
     }
 }
 
-impl<T> Drop for Taking<'_, T> {
+impl<T> Drop for Acquire<'_, T> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut queue = self.turns.lock();
+        let mut queue = self.mutex.lock_queue();
         let next = if queue.holder == Some(ticket) {
-            queue.hand_on()
+            queue.grant_next()
         } else {
-            let place = queue.place(ticket);
-            place.and_then(|place| queue.waiting.remove(place));
+            let position = queue.position(ticket);
+            position.and_then(|position| queue.waiting.remove(position));
             None
         };
         drop(queue);
@@ -163,17 +163,16 @@ impl<T> Drop for Taking<'_, T> {
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for FairMutexGuard<'_, T> {
     fn drop(&mut self) {
-        let mut queue = self.turns.lock();
-        // What was there is dropped with this turn, outside the lock: what that takes is its own
-        // affair.
-        if let Some(left) = &mut self.left {
-            mem::swap(left, &mut queue.value);
+        let mut queue = self.mutex.lock_queue();
+        // The old value is dropped with the guard, outside the lock.
+        if let Some(new_value) = &mut self.new_value {
+            mem::swap(new_value, &mut queue.value);
         }
-        let next = queue.hand_on();
+        let next = queue.grant_next();
         drop(queue);
-        // So is this: whoever is woken may want the lock at once.
+        // Woken outside the lock: the next waiter may take it at once.
         if let Some(next) = next {
             next.wake();
         }

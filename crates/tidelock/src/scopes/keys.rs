@@ -1,4 +1,4 @@
-//! The only place where a name of this pattern is spelled.
+//! Record keys of this module, spelled only here.
 
 use tidelock_store::{RecordKey, Result, StoreError};
 
@@ -6,18 +6,17 @@ use super::kind::ScopeKind;
 
 const DOCUMENT: &str = "~scope/";
 
-/// What the keys of documents of this kind begin with whose ids begin with this; those of all, if
-/// no kind is named.
+/// Key prefix of the documents of a kind, narrowed by an id prefix; of all kinds if none is given.
 pub(super) fn documents(kind: Option<&str>, id_prefix: &str) -> String {
     kind.map_or(DOCUMENT.to_owned(), |kind| format!("{DOCUMENT}{kind}/{id_prefix}"))
 }
 
-/// The kind and the id of the scope whose document is there.
+/// Returns the kind and the id of a scope from its document's key.
 pub(super) fn named(document: &RecordKey) -> Option<(&str, &str)> {
     document.as_str().strip_prefix(DOCUMENT)?.split_once('/')
 }
 
-/// Where the document of a scope is kept.
+/// Record of a scope's document.
 pub(super) fn document(kind: &ScopeKind, id: &str) -> Result<RecordKey> {
     let kind = kind.name();
     if kind.is_empty() || kind.starts_with('~') || kind.contains('/') {
@@ -32,7 +31,7 @@ pub(super) fn document(kind: &ScopeKind, id: &str) -> Result<RecordKey> {
     RecordKey::new(format!("{DOCUMENT}{kind}/{id}"))
 }
 
-/// Where it says what an operation did to the scope whose document is there.
+/// Record of an operation's result on a scope.
 pub(super) fn operation(document: &RecordKey, operation: &str) -> Result<RecordKey> {
     if operation.is_empty() {
         return Err(StoreError::invalid(format!(
@@ -40,7 +39,7 @@ pub(super) fn operation(document: &RecordKey, operation: &str) -> Result<RecordK
         )));
     }
     let scope = document.as_str().trim_start_matches(DOCUMENT);
-    // Without a slash, so that no scope's operations are among another's.
+    // Escapes slashes, so that no scope's operations are below another's.
     let scope = scope.replace('%', "%25").replace('/', "%2F");
     RecordKey::new(format!("~scope-operation/{scope}/{operation}"))
 }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_and_id_can_be_told_apart() {
+    fn kind_and_id_are_unambiguous() {
         assert_eq!(document(&ScopeKind::USER, "a/b").unwrap().as_str(), "~scope/user/a/b");
         for (kind, id) in [("", "7"), ("~x", "7"), ("a/b", "7"), ("cart", ""), ("cart", "a\nb")] {
             document(&ScopeKind::custom(kind), id).expect_err(kind);
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operation_of_one_scope_is_one_of_another() {
+    fn no_scopes_operations_are_below_anothers() {
         let of = |id: &str, name: &str| {
             operation(&document(&ScopeKind::USER, id).unwrap(), name).unwrap()
         };

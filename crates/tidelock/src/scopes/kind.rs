@@ -1,62 +1,61 @@
-//! What a scope is about, and how long it lives without being changed.
+//! Scope kinds: a name and a time to live.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// A kind of scope: its name, and for how long a scope of this kind outlives its last change.
+/// A kind of scope: its name and the time to live of its scopes.
 ///
-/// Two scopes of different kinds never meet, whatever their ids. The life is counted by the store's
-/// clock, from the last change on; in memory a scope lives for as long as somebody has a handle on
-/// it, whatever its kind.
+/// Scopes of different kinds never share an id space. The TTL counts from the last change, by the
+/// store's clock. A scope in memory lives as long as a handle to it exists, whatever its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeKind {
     name: Cow<'static, str>,
-    lives: Option<Duration>,
+    ttl: Option<Duration>,
 }
 
 impl ScopeKind {
-    /// What belongs to one request. Gone a quarter of an hour after its last change.
+    /// Scope of one request. Expires 15 minutes after its last change.
     pub const REQUEST: Self = Self::lasting("request", Some(Duration::from_secs(15 * 60)));
-    /// What belongs to one session. Gone a day after its last change.
+    /// Scope of one session. Expires a day after its last change.
     pub const SESSION: Self = Self::lasting("session", Some(Duration::from_secs(24 * 3600)));
-    /// What belongs to one user. Stays until it is deleted.
+    /// Scope of one user. Exists until it is deleted.
     pub const USER: Self = Self::lasting("user", None);
-    /// What belongs to one organization. Stays until it is deleted.
+    /// Scope of one organization. Exists until it is deleted.
     pub const ORG: Self = Self::lasting("org", None);
 
-    const fn lasting(name: &'static str, lives: Option<Duration>) -> Self {
-        Self { name: Cow::Borrowed(name), lives }
+    const fn lasting(name: &'static str, ttl: Option<Duration>) -> Self {
+        Self { name: Cow::Borrowed(name), ttl }
     }
 
-    /// A kind of your own, whose scopes stay until they are deleted.
+    /// Creates a custom kind without a TTL.
     ///
-    /// The name is not empty, does not begin with `~` and has no `/` in it; a scope of a kind that
-    /// breaks this says so when it is first used.
+    /// The name must not be empty, start with `~`, or contain a `/`. An invalid name is reported by
+    /// the first use of a scope of this kind.
     pub fn custom(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), lives: None }
+        Self { name: name.into(), ttl: None }
     }
 
-    /// The same, whose scopes go away this long after their last change.
+    /// Sets the time to live: scopes expire this long after their last change.
     #[must_use]
     pub fn ttl(mut self, long: Duration) -> Self {
-        self.lives = Some(long);
+        self.ttl = Some(long);
         self
     }
 
-    /// The same, whose scopes stay until they are deleted.
+    /// Removes the time to live: scopes exist until they are deleted.
     #[must_use]
     pub fn without_ttl(mut self) -> Self {
-        self.lives = None;
+        self.ttl = None;
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// For how long a scope outlives its last change; for ever if this is none.
+    /// Returns the time to live; `None` if scopes of this kind never expire.
     pub fn lives(&self) -> Option<Duration> {
-        self.lives
+        self.ttl
     }
 }

@@ -1,4 +1,4 @@
-//! The scopes of a store, for whoever looks after it: which there are, of every kind, page by page.
+//! Paged listing of the scopes in a store, for administration.
 
 use serde::Serialize;
 use tidelock_store::{
@@ -8,37 +8,35 @@ use tidelock_store::{
 use super::keys;
 use crate::handle::Tidelock;
 
-/// A scope in the store, as it stands.
+/// A scope in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScopeInfo {
     /// The name of its kind.
     pub kind: String,
-    /// Its id among those of its kind.
+    /// Its id within the kind.
     pub id: String,
-    /// How often it was changed.
+    /// Number of writes.
     pub revision: Revision,
-    /// When it goes away, unless it is changed before.
+    /// When it expires unless it is changed before.
     pub expires_at: Option<Timestamp>,
     /// Its document.
     pub state: RawJson,
 }
 
-/// Scopes by kind and id, and where to go on.
+/// A page of scopes, ordered by kind and id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScopePage {
     /// The scopes.
     pub scopes: Vec<ScopeInfo>,
-    /// List on after this, if there may be more.
+    /// Cursor of the next page, if there may be more.
     pub next: Option<RecordKey>,
 }
 
 impl Tidelock {
-    /// A page of the scopes in the store whose kind is this and whose ids begin with this; of every
-    /// kind, if none is named.
+    /// Lists scopes by kind and id prefix, page by page; all kinds if none is given.
     ///
     /// # Errors
-    /// `LimitExceeded` if more are asked for at once than a page has; otherwise what the store
-    /// says.
+    /// `LimitExceeded` if `limit` is larger than a page; otherwise errors of the store.
     pub async fn scopes(
         &self,
         kind: Option<&str>,

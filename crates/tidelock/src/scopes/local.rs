@@ -1,9 +1,8 @@
-//! A scope that lives in this process's memory, and the queue in front of it.
+//! A scope in this process's memory, with its FIFO queue.
 //!
-//! There is nobody else who could change it, so there is nothing to compare and nothing to try
-//! again: each mutator sees what the one before it left. What a mutator makes is put in place in
-//! one step after its last one, by the call that waits for it; a call that is dropped, runs out of
-//! time or panics never comes to that step.
+//! There is no other writer, so there is nothing to compare and nothing to retry: each mutator sees
+//! the result of the one before. The result is stored in one step at the end, by the call that
+//! waits for it. A call that is dropped, exceeds its budget or panics never reaches that step.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,32 +14,32 @@ use tokio::time::Instant;
 use super::budget::Budget;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
-use super::fair_mutex::Turn;
+use super::fair_mutex::FairMutexGuard;
 use super::mutated::{Mutated, MutationOutcome};
 use super::mutator::{Fault, Mutator};
 use super::name::Name;
 use super::operation::{Codec, OperationRecord};
 use super::options::{OperationId, Options};
-use super::reentrancy::{inside, is_around};
-use super::shared_timer::TimedTurns;
+use super::reentrancy::{inside, is_inside};
+use super::shared_timer::TimedMutex;
 use super::state::ScopeState;
 use crate::deadline;
 
 pub(crate) struct Local<S> {
     name: Name,
-    turns: Arc<TimedTurns<Held<S>>>,
+    mutex: Arc<TimedMutex<Versioned<S>>>,
     changed: Notify,
-    remembered: Mutex<HashMap<String, (Instant, OperationRecord)>>,
+    operations: Mutex<HashMap<String, (Instant, OperationRecord)>>,
 }
 
-/// What there is, and how often it was changed.
+/// The value and its revision.
 #[derive(Debug)]
-struct Held<S> {
+struct Versioned<S> {
     state: Option<Arc<S>>,
     revision: Revision,
 }
 
-impl<S> Clone for Held<S> {
+impl<S> Clone for Versioned<S> {
     fn clone(&self) -> Self {
         Self { state: self.state.clone(), revision: self.revision }
     }
@@ -54,25 +53,25 @@ impl<S> Local<S> {
 
 impl<S: ScopeState> Local<S> {
     pub(super) fn new(name: Name, state: S) -> Self {
-        let held = Held { state: Some(Arc::new(state)), revision: Revision::FIRST };
+        let current = Versioned { state: Some(Arc::new(state)), revision: Revision::FIRST };
         Self {
             name,
-            turns: TimedTurns::at(held),
+            mutex: TimedMutex::new(current),
             changed: Notify::new(),
-            remembered: Mutex::default(),
+            operations: Mutex::default(),
         }
     }
 
     pub(super) fn load(&self) -> Document<S> {
-        let Held { state, revision } = self.turns.look();
+        let Versioned { state, revision } = self.mutex.get();
         Document { state, revision: Some(revision), expires_at: None }
     }
 
-    /// Waits until there is something else than at this revision.
+    /// Waits until the revision differs from `seen`.
     pub(super) async fn after(&self, seen: Option<Revision>) -> Document<S> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // What changes from here on is told, so that the look below misses nothing.
+            // Registered before the read, so that no change is missed.
             changed.as_mut().enable();
             let document = self.load();
             if document.revision != seen {
@@ -85,29 +84,29 @@ impl<S: ScopeState> Local<S> {
     pub(super) async fn mutate<W: Mutator<S>>(
         &self,
         options: &Options<S>,
-        mut work: W,
+        mut mutator: W,
         codec: Codec<W::Answer>,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
         tokio::task::coop::consume_budget().await;
         let identity = std::ptr::from_ref(self).addr();
-        if is_around(identity) {
+        if is_inside(identity) {
             return Err(ScopeError::reentered(&self.name));
         }
         let budget = Budget::begin(options.budget);
-        let too_late = || ScopeError::timed_out(&self.name, budget.long);
-        let (turn, held) = self.turns.take(budget.until).await.ok_or_else(too_late)?;
-        if let Some(did) = self.done(options)? {
-            return Ok(codec.replay(&did)?);
+        let too_late = || ScopeError::timed_out(&self.name, budget.limit);
+        let (guard, current) = self.mutex.lock(budget.until).await.ok_or_else(too_late)?;
+        if let Some(record) = self.done(options)? {
+            return Ok(codec.replay(&record)?);
         }
-        let revision = held.revision;
-        let doc = self.find(held, options.expected)?;
+        let revision = current.revision;
+        let doc = self.find(current, options.expected)?;
         let done =
-            budget.bound(inside(identity, || work.begin(&doc))).await.ok_or_else(too_late)?;
+            budget.bound(inside(identity, || mutator.start(&doc))).await.ok_or_else(too_late)?;
         let done = done.map_err(|fault| unfit(&self.name, fault))?;
         if let Some(next) = &done.next {
             options.allow(&self.name, &next.state)?;
         }
-        // A mutator that never waits cannot be interrupted, but it can be too late.
+        // A mutator that never awaits cannot be interrupted, but it can exceed the budget.
         if budget.is_over() {
             return Err(too_late());
         }
@@ -119,59 +118,70 @@ impl<S: ScopeState> Local<S> {
             self.remember(operation, codec.remember(operation, outcome, &done.answer)?);
         }
         if let Some(next) = done.next {
-            self.put(turn, Some(next.state), revision);
+            self.store(guard, Some(next.state), revision);
         }
         Ok(Mutated { value: done.answer, outcome, attempts: 1, replayed: false })
     }
 
-    /// Begins it anew, if it is not there.
+    /// Creates the scope again, if it does not exist.
     pub(super) async fn create(
         &self,
         options: &Options<S>,
         state: S,
     ) -> Result<Mutated, ScopeError> {
-        let (turn, held) = self.turn(options).await?;
-        if let Some(did) = self.done(options)? {
-            return Ok(Codec::json().replay(&did)?);
+        let (guard, current) = self.lock(options).await?;
+        if let Some(record) = self.done(options)? {
+            return Ok(Codec::json().replay(&record)?);
         }
         options.allow(&self.name, &state)?;
-        if held.state.is_some() {
+        if current.state.is_some() {
             return Err(ScopeError::Taken {
                 scope: self.name.to_string(),
-                revision: held.revision,
+                revision: current.revision,
             });
         }
-        self.did(options, MutationOutcome::Applied(held.revision.plus(1)))?;
-        Ok(mutated(MutationOutcome::Applied(self.put(turn, Some(Arc::new(state)), held.revision))))
+        self.record_outcome(options, MutationOutcome::Applied(current.revision.plus(1)))?;
+        Ok(mutated(MutationOutcome::Applied(self.store(
+            guard,
+            Some(Arc::new(state)),
+            current.revision,
+        ))))
     }
 
     pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
-        let (turn, held) = self.turn(options).await?;
-        if let Some(did) = self.done(options)? {
-            return Ok(Codec::json().replay(&did)?);
+        let (guard, current) = self.lock(options).await?;
+        if let Some(record) = self.done(options)? {
+            return Ok(Codec::json().replay(&record)?);
         }
-        let revision = held.revision;
-        if held.state.is_none() && options.expected == ExpectedRevision::Any {
-            self.did(options, MutationOutcome::Unchanged(Some(revision)))?;
+        let revision = current.revision;
+        if current.state.is_none() && options.expected == ExpectedRevision::Any {
+            self.record_outcome(options, MutationOutcome::Unchanged(Some(revision)))?;
             return Ok(mutated(MutationOutcome::Unchanged(Some(revision))));
         }
-        let _there = self.find(held, options.expected)?;
-        self.did(options, MutationOutcome::Applied(revision.plus(1)))?;
-        Ok(mutated(MutationOutcome::Applied(self.put(turn, None, revision))))
+        let _there = self.find(current, options.expected)?;
+        self.record_outcome(options, MutationOutcome::Applied(revision.plus(1)))?;
+        Ok(mutated(MutationOutcome::Applied(self.store(guard, None, revision))))
     }
 
-    async fn turn(&self, options: &Options<S>) -> Result<(Turn<'_, Held<S>>, Held<S>), ScopeError> {
-        if is_around(std::ptr::from_ref(self).addr()) {
+    async fn lock(
+        &self,
+        options: &Options<S>,
+    ) -> Result<(FairMutexGuard<'_, Versioned<S>>, Versioned<S>), ScopeError> {
+        if is_inside(std::ptr::from_ref(self).addr()) {
             return Err(ScopeError::reentered(&self.name));
         }
         let budget = Budget::begin(options.budget);
-        let turn = self.turns.take(budget.until).await;
-        turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.long))
+        let guard = self.mutex.lock(budget.until).await;
+        guard.ok_or_else(|| ScopeError::timed_out(&self.name, budget.limit))
     }
 
-    /// What to change, if it is as it should be.
-    fn find<X>(&self, held: Held<S>, expected: ExpectedRevision) -> Result<Doc<S>, ScopeError<X>> {
-        let Held { state, revision: found } = held;
+    /// Returns the document to mutate, if it is as expected.
+    fn find<X>(
+        &self,
+        current: Versioned<S>,
+        expected: ExpectedRevision,
+    ) -> Result<Doc<S>, ScopeError<X>> {
+        let Versioned { state, revision: found } = current;
         let Some(state) = state else { return Err(ScopeError::gone(&self.name, Some(found))) };
         match expected {
             ExpectedRevision::Revision(expected) if expected != found => {
@@ -181,38 +191,48 @@ impl<S: ScopeState> Local<S> {
         }
     }
 
-    /// Ends a turn with something else in place, and tells those who watch.
-    fn put(&self, turn: Turn<'_, Held<S>>, state: Option<Arc<S>>, before: Revision) -> Revision {
+    /// Releases the lock with a new value and notifies the watchers.
+    fn store(
+        &self,
+        guard: FairMutexGuard<'_, Versioned<S>>,
+        state: Option<Arc<S>>,
+        before: Revision,
+    ) -> Revision {
         let revision = before.plus(1);
-        turn.leave(Held { state, revision });
+        guard.release_with(Versioned { state, revision });
         self.changed.notify_waiters();
         revision
     }
 
     fn done(&self, options: &Options<S>) -> tidelock_store::Result<Option<OperationRecord>> {
         let Some(operation) = &options.operation else { return Ok(None) };
-        let remembered = lock(&self.remembered);
-        let did = remembered.get(&operation.id).filter(|(until, _)| *until > Instant::now());
-        let Some((_, did)) = did else { return Ok(None) };
-        did.check(&self.name, operation)?;
-        Ok(Some(did.clone()))
+        let operations = lock(&self.operations);
+        let record = operations.get(&operation.id).filter(|(until, _)| *until > Instant::now());
+        let Some((_, record)) = record else { return Ok(None) };
+        record.check(&self.name, operation)?;
+        Ok(Some(record.clone()))
     }
 
-    /// Remembers what an operation without an answer did.
-    fn did(&self, options: &Options<S>, outcome: MutationOutcome) -> Result<(), ScopeError> {
+    /// Records the result of an operation without a return value.
+    fn record_outcome(
+        &self,
+        options: &Options<S>,
+        outcome: MutationOutcome,
+    ) -> Result<(), ScopeError> {
         if let Some(operation) = &options.operation {
             self.remember(operation, Codec::json().remember(operation, outcome, &())?);
         }
         Ok(())
     }
 
-    fn remember(&self, operation: &OperationId, did: OperationRecord) {
+    fn remember(&self, operation: &OperationId, record: OperationRecord) {
         let now = Instant::now();
-        let mut remembered = lock(&self.remembered);
-        if remembered.len() == remembered.capacity() {
-            remembered.retain(|_, (until, _)| *until > now);
+        let mut operations = lock(&self.operations);
+        if operations.len() == operations.capacity() {
+            operations.retain(|_, (until, _)| *until > now);
         }
-        remembered.insert(operation.id.clone(), (deadline::later(now, operation.remembered), did));
+        operations
+            .insert(operation.id.clone(), (deadline::later(now, operation.remembered), record));
     }
 }
 
@@ -220,7 +240,7 @@ fn mutated(outcome: MutationOutcome) -> Mutated {
     Mutated { value: (), outcome, attempts: 1, replayed: false }
 }
 
-/// The same fault, of this scope.
+/// Adds the scope's name to a fault.
 pub(crate) fn unfit<X>(name: &Name, fault: Fault<X>) -> ScopeError<X> {
     match fault {
         Fault::Refused(reason) => ScopeError::Refused(reason),

@@ -1,39 +1,39 @@
-//! What became of a mutation.
+//! Result of a mutation.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::Revision;
 
-/// What became of a mutation, and what it answered.
+/// Result of a mutation: the returned value and the outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutated<R = ()> {
-    /// What the invocation that counted returned.
+    /// The value returned by the invocation that took effect.
     pub value: R,
-    /// What it did.
+    /// The outcome.
     pub outcome: MutationOutcome,
-    /// How many attempts it took.
+    /// Number of attempts.
     pub attempts: u32,
-    /// It was done before, under the same operation: this is what it did then.
+    /// Whether this is the recorded result of an earlier call with the same operation id.
     pub replayed: bool,
 }
 
-/// What a mutation did.
+/// Outcome of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MutationOutcome {
-    /// It is in the scope since this revision, which callers who shared a commit share.
+    /// Committed at this revision. Callers that share a commit share the revision.
     Applied(Revision),
-    /// There was nothing to do: the scope was like that already, at this revision, and nothing was
+    /// The mutation changed nothing: the scope was equal already, at this revision, and nothing was
     /// written.
     Unchanged(Option<Revision>),
 }
 
 impl<R> Mutated<R> {
-    /// Whether it changed anything.
+    /// Whether the mutation changed the scope.
     pub fn is_applied(&self) -> bool {
         matches!(self.outcome, MutationOutcome::Applied(_))
     }
 
-    /// The scope's revision then; none if there is no scope.
+    /// Returns the scope's revision afterwards; `None` if the scope does not exist.
     pub fn revision(&self) -> Option<Revision> {
         match self.outcome {
             MutationOutcome::Applied(revision) => Some(revision),

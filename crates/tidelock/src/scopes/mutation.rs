@@ -1,4 +1,4 @@
-//! A mutation, and what is to be said about it.
+//! A mutation with options.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::change;
 use super::counter;
 use super::error::ScopeError;
 use super::mutated::Mutated;
-use super::mutator::{Atomic, Changing, Computing, Mutator};
+use super::mutator::{AsyncMutator, DocumentMutator, Mutator, SyncMutator};
 use super::operation::Codec;
 use super::options::{OperationId, Options};
 use super::pointer::{Pointer, Unfit};
@@ -19,42 +19,47 @@ use super::scope::Scope;
 use super::state::ScopeState;
 use crate::claims::Fingerprint;
 
-/// What a mutation by a function of the caller's is called.
+/// Name of a mutation by a caller's function.
 const FUNCTION: &str = "function";
 
-/// One mutation of a scope, with more to be said about it than which. Made by [`Scope::mutation`].
+/// A mutation of a scope with options. Created by [`Scope::mutation`].
 #[derive(Debug)]
 #[must_use = "nothing happens before it is made"]
 pub struct Mutation<S> {
     scope: Scope<S>,
     options: Options<S>,
-    /// What an operation is for, as far as the caller says so.
-    about: Result<Option<Fingerprint>>,
+    /// Fingerprint of the request, if the caller gave one.
+    request: Result<Option<Fingerprint>>,
 }
 
 impl<S: ScopeState> Mutation<S> {
     pub(super) fn new(scope: Scope<S>, options: Options<S>) -> Self {
-        Self { scope, options, about: Ok(None) }
+        Self { scope, options, request: Ok(None) }
     }
 
-    /// The same, made once: if it was made before under this id, the answer is what it did then,
-    /// and nothing is done. It is remembered for seven days. A mutator that says no is not
-    /// remembered. The id is of one mutation of one scope; under it, another mutation is refused as
-    /// an `IdempotencyMismatch`. Functions are not told apart by themselves: say with
-    /// [`fingerprint`](Self::fingerprint) what they are for.
+    /// Makes the mutation idempotent.
+    ///
+    /// If it was executed under this id before, the recorded result is returned and nothing is
+    /// done. The id is remembered for seven days, or for the [deduplication
+    /// window](Self::dedup_window). A refusal is not remembered.
+    ///
+    /// An id belongs to one mutation of one scope; another mutation with the same id is rejected as
+    /// an `IdempotencyMismatch`. Functions cannot be compared: use
+    /// [`fingerprint`](Self::fingerprint) to identify the request.
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.options.operation = Some(OperationId::new(id, self.options.remembered));
         self
     }
 
-    /// The same, for this request: the [operation](Self::operation_id)'s id with another one is
-    /// refused. Only a digest of it is stored.
+    /// Sets the request that the [operation id](Self::operation_id) belongs to.
+    ///
+    /// The same id with another request is rejected. Only a digest is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
-        self.about = Fingerprint::of(request).map(Some);
+        self.request = Fingerprint::of(request).map(Some);
         self
     }
 
-    /// The same, remembering the [operation](Self::operation_id) for this long.
+    /// Sets how long the [operation id](Self::operation_id) is remembered.
     pub fn dedup_window(mut self, long: Duration) -> Self {
         self.options.remembered = long;
         if let Some(operation) = &mut self.options.operation {
@@ -63,37 +68,43 @@ impl<S: ScopeState> Mutation<S> {
         self
     }
 
-    /// The same, only if the scope is at this revision. Another one is told as
-    /// [`Moved`](ScopeError::Moved), and is not retried: it was the caller who looked, and who has
-    /// to look again.
+    /// Requires the scope to be at this revision.
+    ///
+    /// At any other revision the mutation returns [`Moved`](ScopeError::Moved) and is not retried:
+    /// the caller has to read the scope again.
     pub fn at_revision(mut self, revision: Revision) -> Self {
         self.options.expected = ExpectedRevision::Revision(revision);
         self
     }
 
-    /// The same, only if the scope exists.
+    /// Requires that the scope exists.
     pub fn only_existing(mut self) -> Self {
         self.options.expected = ExpectedRevision::Exists;
         self
     }
 
-    /// The same, with these parts in the same commit: events, records, wakes, fences and whatever
-    /// else a commit can have. Only for scopes that are kept in the store.
+    /// Adds parts to the same commit: events, records, wakes, fences and anything else a commit can
+    /// contain.
+    ///
+    /// Only for scopes in the store.
     pub fn also(mut self, parts: Commit) -> Self {
         self.options.also = parts;
         self
     }
 
-    /// The same, with so much time.
+    /// Sets the time budget.
     pub fn within(mut self, budget: Duration) -> Self {
         self.options.budget = Some(budget);
         self
     }
 
-    /// See [`Scope::patch`].
+    /// Merges a patch into the document: see [`Scope::patch`].
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn patch(self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
         let patch = value(&patch)?;
-        self.that("patch", &patch)?
+        self.identified_as("patch", &patch)?
             .change(move |document| {
                 change::patch(document, &patch);
                 Ok(())
@@ -101,55 +112,73 @@ impl<S: ScopeState> Mutation<S> {
             .await
     }
 
-    /// See [`Scope::set`].
+    /// Replaces the whole state: see [`Scope::set`].
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn set(self, state: &S) -> Result<Mutated, ScopeError> {
         let set = |before: &mut S| {
             before.clone_from(state);
             Ok(())
         };
-        self.that("set", state)?.run(Atomic(set)).await
+        self.identified_as("set", state)?.run(SyncMutator(set)).await
     }
 
-    /// See [`Scope::create`].
+    /// Creates the scope: see [`Scope::create`].
+    ///
+    /// # Errors
+    /// [`Taken`](ScopeError::Taken) if it exists; otherwise as described at [`Scope`].
     pub async fn create(self, state: S) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
-        let Self { scope, options, .. } = self.that("create", &state)?;
+        let Self { scope, options, .. } = self.identified_as("create", &state)?;
         scope.create_with(&options, state).await
     }
 
-    /// See [`Scope::delete`]. With an expectation, a scope that is not there is
-    /// [`Gone`](ScopeError::Gone).
+    /// Deletes the scope: see [`Scope::delete`].
+    ///
+    /// # Errors
+    /// [`Gone`](ScopeError::Gone) if a revision or existence is required and the scope does not
+    /// exist; otherwise as described at [`Scope`].
     pub async fn delete(self) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
-        let Self { scope, options, .. } = self.that("delete", &())?;
+        let Self { scope, options, .. } = self.identified_as("delete", &())?;
         scope.delete_with(&options).await
     }
 
-    /// See [`Scope::increment`].
+    /// Adds to an integer and returns the sum: see [`Scope::increment`].
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn increment(self, at: impl AsRef<str>, by: i64) -> Result<Mutated<i64>, ScopeError> {
         let at = Pointer::new(at.as_ref());
         let is_counter = at.is_root() && counter::is_counter::<S>();
         if let Some((tidelock, name)) =
-            self.scope.stored().filter(|_| is_counter && self.options.let_the_store_do_it())
+            self.scope.stored().filter(|_| is_counter && self.options.store_can_apply())
         {
             return counter::add(tidelock, name, by).await;
         }
-        let this = self.that("increment", &(at.tokens(), by))?;
+        let this = self.identified_as("increment", &(at.tokens(), by))?;
         this.change(move |document| change::increment(document, &at, by)).await
     }
 
-    /// See [`Scope::push`].
+    /// Appends to a list and returns its length: see [`Scope::push`].
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn push(
         self,
         at: impl AsRef<str>,
         item: impl Serialize,
     ) -> Result<Mutated<usize>, ScopeError> {
         let (at, item) = (Pointer::new(at.as_ref()), value(&item)?);
-        let this = self.that("push", &(at.tokens(), &item))?;
+        let this = self.identified_as("push", &(at.tokens(), &item))?;
         this.change(move |document| change::push(document, &at, &item)).await
     }
 
-    /// See [`Scope::set_entry`].
+    /// Sets an entry of an object: see [`Scope::set_entry`].
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn set_entry(
         self,
         at: impl AsRef<str>,
@@ -157,39 +186,57 @@ impl<S: ScopeState> Mutation<S> {
         entry: impl Serialize,
     ) -> Result<Mutated, ScopeError> {
         let (at, key, entry) = (Pointer::new(at.as_ref()), key.into(), value(&entry)?);
-        let this = self.that("set_entry", &(at.tokens(), &key, &entry))?;
+        let this = self.identified_as("set_entry", &(at.tokens(), &key, &entry))?;
         this.change(move |document| change::set_entry(document, &at, &key, &entry)).await
     }
 
-    /// See [`Scope::remove_entry`].
+    /// Removes an entry of an object: see [`Scope::remove_entry`].
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn remove_entry(
         self,
         at: impl AsRef<str>,
         key: impl Into<String>,
     ) -> Result<Mutated<bool>, ScopeError> {
         let (at, key) = (Pointer::new(at.as_ref()), key.into());
-        let this = self.that("remove_entry", &(at.tokens(), &key))?;
+        let this = self.identified_as("remove_entry", &(at.tokens(), &key))?;
         this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
-    /// See [`Scope::mutate`]. What it returns is remembered with the
-    /// [operation](Self::operation_id), and so has to be JSON.
+    /// Changes the state by a function: see [`Scope::mutate`].
+    ///
+    /// The returned value is recorded with the [operation id](Self::operation_id), so it must be
+    /// serializable.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn mutate<R: Serialize + DeserializeOwned>(
         self,
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
-        self.that(FUNCTION, &())?.run(Atomic(move |state: &mut S| Ok(mutate(state)))).await
+        self.identified_as(FUNCTION, &())?
+            .run(SyncMutator(move |state: &mut S| Ok(mutate(state))))
+            .await
     }
 
-    /// See [`Scope::try_mutate`].
+    /// Changes the state by a function that may refuse: see [`Scope::try_mutate`].
+    ///
+    /// # Errors
+    /// [`Refused`](ScopeError::Refused) with the function's error; otherwise as described at
+    /// [`Scope`].
     pub async fn try_mutate<R: Serialize + DeserializeOwned, X>(
         self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
-        self.that(FUNCTION, &())?.run(Atomic(mutate)).await
+        self.identified_as(FUNCTION, &())?.run(SyncMutator(mutate)).await
     }
 
-    /// See [`Scope::mutate_async`].
+    /// Changes the state by an async function: see [`Scope::mutate_async`].
+    ///
+    /// # Errors
+    /// [`Refused`](ScopeError::Refused) with the function's error; otherwise as described at
+    /// [`Scope`].
     pub async fn mutate_async<R, X, Later>(
         self,
         mutate: impl FnMut(S) -> Later,
@@ -198,14 +245,14 @@ impl<S: ScopeState> Mutation<S> {
         R: Serialize + DeserializeOwned,
         Later: Future<Output = Result<(S, R), X>>,
     {
-        self.that(FUNCTION, &())?.run(Computing(mutate)).await
+        self.identified_as(FUNCTION, &())?.run(AsyncMutator(mutate)).await
     }
 
-    /// The same, of which its operation, if it is one, knows that it is this mutation with this.
-    fn that(mut self, mutation: &str, given: &(impl Serialize + ?Sized)) -> Result<Self> {
-        let about = self.about.clone()?;
+    /// Sets the operation's fingerprint to this mutation and its arguments.
+    fn identified_as(mut self, mutation: &str, given: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let request = self.request.clone()?;
         if let Some(operation) = &mut self.options.operation {
-            operation.of = Some(Fingerprint::of(&(mutation, given, about))?);
+            operation.of = Some(Fingerprint::of(&(mutation, given, request))?);
         }
         Ok(self)
     }
@@ -214,18 +261,18 @@ impl<S: ScopeState> Mutation<S> {
         self,
         change: impl FnMut(&mut Value) -> Result<R, Unfit>,
     ) -> Result<Mutated<R>, ScopeError> {
-        self.run(Changing(change)).await
+        self.run(DocumentMutator(change)).await
     }
 
     async fn run<W: Mutator<S, Answer: Serialize + DeserializeOwned>>(
         self,
-        work: W,
+        mutator: W,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
         self.check_parts()?;
-        self.scope.apply(&self.options, work, Codec::json()).await
+        self.scope.apply(&self.options, mutator, Codec::json()).await
     }
 
-    /// Where there is no commit, nothing can go with it.
+    /// A scope in memory has no commit, so it cannot take parts.
     fn check_parts(&self) -> Result<()> {
         match self.options.also.parts() > 0 && self.scope.stored().is_none() {
             true => Err(StoreError::invalid(
@@ -236,7 +283,7 @@ impl<S: ScopeState> Mutation<S> {
     }
 }
 
-/// What was given, as JSON that can be stored.
+/// Converts an argument to JSON that can be stored.
 fn value(given: &impl Serialize) -> Result<Value> {
     RawJson::new(given)?.to()
 }

@@ -1,8 +1,7 @@
-//! What a mutation does to the state that it finds, whichever way the scope is kept.
+//! Mutators: the uniform form of all mutations, independent of where the scope is kept.
 //!
-//! Every kind of mutation becomes one of these. A work may be done several times, each time on
-//! another state; it never sees where the state came from, and what it leaves behind is only a
-//! proposal.
+//! A mutator may run several times, each time on another state. It does not know where the state
+//! came from, and its result is only a proposal.
 
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
@@ -19,30 +18,30 @@ use super::state::ScopeState;
 pub(crate) trait Mutator<S> {
     type Answer;
     type Refusal;
-    /// It is named, and borrows nothing, so that a mutation can be spawned on any thread.
-    type Doing: Future<Output = Result<Done<S, Self::Answer>, Fault<Self::Refusal>>> + Unpin;
+    /// A named type that borrows nothing, so that a mutation can be spawned on any thread.
+    type Running: Future<Output = Result<Done<S, Self::Answer>, Fault<Self::Refusal>>> + Unpin;
 
-    /// Begins to do it to this.
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing;
+    /// Starts the mutator on a document.
+    fn start(&mut self, to: &Doc<S>) -> Self::Running;
 }
 
-/// What was done to a state.
+/// Result of a mutator.
 #[derive(Debug)]
 pub(crate) struct Done<S, R> {
-    /// What becomes of it; nothing, if it stays as it is.
+    /// The new state; `None` if it is unchanged.
     pub(crate) next: Option<Next<S>>,
     pub(crate) answer: R,
 }
 
-/// What a state becomes.
+/// The new state of a scope.
 #[derive(Debug)]
 pub(crate) struct Next<S> {
     pub(crate) state: Arc<S>,
-    /// The whole document, if it may say more than the type knows.
+    /// The whole document, if it may contain fields unknown to the type.
     document: Option<Value>,
 }
 
-/// Why nothing was done.
+/// Why a mutator failed.
 #[derive(Debug)]
 pub(crate) enum Fault<X> {
     Refused(X),
@@ -56,7 +55,7 @@ impl<X> From<Unfit> for Fault<X> {
 }
 
 impl<S: ScopeState> Next<S> {
-    /// As the store will have it.
+    /// Encodes the document for the store.
     pub(crate) fn encode(&self) -> tidelock_store::Result<RawJson> {
         match &self.document {
             Some(document) => RawJson::new(document),
@@ -66,14 +65,14 @@ impl<S: ScopeState> Next<S> {
 }
 
 /// A function on the state.
-pub(crate) struct Atomic<F>(pub(crate) F);
+pub(crate) struct SyncMutator<F>(pub(crate) F);
 
-impl<S: ScopeState, R, X, F: FnMut(&mut S) -> Result<R, X>> Mutator<S> for Atomic<F> {
+impl<S: ScopeState, R, X, F: FnMut(&mut S) -> Result<R, X>> Mutator<S> for SyncMutator<F> {
     type Answer = R;
     type Refusal = X;
-    type Doing = Ready<Result<Done<S, R>, Fault<X>>>;
+    type Running = Ready<Result<Done<S, R>, Fault<X>>>;
 
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+    fn start(&mut self, to: &Doc<S>) -> Self::Running {
         let mut state = S::clone(&to.state);
         let answer = (self.0)(&mut state).map_err(Fault::Refused);
         ready(answer.map(|answer| Done { next: changed(&*to.state, state), answer }))
@@ -84,10 +83,10 @@ fn changed<S: PartialEq>(before: &S, state: S) -> Option<Next<S>> {
     (*before != state).then(|| Next { state: Arc::new(state), document: None })
 }
 
-/// A function on the state that may wait for something.
-pub(crate) struct Computing<F>(pub(crate) F);
+/// An async function on the state.
+pub(crate) struct AsyncMutator<F>(pub(crate) F);
 
-impl<S, R, X, F, Later> Mutator<S> for Computing<F>
+impl<S, R, X, F, Later> Mutator<S> for AsyncMutator<F>
 where
     S: ScopeState,
     F: FnMut(S) -> Later,
@@ -95,20 +94,22 @@ where
 {
     type Answer = R;
     type Refusal = X;
-    type Doing = Computed<S, Later>;
+    type Running = RunningMutator<S, Later>;
 
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
-        Computed { before: to.state.clone(), later: Box::pin((self.0)(S::clone(&to.state))) }
+    fn start(&mut self, to: &Doc<S>) -> Self::Running {
+        RunningMutator { before: to.state.clone(), later: Box::pin((self.0)(S::clone(&to.state))) }
     }
 }
 
-/// A function under way.
-pub(crate) struct Computed<S, Later> {
+/// An async function in progress.
+pub(crate) struct RunningMutator<S, Later> {
     before: Arc<S>,
     later: Pin<Box<Later>>,
 }
 
-impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future for Computed<S, Later> {
+impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future
+    for RunningMutator<S, Later>
+{
     type Output = Result<Done<S, R>, Fault<X>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -120,15 +121,15 @@ impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future for 
     }
 }
 
-/// A function on the document, which must leave one that the type can be read from.
-pub(crate) struct Changing<F>(pub(crate) F);
+/// A function on the JSON document. The result must be readable as the state's type.
+pub(crate) struct DocumentMutator<F>(pub(crate) F);
 
-impl<S: ScopeState, R, F: FnMut(&mut Value) -> Result<R, Unfit>> Mutator<S> for Changing<F> {
+impl<S: ScopeState, R, F: FnMut(&mut Value) -> Result<R, Unfit>> Mutator<S> for DocumentMutator<F> {
     type Answer = R;
     type Refusal = std::convert::Infallible;
-    type Doing = Ready<Result<Done<S, R>, Fault<Self::Refusal>>>;
+    type Running = Ready<Result<Done<S, R>, Fault<Self::Refusal>>>;
 
-    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+    fn start(&mut self, to: &Doc<S>) -> Self::Running {
         ready(change(to, &mut self.0).map_err(Fault::from))
     }
 }

@@ -1,4 +1,4 @@
-//! What a scope is called: in errors, in logs, and in the store.
+//! Name of a scope, for errors, logs and the store.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use tidelock_store::{RecordKey, Result};
 use super::keys;
 use super::kind::ScopeKind;
 
-/// The name of one scope; its text is `kind/id`.
+/// Name of a scope, displayed as `kind/id`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     key: RecordKey,
-    /// How many bytes of the key come before the kind.
+    /// Length of the key's prefix before the kind.
     skip: usize,
 }
 

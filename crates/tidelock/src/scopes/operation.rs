@@ -1,7 +1,7 @@
-//! Mutations that are made once, however often they are asked for.
+//! Idempotent mutations: one that takes effect once per operation id.
 //!
-//! What a mutation did and answered is written down in its own commit. Whoever asks for it again,
-//! or comes at the same time and is refused by what is written there, is told the same.
+//! The outcome and the return value are recorded in the mutation's own commit. A repeat returns the
+//! record; a concurrent repeat conflicts with it and then returns it.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,21 +14,22 @@ use super::name::Name;
 use super::options::OperationId;
 use crate::claims::Fingerprint;
 
-/// What a mutation did, and what it answered.
+/// Recorded outcome and return value of a mutation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OperationRecord {
     outcome: MutationOutcome,
-    /// The scope was absent. Its first revision is that of this record, which was absent too: where
-    /// the store was moved, or has forgotten records, both are higher than what was expected.
+    /// Set if the scope was absent. Its first revision then equals the revision of this record,
+    /// which was absent too. If the store was moved or has removed old records, both are higher
+    /// than predicted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     first: bool,
     answer: RawJson,
-    /// Which mutation it was.
+    /// Fingerprint of the mutation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     of: Option<Fingerprint>,
 }
 
-/// How an answer is written down and read again.
+/// Codec of a return value.
 #[derive(Debug)]
 pub(crate) struct Codec<R> {
     encode: fn(&R) -> Result<RawJson>,
@@ -50,7 +51,7 @@ impl<R: Serialize + DeserializeOwned> Codec<R> {
 }
 
 impl<R> Codec<R> {
-    /// For a mutation that is not remembered, and whose answer may be anything.
+    /// Codec of a mutation without an operation id, whose return value is arbitrary.
     pub(super) fn none() -> Self {
         Self { encode: |_| Err(not_remembered()), decode: |_| Err(not_remembered()) }
     }
@@ -65,9 +66,9 @@ impl<R> Codec<R> {
         Ok(OperationRecord { outcome, first, answer: (self.encode)(answer)?, of: operation.of })
     }
 
-    pub(super) fn replay(&self, did: &OperationRecord) -> Result<Mutated<R>> {
-        let value = (self.decode)(&did.answer)?;
-        Ok(Mutated { value, outcome: did.outcome, attempts: 1, replayed: true })
+    pub(super) fn replay(&self, record: &OperationRecord) -> Result<Mutated<R>> {
+        let value = (self.decode)(&record.answer)?;
+        Ok(Mutated { value, outcome: record.outcome, attempts: 1, replayed: true })
     }
 }
 
@@ -76,32 +77,34 @@ fn not_remembered() -> StoreError {
 }
 
 impl OperationRecord {
-    /// The same, as it was written in a record at this revision.
-    pub(super) fn noted_at(mut self, revision: Revision) -> Self {
+    /// Applies the revision of the record this was read from.
+    pub(super) fn at_revision(mut self, revision: Revision) -> Self {
         if self.first {
             self.outcome = MutationOutcome::Applied(revision);
         }
         self
     }
 
-    /// The same with what was really done, unless a record at this revision tells it already.
+    /// Returns the corrected record, or `None` if the record at this revision is right already.
     pub(super) fn corrected(self, outcome: MutationOutcome, revision: Revision) -> Option<Self> {
-        let told = self.clone().noted_at(revision).outcome;
-        (told != outcome).then_some(Self { outcome, first: false, ..self })
+        let recorded = self.clone().at_revision(revision).outcome;
+        (recorded != outcome).then_some(Self { outcome, first: false, ..self })
     }
 
-    /// Refuses an operation's id under which another mutation was made.
+    /// Rejects an operation id that was used for another mutation.
     pub(super) fn check(&self, name: &Name, operation: &OperationId) -> Result<()> {
         match (self.of, operation.of) {
-            (Some(did), Some(asked)) if did != asked => Err(StoreError::mismatch(format!(
-                "scope {name}: the id {:?} is of another mutation; another one needs another id",
-                operation.id
-            ))),
+            (Some(recorded), Some(asked)) if recorded != asked => {
+                Err(StoreError::mismatch(format!(
+                    "scope {name}: the id {:?} is of another mutation; another one needs another id",
+                    operation.id
+                )))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Says so, in the commit that does it.
+    /// Builds the write of the record, for the mutation's own commit.
     pub(super) fn write(&self, operation: &OperationId, key: &RecordKey) -> Result<RecordWrite> {
         let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(self)?);
         Ok(write.expiring(When::In(operation.remembered)))

@@ -1,4 +1,4 @@
-//! What can be said about a mutation before it is made.
+//! Options of a mutation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::claims::Fingerprint;
 
 pub(crate) struct Options<S> {
     pub(super) budget: Option<Duration>,
-    pub(super) lives: Option<Duration>,
+    pub(super) ttl: Option<Duration>,
     pub(super) check: Option<Check<S>>,
     pub(super) operation: Option<OperationId>,
-    /// How long an operation is remembered, if there is one.
+    /// How long an operation id is remembered.
     pub(super) remembered: Duration,
-    /// What the caller wants the scope to be like.
+    /// The revision that the caller requires.
     pub(super) expected: ExpectedRevision,
-    /// What else goes into the commit.
+    /// Additional parts of the commit.
     pub(super) also: Commit,
 }
 
-/// Says what is wrong with a state, if anything is.
+/// Validation of a state; returns what is wrong with it.
 pub(crate) type Check<S> = Arc<dyn Fn(&S) -> Result<(), String> + Send + Sync>;
 
-/// A mutation that is made once, and for how long that is remembered.
+/// Id of a mutation that takes effect once, and its retention.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationId {
     pub(super) id: String,
     pub(super) remembered: Duration,
-    /// Which mutation it is of, once that is known.
+    /// Fingerprint of the mutation, once known.
     pub(super) of: Option<Fingerprint>,
 }
 
@@ -43,10 +43,10 @@ impl OperationId {
 }
 
 impl<S> Options<S> {
-    pub(super) fn new(lives: Option<Duration>) -> Self {
+    pub(super) fn new(ttl: Option<Duration>) -> Self {
         Self {
             budget: Some(budget::DEFAULT),
-            lives,
+            ttl,
             check: None,
             operation: None,
             remembered: limits::COMMIT_MEMORY,
@@ -55,26 +55,26 @@ impl<S> Options<S> {
         }
     }
 
-    /// Whether it needs a commit to itself.
+    /// Whether the mutation needs its own commit.
     pub(super) fn needs_own_commit(&self) -> bool {
         self.operation.is_some() || self.expected != ExpectedRevision::Any || self.also.parts() > 0
     }
 
-    /// Whether nothing at all was said that a change by the store itself would pass over.
-    pub(super) fn let_the_store_do_it(&self) -> bool {
-        !self.needs_own_commit() && self.check.is_none() && self.lives.is_none()
+    /// Whether the store can apply the change itself: no option is set that this would bypass.
+    pub(super) fn store_can_apply(&self) -> bool {
+        !self.needs_own_commit() && self.check.is_none() && self.ttl.is_none()
     }
 
-    /// Refuses a state that the scope's own check does not allow.
+    /// Rejects a state that the scope's validation does not accept.
     pub(super) fn allow<X>(&self, name: &Name, state: &S) -> Result<(), ScopeError<X>> {
         let rejected = |reason| ScopeError::Rejected { scope: name.to_string(), reason };
         self.check.as_ref().map_or(Ok(()), |check| check(state).map_err(rejected))
     }
 
-    /// The write, with the life that such a scope has.
-    pub(super) fn living(&self, write: RecordWrite) -> RecordWrite {
-        match self.lives {
-            Some(lives) => write.expiring(When::In(lives)),
+    /// Adds the scope's TTL to a write.
+    pub(super) fn with_ttl(&self, write: RecordWrite) -> RecordWrite {
+        match self.ttl {
+            Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
         }
     }
@@ -84,7 +84,7 @@ impl<S> Clone for Options<S> {
     fn clone(&self) -> Self {
         Self {
             budget: self.budget,
-            lives: self.lives,
+            ttl: self.ttl,
             check: self.check.clone(),
             operation: self.operation.clone(),
             remembered: self.remembered,

@@ -1,7 +1,7 @@
-//! A place in a document.
+//! Path to a value in a document.
 //!
-//! A plain name is a field of the document. What begins with a slash is a JSON pointer (RFC 6901),
-//! and reaches deeper; the empty text is the whole document.
+//! A plain name is a field of the document. A path that starts with a slash is a JSON pointer (RFC
+//! 6901); the empty path is the whole document.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(crate) struct Pointer {
     tokens: Vec<String>,
 }
 
-/// Why something cannot be done to a document.
+/// Why a change does not fit a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unfit(pub(crate) String);
 
@@ -32,12 +32,13 @@ impl Pointer {
         self.tokens.is_empty()
     }
 
-    /// The way there, however it was written.
+    /// The parsed path.
     pub(crate) fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
-    /// What is there, with whatever leads to it made if need be; `null` if there was nothing.
+    /// Returns the value at the path and creates the objects that lead to it; `null` if it was
+    /// absent.
     pub(crate) fn make<'a>(&self, document: &'a mut Value) -> Result<&'a mut Value, Unfit> {
         let mut at = document;
         for token in &self.tokens {
@@ -52,7 +53,7 @@ impl Pointer {
         Ok(at)
     }
 
-    /// What is there, if there is anything.
+    /// Returns the value at the path, if it exists.
     pub(crate) fn find<'a>(&self, document: &'a mut Value) -> Option<&'a mut Value> {
         let mut tokens = self.tokens.iter();
         tokens.try_fold(document, |at, token| match at {
@@ -62,7 +63,7 @@ impl Pointer {
         })
     }
 
-    /// The entries of what is here, which is made if it is nothing yet.
+    /// Returns the entries of an object; `null` becomes an empty object.
     pub(crate) fn entries<'a>(
         &self,
         here: &'a mut Value,
@@ -74,7 +75,7 @@ impl Pointer {
         here.as_object_mut().ok_or(unfit)
     }
 
-    /// What is here is not what it should be.
+    /// Describes a value of the wrong type.
     pub(crate) fn unfit(&self, found: &Value, wanted: &str) -> Unfit {
         let found = match found {
             Value::Null => "nothing",
@@ -100,7 +101,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_name_is_a_field_and_a_slash_goes_deeper() {
+    fn a_name_is_a_field_and_a_slash_starts_a_json_pointer() {
         let mut document = json!({ "a/b": 1, "c": { "d": [10, 20] }, "~": 3 });
         let mut at = |text: &str| Pointer::new(text).find(&mut document).cloned();
         assert_eq!(at("a/b"), Some(json!(1)));
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_made_but_not_through_something_else() {
+    fn missing_objects_are_created_but_other_values_are_not_replaced() {
         let mut document = Value::Null;
         *Pointer::new("/a/b").make(&mut document).unwrap() = json!(1);
         assert_eq!(document, json!({ "a": { "b": 1 } }));

@@ -54,7 +54,7 @@ impl<S: ScopeState> Scope<S> {
                 RawJson::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?
             }
         };
-        Ok((self.options().living(RecordWrite::put(name.key(), expected, text)), answer))
+        Ok((self.options().with_ttl(RecordWrite::put(name.key(), expected, text)), answer))
     }
 
     fn unstored(&self) -> StoreError {

@@ -1,61 +1,61 @@
-//! Knows which scopes' mutators are running around the code that asks.
+//! Reentrancy detection: a mutator must not call into its own scope, where it would deadlock.
 //!
-//! A mutator that called into its own scope would wait for itself. While a mutator runs, and
-//! whenever it is polled, its scope is on a stack that belongs to the thread; so whatever it calls,
-//! itself or through others, finds it there. A task that a mutator spawns is somebody else: if the
-//! mutator waits for it, the budget ends that.
+//! While a mutator is polled, its scope is on a thread-local stack, so every call made from it,
+//! directly or indirectly, is detected. A task spawned by a mutator is not; if the mutator waits
+//! for it, the budget ends the wait.
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Which scope, for as long as somebody has a handle on it: where it is in memory.
+/// Identity of a scope while a handle to it exists: its address.
 pub(crate) type Identity = usize;
 
 thread_local! {
-    static AROUND: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
+    static ACTIVE: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether this scope's mutator is running around whoever asks.
-pub(crate) fn is_around(scope: Identity) -> bool {
-    AROUND.with_borrow(|around| around.contains(&scope))
+/// Whether the current code runs inside this scope's mutator.
+pub(crate) fn is_inside(scope: Identity) -> bool {
+    ACTIVE.with_borrow(|active| active.contains(&scope))
 }
 
-/// Takes a scope off the stack, also when its mutator panics.
-struct Around;
+/// Removes the scope from the stack on drop, also when the mutator panics.
+struct ActiveScope;
 
-impl Around {
+impl ActiveScope {
     fn enter(scope: Identity) -> Self {
-        AROUND.with_borrow_mut(|around| around.push(scope));
+        ACTIVE.with_borrow_mut(|active| active.push(scope));
         Self
     }
 }
 
-impl Drop for Around {
+impl Drop for ActiveScope {
     fn drop(&mut self) {
-        AROUND.with_borrow_mut(Vec::pop);
+        ACTIVE.with_borrow_mut(Vec::pop);
     }
 }
 
-/// Begins something inside a scope, when it is first polled, and goes on with it there.
+/// Starts a future inside a scope at its first poll, and polls it there.
 pub(crate) fn inside<B: FnOnce() -> F, F>(scope: Identity, begin: B) -> Inside<B, F> {
-    Inside { scope, begin: Some(begin), doing: None }
+    Inside { scope, begin: Some(begin), running: None }
 }
 
 pub(crate) struct Inside<B, F> {
     scope: Identity,
     begin: Option<B>,
-    doing: Option<F>,
+    running: Option<F>,
 }
 
 impl<B: FnOnce() -> F + Unpin, F: Future + Unpin> Future for Inside<B, F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _around = Around::enter(self.scope);
+        let _active = ActiveScope::enter(self.scope);
         let begin = self.begin.take();
-        let doing = self.doing.get_or_insert_with(|| begin.expect("it has either begun or not")());
-        Pin::new(doing).poll(context)
+        let running =
+            self.running.get_or_insert_with(|| begin.expect("it has either begun or not")());
+        Pin::new(running).poll(context)
     }
 }

@@ -1,4 +1,4 @@
-//! A handle on one scope.
+//! Handle to one scope.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,93 +10,112 @@ use tidelock_store::{Result, Revision, StoreExt};
 use super::batched::Queued;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
-use super::exclusive::Alone;
+use super::exclusive::Exclusive;
 use super::kind::ScopeKind;
-use super::lines::Place;
 use super::local::Local;
 use super::mutated::Mutated;
 use super::mutation::Mutation;
-use super::mutator::{Atomic, Computing, Mutator};
+use super::mutator::{AsyncMutator, Mutator, SyncMutator};
 use super::name::Name;
 use super::operation::Codec;
 use super::options::Options;
 use super::state::ScopeState;
+use super::state_cache::CacheEntry;
 use super::watch::ScopeWatch;
 use crate::handle::Tidelock;
 
-/// One scope: a state document that many callers change at once. Clones are handles on the same.
+/// A scope: a state document with concurrent writers.
 ///
-/// Where the scope lives decides how it is kept whole, and not how it is called: one [in
-/// memory](Self::in_memory) has a queue, one in the [store](Tidelock::scope) has a queue in each
-/// process and a revision that is compared when it is written.
+/// Cloning is cheap; clones refer to the same scope.
 ///
-/// A scope that does not exist yet begins with the state's default when it is first changed. One
-/// that was deleted, or has expired, is [gone](ScopeError::Gone) until somebody
-/// [creates](Self::create) it again: no mutation brings it back by accident.
+/// The API does not depend on where the scope is kept. A scope [in memory](Self::in_memory) is
+/// protected by a FIFO queue. A scope in the [store](Tidelock::scope) has a queue in each process
+/// and a revision that is compared on write.
 ///
-/// Fields are named by `at`: a plain name, a JSON pointer (`/limits/daily`) to reach deeper, or
-/// `""` for the whole document.
+/// A scope that does not exist yet starts with the state's default at its first change. A scope
+/// that was deleted or has expired is [gone](ScopeError::Gone) until it is [created](Self::create)
+/// again: no mutation recreates it by accident.
+///
+/// Fields are addressed by `at`: a plain name, a JSON pointer (`/limits/daily`) for nested fields,
+/// or `""` for the whole document.
 ///
 /// # Errors
-/// Of every mutation: [`TimedOut`](ScopeError::TimedOut) and [`Contended`](ScopeError::Contended)
-/// when the budget ends, [`Reentered`](ScopeError::Reentered) from inside the scope's own mutator,
-/// [`Gone`](ScopeError::Gone), [`Unfit`](ScopeError::Unfit) if the state would not be what its type
-/// says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::validate), and whatever
-/// the store has. Nothing was written then, unless the store's error says that it may have been.
+/// Every mutation can return [`TimedOut`](ScopeError::TimedOut) or
+/// [`Contended`](ScopeError::Contended) when the budget ends, [`Reentered`](ScopeError::Reentered)
+/// inside the scope's own mutator, [`Gone`](ScopeError::Gone), [`Unfit`](ScopeError::Unfit) if the
+/// result would not match the state's type, [`Rejected`](ScopeError::Rejected) by the scope's
+/// [validation](Self::validate), and errors of the store. Nothing was written then, unless the
+/// store's error says that the outcome is unknown.
 ///
 /// # Cancel safety
-/// A mutation in memory that is dropped never happens. In the store it may have happened once its
-/// commit was sent; make it an [operation](Self::operation_id) to be able to ask again.
+/// A dropped mutation of a scope in memory has no effect. In the store it may take effect once its
+/// commit was sent; use an [operation id](Self::operation_id) to be able to ask again.
+///
+/// # Examples
+/// ```
+/// use tidelock::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tidelock = Tidelock::open("memory:").await?;
+/// let cart = tidelock.scope::<serde_json::Value>(ScopeKind::SESSION, "s-7");
+/// cart.patch(serde_json::json!({ "currency": "EUR" })).await?;
+/// assert_eq!(cart.push("items", "tea").await?.value, 1);
+/// assert_eq!(cart.increment("total", 450).await?.value, 450);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Scope<S> {
-    place: Where<S>,
+    backend: Backend<S>,
     options: Options<S>,
 }
 
-enum Where<S> {
+enum Backend<S> {
     Memory(Arc<Local<S>>),
     Store(Tidelock, Name),
-    /// The name is none; every call says so.
-    Nowhere(tidelock_store::StoreError),
+    /// The name is invalid; every call reports it.
+    Invalid(tidelock_store::StoreError),
 }
 
 impl<S: ScopeState> Scope<S> {
-    /// A scope in this process's memory, which begins with this state. It lives for as long as
-    /// there is a handle on it.
+    /// Creates a scope in this process's memory with an initial state.
+    ///
+    /// It lives as long as a handle to it exists.
     #[allow(clippy::needless_pass_by_value)] // it is a constant, or made for the call
     pub fn in_memory(kind: ScopeKind, id: impl AsRef<str>, state: S) -> Self {
-        let place = match Name::new(&kind, id.as_ref()) {
-            Ok(name) => Where::Memory(Arc::new(Local::new(name, state))),
-            Err(error) => Where::Nowhere(error),
+        let backend = match Name::new(&kind, id.as_ref()) {
+            Ok(name) => Backend::Memory(Arc::new(Local::new(name, state))),
+            Err(error) => Backend::Invalid(error),
         };
-        Self { place, options: Options::new(None) }
+        Self { backend, options: Options::new(None) }
     }
 
     #[allow(clippy::needless_pass_by_value)] // as above
     pub(crate) fn durable(tidelock: Tidelock, kind: ScopeKind, id: &str) -> Self {
-        let place = match Name::new(&kind, id) {
-            Ok(name) => Where::Store(tidelock, name),
-            Err(error) => Where::Nowhere(error),
+        let backend = match Name::new(&kind, id) {
+            Ok(name) => Backend::Store(tidelock, name),
+            Err(error) => Backend::Invalid(error),
         };
-        Self { place, options: Options::new(kind.lives()) }
+        Self { backend, options: Options::new(kind.lives()) }
     }
 
-    /// The same scope, with so much time for each mutation: for its wait, its work and all its
-    /// attempts. Half a minute unless said otherwise.
+    /// Sets the time budget of each mutation: for its wait, its work and all its attempts.
+    ///
+    /// The default is 30 seconds.
     #[must_use]
     pub fn within(mut self, budget: Duration) -> Self {
         self.options.budget = Some(budget);
         self
     }
 
-    /// The same scope, with as much time as it takes.
+    /// Removes the time budget.
     #[must_use]
     pub fn without_deadline(mut self) -> Self {
         self.options.budget = None;
         self
     }
 
-    /// The same scope, into which nothing is written that this does not allow. It says what is
-    /// wrong with a state.
+    /// Sets a validation that every new state has to pass. It returns what is wrong with a state.
     #[must_use]
     pub fn validate(
         mut self,
@@ -106,35 +125,79 @@ impl<S: ScopeState> Scope<S> {
         self
     }
 
-    /// The state; the default if there is none.
+    /// Returns the current state, or the default if there is none.
+    ///
+    /// # Errors
+    /// [`Unreadable`](ScopeError::Unreadable) if the stored document does not match the type;
+    /// errors of the store.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let visits = tidelock.scope::<i64>(ScopeKind::USER, "ada");
+    /// assert_eq!(visits.get().await?, 0, "the default, because the scope does not exist yet");
+    /// visits.increment("", 1).await?;
+    /// assert_eq!(visits.get().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self) -> Result<S, ScopeError> {
         Ok(self.load().await?.state_or_default())
     }
 
-    /// The scope as it is now: state, revision and expiry. Waits for nobody's turn.
-    pub async fn load(&self) -> Result<Document<S>, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => Ok(local.load()),
-            Where::Store(tidelock, name) => {
-                Document::read(name, &tidelock.store().get_one(name.key()).await?)
-            }
-            Where::Nowhere(error) => Err(error.clone().into()),
-        }
-    }
-
-    /// The states of the scope from now on, beginning with the one that it has.
-    pub fn watch(&self) -> Result<ScopeWatch<S>, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => Ok(ScopeWatch::local(local.clone())),
-            Where::Store(tidelock, name) => Ok(ScopeWatch::durable(tidelock.clone(), name.clone())),
-            Where::Nowhere(error) => Err(error.clone().into()),
-        }
-    }
-
-    /// Begins the scope with this state: for the first time, or anew after it is gone.
+    /// Loads the scope: state, revision and expiry. Does not wait in the queue.
     ///
     /// # Errors
-    /// [`Taken`](ScopeError::Taken) if it is there.
+    /// [`Unreadable`](ScopeError::Unreadable) if the stored document does not match the type;
+    /// errors of the store.
+    pub async fn load(&self) -> Result<Document<S>, ScopeError> {
+        match &self.backend {
+            Backend::Memory(local) => Ok(local.load()),
+            Backend::Store(tidelock, name) => {
+                Document::read(name, &tidelock.store().get_one(name.key()).await?)
+            }
+            Backend::Invalid(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Watches the scope: yields the current state first and then newer ones.
+    ///
+    /// # Errors
+    /// If the scope's name is invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let visits = tidelock.scope::<i64>(ScopeKind::USER, "ada");
+    /// let mut watch = visits.watch()?;
+    /// assert_eq!(watch.next().await?.state, None);
+    /// visits.increment("", 2).await?;
+    /// assert_eq!(watch.next().await?.state.as_deref(), Some(&2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch(&self) -> Result<ScopeWatch<S>, ScopeError> {
+        match &self.backend {
+            Backend::Memory(local) => Ok(ScopeWatch::local(local.clone())),
+            Backend::Store(tidelock, name) => {
+                Ok(ScopeWatch::durable(tidelock.clone(), name.clone()))
+            }
+            Backend::Invalid(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Creates the scope with this state: for the first time, or again after it is gone.
+    ///
+    /// # Errors
+    /// [`Taken`](ScopeError::Taken) if it exists; otherwise as described at [`Scope`].
     pub async fn create(&self, state: S) -> Result<Mutated, ScopeError> {
         self.create_with(&self.options, state).await
     }
@@ -144,64 +207,81 @@ impl<S: ScopeState> Scope<S> {
         options: &Options<S>,
         state: S,
     ) -> Result<Mutated, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => local.create(options, state).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                let queued = Queued::begin(tidelock, options, &place)?;
+        match &self.backend {
+            Backend::Memory(local) => local.create(options, state).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                let queued = Queued::begin(tidelock, options, &entry)?;
                 let text = tidelock_store::RawJson::new(&state)
                     .map_err(|e| e.about(format_args!("scope {name}")))?;
                 options.allow(name, &state)?;
-                Alone::new(queued)?.create(Doc { state: Arc::new(state), text: Some(text) }).await
+                Exclusive::new(queued)?
+                    .create(Doc { state: Arc::new(state), text: Some(text) })
+                    .await
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
-    /// Takes the scope away. It stays gone until somebody creates it again.
+    /// Deletes the scope. It stays gone until it is created again.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn delete(&self) -> Result<Mutated, ScopeError> {
         self.delete_with(&self.options).await
     }
 
     pub(super) async fn delete_with(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
-        match &self.place {
-            Where::Memory(local) => local.delete(options).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                Alone::new(Queued::begin(tidelock, options, &place)?)?.delete().await
+        match &self.backend {
+            Backend::Memory(local) => local.delete(options).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                Exclusive::new(Queued::begin(tidelock, options, &entry)?)?.delete().await
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
-    /// Writes the scope as it is, so that its life begins anew: a session is used without being
-    /// changed.
+    /// Rewrites the scope unchanged to renew its TTL, for example when a session is used without
+    /// being changed.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn touch(&self) -> Result<Mutated, ScopeError> {
-        match &self.place {
-            Where::Memory(_) => self.mutate(|_| ()).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                Alone::new(self.queued(tidelock, &place)?)?.touch().await
+        match &self.backend {
+            Backend::Memory(_) => self.mutate(|_| ()).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                Exclusive::new(self.queued(tidelock, &entry)?)?.touch().await
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
-    /// Merges this into the document: objects entry by entry, `null` takes an entry away, and all
-    /// else replaces what was there (RFC 7396).
+    /// Merges a patch into the document (JSON merge patch, RFC 7396): objects entry by entry,
+    /// `null` removes an entry, everything else replaces.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn patch(&self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
         self.mutation().patch(patch).await
     }
 
     /// Replaces the whole state.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn set(&self, state: &S) -> Result<Mutated, ScopeError> {
         self.mutation().set(state).await
     }
 
-    /// Adds to an integer, which is zero if it is not there, and answers with the sum.
+    /// Adds to an integer, zero if absent, and returns the sum.
     ///
-    /// If the scope is nothing but an integer (`at` is `""`, and the state an `i64`), does not
-    /// expire and has no check, the store adds, without anybody having to look before.
+    /// If the scope is nothing but an integer (`at` is `""` and the state an `i64`), has no TTL and
+    /// no validation, the store itself adds, without a read and without conflicts.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn increment(
         &self,
         at: impl AsRef<str>,
@@ -210,7 +290,10 @@ impl<S: ScopeState> Scope<S> {
         self.mutation().increment(at, by).await
     }
 
-    /// Adds to the end of a list, which is empty if it is not there, and answers with its length.
+    /// Appends to a list, empty if absent, and returns its length.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn push(
         &self,
         at: impl AsRef<str>,
@@ -219,7 +302,10 @@ impl<S: ScopeState> Scope<S> {
         self.mutation().push(at, item).await
     }
 
-    /// Sets an entry of an object, which is empty if it is not there.
+    /// Sets an entry of an object, empty if absent.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn set_entry(
         &self,
         at: impl AsRef<str>,
@@ -229,7 +315,10 @@ impl<S: ScopeState> Scope<S> {
         self.mutation().set_entry(at, key, value).await
     }
 
-    /// Takes an entry of an object away, and answers whether it was there.
+    /// Removes an entry of an object. Returns whether it was present.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
     pub async fn remove_entry(
         &self,
         at: impl AsRef<str>,
@@ -238,29 +327,80 @@ impl<S: ScopeState> Scope<S> {
         self.mutation().remove_entry(at, key).await
     }
 
-    /// Changes the state by a function of it, and answers with what the function returned when it
-    /// counted.
+    /// Changes the state by a function and returns the function's result.
     ///
-    /// The function sees the state that the mutation before it left. In the store it may be called
-    /// several times, on newer and newer states: it should do nothing but change what it is given.
+    /// The function sees the result of the mutation before it. In the store it may be called
+    /// several times, each time on a newer state, and the result of the last call is returned. It
+    /// should have no side effects.
+    ///
+    /// # Errors
+    /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let names = tidelock.scope::<Vec<String>>(ScopeKind::ORG, "acme");
+    /// let added = names.mutate(|names| {
+    ///     names.push("ada".to_owned());
+    ///     names.len()
+    /// });
+    /// assert_eq!(added.await?.value, 1);
+    /// assert_eq!(names.get().await?, ["ada"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn mutate<R>(
         &self,
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
         let mutate = move |state: &mut S| Ok(mutate(state));
-        self.apply(&self.options, Atomic(mutate), Codec::none()).await
+        self.apply(&self.options, SyncMutator(mutate), Codec::none()).await
     }
 
-    /// The same, by a function that may say no; then nothing changes.
+    /// Changes the state by a function that may refuse. On a refusal nothing changes.
+    ///
+    /// # Errors
+    /// [`Refused`](ScopeError::Refused) with the function's error; otherwise as described at
+    /// [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.scope::<i64>(ScopeKind::ORG, "acme");
+    /// seats.create(1).await?;
+    /// let take = |seats: &mut i64| match *seats {
+    ///     0 => Err("no seat left"),
+    ///     _ => Ok(*seats -= 1),
+    /// };
+    /// seats.try_mutate(take).await?;
+    /// let refused = seats.try_mutate(take).await.unwrap_err();
+    /// assert_eq!(refused.refused(), Some("no seat left"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_mutate<R, X>(
         &self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
-        self.apply(&self.options, Atomic(mutate), Codec::none()).await
+        self.apply(&self.options, SyncMutator(mutate), Codec::none()).await
     }
 
-    /// The same, by a function that may wait for something: it takes the state, and gives back the
-    /// new one with its answer. Others wait for it meanwhile; the budget ends it.
+    /// Changes the state by an async function.
+    ///
+    /// It takes the state and returns the new state with its result. Other mutations wait for it;
+    /// the budget limits it.
+    ///
+    /// # Errors
+    /// [`Refused`](ScopeError::Refused) with the function's error; otherwise as described at
+    /// [`Scope`].
     pub async fn mutate_async<R, X, Later>(
         &self,
         mutate: impl FnMut(S) -> Later,
@@ -268,20 +408,20 @@ impl<S: ScopeState> Scope<S> {
     where
         Later: Future<Output = Result<(S, R), X>>,
     {
-        self.apply(&self.options, Computing(mutate), Codec::none()).await
+        self.apply(&self.options, AsyncMutator(mutate), Codec::none()).await
     }
 
-    /// A mutation with more to be said about it.
+    /// Starts a mutation with options.
     pub fn mutation(&self) -> Mutation<S> {
         Mutation::new(self.clone(), self.options.clone())
     }
 
-    /// A mutation that is made once: see [`Mutation::operation_id`].
+    /// Starts a mutation that takes effect once: see [`Mutation::operation_id`].
     pub fn operation_id(&self, id: impl Into<String>) -> Mutation<S> {
         self.mutation().operation_id(id)
     }
 
-    /// A mutation at this revision and no other: see [`Mutation::at_revision`].
+    /// Starts a mutation that requires this revision: see [`Mutation::at_revision`].
     pub fn at_revision(&self, revision: Revision) -> Mutation<S> {
         self.mutation().at_revision(revision)
     }
@@ -289,37 +429,37 @@ impl<S: ScopeState> Scope<S> {
     pub(super) async fn apply<W: Mutator<S>>(
         &self,
         options: &Options<S>,
-        work: W,
+        mutator: W,
         codec: Codec<W::Answer>,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
-        match &self.place {
-            Where::Memory(local) => local.mutate(options, work, codec).await,
-            Where::Store(tidelock, name) => {
-                let place = tidelock.scope_lines().place(name);
-                let queued = Queued::begin(tidelock, options, &place)?;
+        match &self.backend {
+            Backend::Memory(local) => local.mutate(options, mutator, codec).await,
+            Backend::Store(tidelock, name) => {
+                let entry = tidelock.scope_lines().entry(name);
+                let queued = Queued::begin(tidelock, options, &entry)?;
                 if options.needs_own_commit() {
-                    Alone::new(queued)?.mutate(work, codec).await
+                    Exclusive::new(queued)?.mutate(mutator, codec).await
                 } else {
-                    queued.mutate(work).await
+                    queued.mutate(mutator).await
                 }
             }
-            Where::Nowhere(error) => Err(error.clone().into()),
+            Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
 
-    /// The store and the name there, if it is kept in one.
+    /// Returns the store and the scope's name, if it is kept in a store.
     pub(super) fn stored(&self) -> Option<(&Tidelock, &Name)> {
-        match &self.place {
-            Where::Store(tidelock, name) => Some((tidelock, name)),
-            Where::Memory(_) | Where::Nowhere(_) => None,
+        match &self.backend {
+            Backend::Store(tidelock, name) => Some((tidelock, name)),
+            Backend::Memory(_) | Backend::Invalid(_) => None,
         }
     }
 
     /// The error of a name that is none.
     pub(super) fn invalid_name(&self) -> Option<tidelock_store::StoreError> {
-        match &self.place {
-            Where::Nowhere(error) => Some(error.clone()),
-            Where::Memory(_) | Where::Store(..) => None,
+        match &self.backend {
+            Backend::Invalid(error) => Some(error.clone()),
+            Backend::Memory(_) | Backend::Store(..) => None,
         }
     }
 
@@ -330,35 +470,38 @@ impl<S: ScopeState> Scope<S> {
     fn queued<'a>(
         &'a self,
         tidelock: &'a Tidelock,
-        place: &'a Place<S>,
+        entry: &'a CacheEntry<S>,
     ) -> Result<Queued<'a, S>, ScopeError> {
-        Queued::begin(tidelock, &self.options, place)
+        Queued::begin(tidelock, &self.options, entry)
     }
 }
 
 impl<S> Clone for Scope<S> {
     fn clone(&self) -> Self {
-        Self { place: self.place.clone(), options: self.options.clone() }
+        Self { backend: self.backend.clone(), options: self.options.clone() }
     }
 }
 
-impl<S> Clone for Where<S> {
+impl<S> Clone for Backend<S> {
     fn clone(&self) -> Self {
         match self {
             Self::Memory(local) => Self::Memory(local.clone()),
             Self::Store(tidelock, name) => Self::Store(tidelock.clone(), name.clone()),
-            Self::Nowhere(error) => Self::Nowhere(error.clone()),
+            Self::Invalid(error) => Self::Invalid(error.clone()),
         }
     }
 }
 
 impl<S> fmt::Debug for Scope<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (place, name) = match &self.place {
-            Where::Memory(local) => ("memory", local.name().to_string()),
-            Where::Store(_, name) => ("store", name.to_string()),
-            Where::Nowhere(_) => ("nowhere", String::new()),
+        let (backend, name) = match &self.backend {
+            Backend::Memory(local) => ("memory", local.name().to_string()),
+            Backend::Store(_, name) => ("store", name.to_string()),
+            Backend::Invalid(_) => ("nowhere", String::new()),
         };
-        f.debug_struct("Scope").field("name", &name).field("place", &place).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("name", &name)
+            .field("place", &backend)
+            .finish_non_exhaustive()
     }
 }

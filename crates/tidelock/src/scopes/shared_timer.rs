@@ -1,12 +1,12 @@
-//! Turns that are waited for until a time, and no longer.
+//! A FIFO mutex with deadlines, whose waiters share one timer.
 //!
-//! A timer for each who waits would cost more than the turn itself: a turn is over in less than a
-//! microsecond, and a timer is an entry in a wheel that the whole runtime shares. So all who wait
-//! for the same turns share a bell, which rings at the earliest of their times. It wakes them all:
-//! who is late goes away, and the others hang up the next. While turns are had in time, a bell is
-//! hung once in the time that callers allow, and not once a call.
+//! A timer per waiter would cost more than the lock: the lock is held for less than a microsecond,
+//! and a timer is an entry in a wheel that the whole runtime shares. So all waiters of one mutex
+//! share a timer that fires at the earliest of their deadlines. It wakes all of them: waiters past
+//! their deadline give up, and the others arm the next timer. While locks are acquired in time, a
+//! timer is armed once per deadline interval, not once per call.
 //!
-//! Every runtime has a bell of its own, because a runtime that nobody drives any more keeps no
+//! Each runtime has its own timer, because a runtime that is no longer driven does not advance
 //! time.
 
 use std::future::{Future, poll_fn};
@@ -18,137 +18,140 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::fair_mutex::{Turn, Turns};
+use super::fair_mutex::{FairMutex, FairMutexGuard};
 use super::sync::{Mutex, MutexGuard};
 
 #[derive(Debug)]
-pub(crate) struct TimedTurns<T> {
-    turns: Turns<T>,
-    /// The next bell of each runtime that has one.
-    hung: Mutex<Vec<Hung>>,
+pub(crate) struct TimedMutex<T> {
+    mutex: FairMutex<T>,
+    /// The armed timer of each runtime.
+    timers: Mutex<Vec<ArmedTimer>>,
 }
 
 #[derive(Debug)]
-struct Hung {
-    place: Place,
-    /// Who rings it; nobody yet, while it is being hung.
-    ringer: Option<Ringer>,
+struct ArmedTimer {
+    key: TimerKey,
+    /// The timer's task; `None` while it is being spawned.
+    task: Option<TimerTask>,
 }
 
-/// Where and when a bell rings.
+/// Runtime and time of a timer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Place {
+struct TimerKey {
     runtime: Id,
     at: Instant,
 }
 
-/// Rings when it is dropped: when its time has come, or when the runtime that kept its time is shut
-/// down.
-struct Bell<T> {
-    turns: Weak<TimedTurns<T>>,
-    place: Place,
+/// Fires when it is dropped: at its time, or when the runtime that drives it is shut down.
+struct FireOnDrop<T> {
+    mutex: Weak<TimedMutex<T>>,
+    key: TimerKey,
 }
 
-/// Keeps the time of a bell for as long as that is of use.
+/// Task of a timer; aborted on drop.
 #[derive(Debug)]
-struct Ringer(AbortHandle);
+struct TimerTask(AbortHandle);
 
-impl<T: Clone + Send + 'static> TimedTurns<T> {
-    pub(crate) fn at(value: T) -> Arc<Self> {
-        Arc::new(Self { turns: Turns::at(value), hung: Mutex::new(Vec::new()) })
+impl<T: Clone + Send + 'static> TimedMutex<T> {
+    pub(crate) fn new(value: T) -> Arc<Self> {
+        Arc::new(Self { mutex: FairMutex::new(value), timers: Mutex::new(Vec::new()) })
     }
 
-    /// What there is, without a turn at it.
-    pub(crate) fn look(&self) -> T {
-        self.turns.look()
+    /// Reads the value without the lock.
+    pub(crate) fn get(&self) -> T {
+        self.mutex.get()
     }
 
-    /// Waits for a turn, and for what there is then; for nothing, if it takes too long.
-    pub(crate) async fn take(self: &Arc<Self>, until: Option<Instant>) -> Option<(Turn<'_, T>, T)> {
-        let mut taking = pin!(self.turns.take());
-        poll_fn(|context| match taking.as_mut().poll(context) {
-            Poll::Ready(turn) => Poll::Ready(Some(turn)),
-            // Only now, with a place in the queue: a bell that rings from here on wakes this one.
-            Poll::Pending if until.is_none_or(|until| self.will_ring_by(until)) => Poll::Pending,
+    /// Waits for the lock and returns the value at that time; `None` after the deadline.
+    pub(crate) async fn lock(
+        self: &Arc<Self>,
+        until: Option<Instant>,
+    ) -> Option<(FairMutexGuard<'_, T>, T)> {
+        let mut acquire = pin!(self.mutex.lock());
+        poll_fn(|context| match acquire.as_mut().poll(context) {
+            Poll::Ready(locked) => Poll::Ready(Some(locked)),
+            // Checked only after joining the queue: a timer that fires from here on wakes this
+            // waiter.
+            Poll::Pending if until.is_none_or(|until| self.ensure_timer(until)) => Poll::Pending,
             Poll::Pending => Poll::Ready(None),
         })
         .await
     }
 
-    /// Sees to it that a bell rings at this time or before; not if it has passed. Only who finds no
-    /// bell looks at the clock. Who is late finds none: the one that woke it was taken down.
-    fn will_ring_by(self: &Arc<Self>, at: Instant) -> bool {
+    /// Ensures that a timer fires at or before this deadline. Returns `false` if it has passed.
+    /// Only a waiter that finds no timer reads the clock. A waiter past its deadline finds none:
+    /// the timer that woke it was removed.
+    fn ensure_timer(self: &Arc<Self>, at: Instant) -> bool {
         let runtime = Handle::current();
-        let place = Place { runtime: runtime.id(), at };
-        if is_served(&self.hung(), place) {
+        let key = TimerKey { runtime: runtime.id(), at };
+        if is_covered(&self.timers(), key) {
             return true;
         }
         let in_time = Instant::now() < at;
         if in_time {
-            self.hang(&runtime, place);
+            self.arm(&runtime, key);
         }
         in_time
     }
 
-    /// Hangs up a bell, unless another was quicker.
-    fn hang(self: &Arc<Self>, runtime: &Handle, place: Place) {
-        let Some(_later) = self.make_room(place) else { return };
-        let (bell, time) = (Bell { turns: Arc::downgrade(self), place }, sleep_until(place.at));
-        let ringer = runtime.spawn(async move {
-            let _bell = bell;
+    /// Arms a timer, unless another waiter was first.
+    fn arm(self: &Arc<Self>, runtime: &Handle, key: TimerKey) {
+        let Some(_replaced) = self.register(key) else { return };
+        let (fire, time) = (FireOnDrop { mutex: Arc::downgrade(self), key }, sleep_until(key.at));
+        let task = runtime.spawn(async move {
+            let _fire = fire;
             time.await;
         });
-        self.keep(place, Ringer(ringer.abort_handle()));
+        self.attach_task(key, TimerTask(task.abort_handle()));
     }
 }
 
-impl<T> TimedTurns<T> {
-    /// Says that there will be a bell, and gives the ones that it takes the place of; nothing, if
-    /// it is not needed.
-    fn make_room(&self, place: Place) -> Option<Vec<Hung>> {
-        let mut hung = self.hung();
-        if is_served(&hung, place) {
+impl<T> TimedMutex<T> {
+    /// Registers a timer and returns the ones it replaces; `None` if it is not needed.
+    fn register(&self, key: TimerKey) -> Option<Vec<ArmedTimer>> {
+        let mut timers = self.timers();
+        if is_covered(&timers, key) {
             return None;
         }
-        let later = hung.extract_if(.., |hung| hung.place.runtime == place.runtime).collect();
-        hung.push(Hung { place, ringer: None });
-        Some(later)
+        let replaced = timers.extract_if(.., |timer| timer.key.runtime == key.runtime).collect();
+        timers.push(ArmedTimer { key, task: None });
+        Some(replaced)
     }
 
-    /// Keeps the ringer of a bell, if that was not rung meanwhile.
-    fn keep(&self, place: Place, ringer: Ringer) {
-        if let Some(hung) = self.hung().iter_mut().find(|hung| hung.place == place) {
-            hung.ringer = Some(ringer);
+    /// Stores the task of a timer, if it has not fired meanwhile.
+    fn attach_task(&self, key: TimerKey, task: TimerTask) {
+        if let Some(timer) = self.timers().iter_mut().find(|timer| timer.key == key) {
+            timer.task = Some(task);
         }
     }
 
-    /// Takes down a bell, unless another took its place.
-    fn take_down(&self, place: Place) -> Option<Hung> {
-        let mut hung = self.hung();
-        let found = hung.iter().position(|hung| hung.place == place)?;
-        Some(hung.swap_remove(found))
+    /// Removes a timer, unless another replaced it.
+    fn remove(&self, key: TimerKey) -> Option<ArmedTimer> {
+        let mut timers = self.timers();
+        let found = timers.iter().position(|timer| timer.key == key)?;
+        Some(timers.swap_remove(found))
     }
 
-    fn hung(&self) -> MutexGuard<'_, Vec<Hung>> {
-        self.hung.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timers(&self) -> MutexGuard<'_, Vec<ArmedTimer>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a bell rings there by then.
-fn is_served(hung: &[Hung], place: Place) -> bool {
-    hung.iter().any(|hung| hung.place.runtime == place.runtime && hung.place.at <= place.at)
+/// Whether a timer of this runtime fires by this time.
+fn is_covered(timers: &[ArmedTimer], key: TimerKey) -> bool {
+    timers.iter().any(|timer| timer.key.runtime == key.runtime && timer.key.at <= key.at)
 }
 
-impl<T> Drop for Bell<T> {
+impl<T> Drop for FireOnDrop<T> {
     fn drop(&mut self) {
-        let Some(turns) = self.turns.upgrade() else { return };
-        if turns.take_down(self.place).is_some() {
-            turns.turns.wake_all();
+        let Some(mutex) = self.mutex.upgrade() else { return };
+        if mutex.remove(self.key).is_some() {
+            mutex.mutex.wake_all();
         }
     }
 }
 
-impl Drop for Ringer {
+impl Drop for TimerTask {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,11 +1,12 @@
-//! What can be the state of a scope.
+//! State types of scopes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What can be the state of a scope: a type with a beginning that can be copied, compared, and
-/// written as JSON. Nobody has to implement this; every type that fits has it. `serde_json::Value`
-/// fits, for documents whose shape only their users know.
+/// A type that can be the state of a scope: cloneable, comparable, serializable, with a default.
+///
+/// Implemented for every such type, including `serde_json::Value` for documents without a fixed
+/// schema.
 pub trait ScopeState:
     Serialize + DeserializeOwned + Default + Clone + PartialEq + Send + Sync + 'static
 {

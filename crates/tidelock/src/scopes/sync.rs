@@ -1,4 +1,3 @@
-//! The lock that the queue of turns is built on. The test that explores its schedules puts another
-//! one in this place.
+//! Mutex used by `fair_mutex.rs`. The test that explores its schedules substitutes another one.
 
 pub(crate) use std::sync::{Mutex, MutexGuard};

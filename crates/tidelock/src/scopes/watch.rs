@@ -1,7 +1,7 @@
-//! The states of a scope, one after the other.
+//! Watching a scope for changes.
 //!
-//! Whoever watches sees the newest state, always, and not necessarily every one before it. In the
-//! store a signal says when to look, and a slow poll looks where no signal comes.
+//! A watch always yields the newest state, and may skip intermediate ones. In the store a change
+//! hint triggers the next read; where no hint arrives, the watch polls slowly.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::name::Name;
 use super::state::ScopeState;
 use crate::handle::Tidelock;
 
-/// How long to wait for a signal, unless something else is asked for.
+/// The default poll interval.
 const POLL: Duration = Duration::from_secs(2);
 
-/// The states of a scope from now on. Made by [`Scope::watch`](super::Scope::watch).
+/// Stream of a scope's states. Created by [`Scope::watch`](super::Scope::watch).
 pub struct ScopeWatch<S> {
     source: Source<S>,
-    /// What was seen last; nothing before the first look.
+    /// The last state returned; `None` before the first read.
     seen: Option<Seen>,
 }
 
@@ -38,7 +38,7 @@ struct Stored {
     poll: Duration,
 }
 
-/// A revision, and whether there was a state: one that expires keeps its revision.
+/// A revision, and whether the scope existed: an expired one keeps its revision.
 type Seen = (Option<Revision>, bool);
 
 impl<S: ScopeState> ScopeWatch<S> {
@@ -47,7 +47,7 @@ impl<S: ScopeState> ScopeWatch<S> {
     }
 
     pub(super) fn durable(tidelock: Tidelock, name: Name) -> Self {
-        // Taken before the first look, so that nothing is missed.
+        // Subscribed before the first read, so that no change is missed.
         let signal = tidelock.store().signal(Topic::Record(name.key().clone()));
         Self {
             source: Source::Store(Box::new(Stored { tidelock, name, signal, poll: POLL })),
@@ -55,7 +55,7 @@ impl<S: ScopeState> ScopeWatch<S> {
         }
     }
 
-    /// The same, looking this often where no signal comes from whoever changed the scope.
+    /// Sets the poll interval for changes that no hint announces.
     #[must_use]
     pub fn every(mut self, poll: Duration) -> Self {
         if let Source::Store(stored) = &mut self.source {
@@ -64,18 +64,24 @@ impl<S: ScopeState> ScopeWatch<S> {
         self
     }
 
-    /// The scope as it is now, the first time; later, as it is once it is not as it was seen last.
-    /// That it is gone is told as well.
+    /// Returns the current state at the first call, and at later calls the next state that differs
+    /// from the last one.
+    ///
+    /// Deletion and expiry are reported too.
+    ///
+    /// # Errors
+    /// [`Unreadable`](ScopeError::Unreadable) if the stored document does not match the type;
+    /// errors of the store.
     ///
     /// # Cancel safety
-    /// What was not returned comes with the next call.
+    /// A state that was not returned is returned by the next call.
     pub async fn next(&mut self) -> Result<Document<S>, ScopeError> {
         let seen = self.seen;
         let document = match &mut self.source {
             Source::Memory(local) => local.after(seen.and_then(|(revision, _)| revision)).await,
             Source::Store(stored) => stored.after(seen).await?,
         };
-        self.seen = Some(look(&document));
+        self.seen = Some(state_of(&document));
         Ok(document)
     }
 }
@@ -92,12 +98,12 @@ impl Stored {
             }
             let expires_at = slot.live().and_then(|record| record.expires_at);
             let pause = self.pause(expires_at).await?;
-            // Whether it was told or not, it looks again.
+            // Reads again, with or without a hint.
             let _ = tokio::time::timeout(pause, self.signal.wait()).await;
         }
     }
 
-    /// Nobody signals that a scope has expired.
+    /// Limits the wait to the expiry, which no hint announces.
     async fn pause(&self, expires_at: Option<Timestamp>) -> Result<Duration, ScopeError> {
         let Some(expires_at) = expires_at else { return Ok(self.poll) };
         let left = expires_at.since(self.tidelock.store().now().await?);
@@ -105,7 +111,7 @@ impl Stored {
     }
 }
 
-fn look<S>(document: &Document<S>) -> Seen {
+fn state_of<S>(document: &Document<S>) -> Seen {
     (document.revision, document.state.is_some())
 }
 

@@ -35,7 +35,7 @@ impl Sender<'_> {
         match self {
             Self::Task(task) => task.commit(commit).await,
             Self::Handle(tidelock) => {
-                let (store, commit) = (&**tidelock.store(), submit::repeatable(commit));
+                let (store, commit) = (&**tidelock.store(), submit::ensure_retry_id(commit));
                 submit::send(store, &commit, tidelock.retry(), tidelock.random()).await
             }
         }

@@ -79,9 +79,7 @@ async fn a_refund_takes_effect_once(stage: TestStore) {
     assert_eq!(quota.refund(&first).await.unwrap(), RefundOutcome::Already);
     assert_eq!(used(&quota).await, 20);
     let other = stage.tidelock().await.claims().quota("other", 50);
-    assert!(
-        other.refund(&second).await.unwrap_err().to_string().contains("cannot be given back to")
-    );
+    assert!(other.refund(&second).await.unwrap_err().to_string().contains("cannot be refunded to"));
     assert_eq!(quota.refund(&second).await.unwrap(), RefundOutcome::Refunded);
     assert_eq!(used(&quota).await, 0);
 }

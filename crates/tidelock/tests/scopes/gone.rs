@@ -49,7 +49,7 @@ async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: TestStore) {
     assert_eq!(
         error.to_string(),
         format!(
-            "scope basket/shared: was deleted or has expired, at revision {deleted}; create it to begin anew"
+            "scope basket/shared: was deleted or has expired, at revision {deleted}; create it first"
         )
     );
     assert!(there.load().await.unwrap().is_gone());
@@ -154,7 +154,7 @@ async fn a_mutation_of_what_must_exist_creates_nothing(stage: TestStore) {
     let scope = shared(&stage.tidelock().await);
     let error = scope.mutation().only_existing().increment("total", 1).await.unwrap_err();
     assert!(matches!(error, ScopeError::Gone { revision: None, .. }), "{error}");
-    assert_eq!(error.to_string(), "scope basket/shared: does not exist; create it to begin anew");
+    assert_eq!(error.to_string(), "scope basket/shared: does not exist; create it first");
     assert_eq!(revision(&scope).await, None);
     scope.increment("total", 1).await.unwrap();
     assert_eq!(scope.mutation().only_existing().increment("total", 1).await.unwrap().value, 2);

@@ -36,7 +36,7 @@ async fn a_contended_claim_is_logged_with_its_holder_and_counted(stage: TestStor
     let key = format!("lock/{name}");
     let in_vain = said("key", &key)
         .into_iter()
-        .find(|said| said.message == "waited for a claim in vain")
+        .find(|said| said.message == "timed out waiting for a claim")
         .unwrap();
     assert_eq!((&*in_vain.fields["waiter"], &*in_vain.fields["holder"]), ("waiter", "holder"));
     assert!(in_vain.fields["attempts"].parse::<u32>().unwrap() >= 1);

@@ -1,4 +1,4 @@
-//! Why several rights could not be had together.
+//! Why a compound claim was refused.
 
 use std::fmt;
 
@@ -9,61 +9,61 @@ use super::super::entry::State;
 use super::super::{ClaimKey, FingerprintMismatch, QuotaExceeded, keys};
 use crate::telemetry;
 
-/// One right that could not be had.
+/// A refused part of a compound claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which.
+    /// The claim.
     pub key: ClaimKey,
-    /// Why not.
+    /// The reason.
     pub why: RefusalReason,
 }
 
-/// Why a right could not be had.
+/// Why a claim was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// Somebody else has it, or stands in line for it.
+    /// Another claimant holds it or waits for it.
     Held {
-        /// Who.
+        /// The claimant.
         by: WorkerName,
-        /// Since when.
+        /// When it was acquired.
         since: Option<Timestamp>,
-        /// Until when, unless they ask for longer.
+        /// When its lease expires, unless it is renewed.
         until: Option<Timestamp>,
     },
-    /// It was done, by somebody who left this.
+    /// It was completed before.
     Done {
-        /// Who.
+        /// The claimant.
         by: WorkerName,
-        /// When.
+        /// When it was completed.
         at: Option<Timestamp>,
-        /// What came of it.
+        /// The result.
         result: RawJson,
     },
-    /// It was done, and failed, and the failure was to be remembered.
+    /// It was executed before and failed, and the failure was remembered.
     Failed(String),
     /// The key was used for another request.
     Mismatch(Box<FingerprintMismatch>),
-    /// There is not so much left.
+    /// The quota has not enough units left.
     Exceeded(Box<QuotaExceeded>),
 }
 
 impl Refusal {
-    /// What was in the way of this stake, if anything was.
-    pub(super) fn of(stake: &mut ClaimAttempt) -> Option<Self> {
-        if !stake.stands() {
+    /// Returns why this attempt was refused, if it was.
+    pub(super) fn of(attempt: &mut ClaimAttempt) -> Option<Self> {
+        if !attempt.has_status() {
             return None;
         }
-        let (asked, key) = (stake.entry.fingerprint, stake.key.clone());
-        let why = match stake.standing() {
+        let (asked, key) = (attempt.entry.fingerprint, attempt.key.clone());
+        let why = match attempt.status() {
             ClaimStatus::Won(_) => return None,
-            ClaimStatus::Held(rival) if rival.entry.differs(asked) => {
-                RefusalReason::mismatch(&key, rival.by(), rival.since)
+            ClaimStatus::Held(contender) if contender.entry.differs(asked) => {
+                RefusalReason::mismatch(&key, contender.by(), contender.since)
             }
-            ClaimStatus::Held(rival) => RefusalReason::Held {
-                by: rival.by().clone(),
-                since: rival.since,
-                until: rival.until,
+            ClaimStatus::Held(contender) => RefusalReason::Held {
+                by: contender.by().clone(),
+                since: contender.since,
+                until: contender.until,
             },
             ClaimStatus::Over(entry) if entry.differs(asked) => {
                 RefusalReason::mismatch(&key, &entry.by, entry.at)
@@ -80,13 +80,13 @@ impl Refusal {
         Some(Self { key, why })
     }
 
-    /// Somebody stands in line for this lock.
+    /// A refusal because another claimant waits for this lock.
     pub(super) fn behind(key: &ClaimKey, by: WorkerName) -> Self {
         Self { key: key.clone(), why: RefusalReason::Held { by, since: None, until: None } }
     }
 
-    /// Counts and logs that somebody was in the way.
-    pub(super) fn tell(&self, waiter: &WorkerName, attempts: u32) {
+    /// Reports the contention to telemetry.
+    pub(super) fn report(&self, waiter: &WorkerName, attempts: u32) {
         if let RefusalReason::Held { by, .. } = &self.why {
             telemetry::claim_contended(&self.key, waiter, by, attempts);
         }
@@ -103,7 +103,7 @@ impl RefusalReason {
     }
 }
 
-/// The record of a lock to wait for, if locks are all that is in the way.
+/// Returns the record of a lock to wait for, if only locks are refused.
 pub(super) fn lock_to_wait_for(refusals: &[Refusal]) -> Result<Option<RecordKey>> {
     match refusals.first() {
         Some(first) if are_locks(refusals) => keys::record(&first.key).map(Some),
@@ -111,7 +111,7 @@ pub(super) fn lock_to_wait_for(refusals: &[Refusal]) -> Result<Option<RecordKey>
     }
 }
 
-/// Whether nothing but locks is in the way.
+/// Whether only locks are refused.
 pub(super) fn are_locks(refusals: &[Refusal]) -> bool {
     refusals.iter().all(Refusal::is_lock)
 }

@@ -1,4 +1,4 @@
-//! Work that is gone on with: renewed, completed or given up by whoever has its fence.
+//! Idempotency key continued by its fence: renewed, completed or released.
 
 use std::time::Duration;
 
@@ -9,64 +9,63 @@ use super::super::entry::{Entry, State};
 use super::super::handoff::{AttachedClaim, Found};
 use super::super::{ClaimError, ClaimKey};
 
-/// The right to do the work, gone on with by its fence. Dropping it changes nothing.
+/// An idempotency key continued by its fence. Dropping it changes nothing.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is done before it is renewed, completed or given back"]
+#[must_use = "nothing is done before it is renewed, completed or released"]
 pub struct AttachedKey {
-    right: AttachedClaim,
+    claim: AttachedClaim,
 }
 
 impl AttachedKey {
-    pub(super) fn new(right: AttachedClaim) -> Self {
-        Self { right }
+    pub(super) fn new(claim: AttachedClaim) -> Self {
+        Self { claim }
     }
 
-    /// The name of the claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
-        self.right.key()
+        self.claim.key()
     }
 
-    /// The fence that it is held under.
+    /// Returns the fence it is held under.
     pub fn fence(&self) -> Fence {
-        self.right.fence()
+        self.claim.fence()
     }
 
-    /// For a commit that must not land once somebody else has it.
+    /// Returns a guard for a commit that must not succeed once another claimant holds the key.
     ///
     /// # Errors
-    /// `Store` if the name cannot be one.
+    /// `Store` if the name is invalid.
     pub fn guard(&self) -> Result<Guard, ClaimError> {
-        self.right.guard()
+        self.claim.guard()
     }
 
-    /// See [`AttachedClaim::renew`].
+    /// Renews the lease: see [`AttachedClaim::renew`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`AttachedClaim::renew`].
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
-        self.right.renew(lease).await
+        self.claim.renew(lease).await
     }
 
-    /// Gives the key back: whoever asks next does the work. See [`AttachedClaim::release`].
+    /// Releases the key, so that the next claimant does the work: see [`AttachedClaim::release`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`AttachedClaim::release`].
     pub async fn release(&self) -> Result<(), ClaimError> {
-        self.right.release().await
+        self.claim.release().await
     }
 
-    /// Keeps the result, for as long as was said when the key was claimed. Asked for again with the
-    /// same result, it says the same.
+    /// Stores the result, for the TTL set when the key was claimed. Idempotent for the same result.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it: what this caller did must not count. `Over` if it was given
-    /// back, or completed with something else.
+    /// `Lost` if another claimant holds the key: this caller's work must not take effect. `Over` if
+    /// it was released, or completed with another result.
     pub async fn complete(&self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
         let value = RawJson::new(value)?;
         self.end(|entry, since| entry.done(value.clone(), since)).await
     }
 
-    /// Keeps the failure like a result: whoever asks next gets it as [`ClaimError::Failed`].
+    /// Stores the failure like a result: the next claimant gets it as [`ClaimError::Failed`].
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
@@ -75,19 +74,19 @@ impl AttachedKey {
     }
 
     async fn end(&self, ended: impl Fn(&Entry, Timestamp) -> Entry) -> Result<(), ClaimError> {
-        let hold = match self.right.look().await? {
-            Found::Held(hold) => hold,
-            found => return self.ended_so(&found, &ended),
+        let held = match self.claim.read().await? {
+            Found::Held(held) => held,
+            found => return self.check_same_end(&found, &ended),
         };
-        let write = hold.conclude(&ended(&hold.entry, hold.since))?;
-        match self.right.claims.send(&Commit::new().write(write)).await? {
+        let write = held.complete_write(&ended(&held.entry, held.since))?;
+        match self.claim.claims.send(&Commit::new().write(write)).await? {
             CommitOutcome::Committed(_) => Ok(()),
-            CommitOutcome::Conflict(_) => self.ended_so(&self.right.look().await?, &ended),
+            CommitOutcome::Conflict(_) => self.check_same_end(&self.claim.read().await?, &ended),
         }
     }
 
-    /// Fine, if this is how it ended: the first reply was lost.
-    fn ended_so(
+    /// Accepts an earlier end with the same outcome: the first reply was lost.
+    fn check_same_end(
         &self,
         found: &Found,
         ended: &impl Fn(&Entry, Timestamp) -> Entry,
@@ -98,11 +97,11 @@ impl AttachedKey {
         {
             return Ok(());
         }
-        Err(self.right.not_held(found))
+        Err(self.claim.not_held(found))
     }
 }
 
-/// Whether both say that the same came of it.
+/// Whether both entries have the same outcome.
 fn is_same(there: &Entry, asked: &Entry) -> bool {
     match (there.state, asked.state) {
         (State::Done, State::Done) => {

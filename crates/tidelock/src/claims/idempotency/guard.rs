@@ -1,4 +1,4 @@
-//! A key that was won: the work is this caller's to do, and to complete.
+//! Guard of an acquired idempotency key or singleton.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,117 +11,126 @@ use tidelock_store::{
 use tokio_util::sync::CancellationToken;
 
 use super::super::entry::Entry;
-use super::super::held_claim::{Ended, HeldClaim, Holding};
+use super::super::held_claim::{ClaimSet, Ended, HeldClaim};
 use super::super::{ClaimError, ClaimKey, Handoff};
 use super::OnFailure;
 use crate::events::submit;
 
-/// The right to do the work. Its lease is renewed until this goes away.
+/// Guard of an acquired key: its holder does the work and completes it.
 ///
-/// Complete it when the work is done. If it is dropped before, nobody knows how far the work has
-/// come, so the key is not free at once but when the lease has run out.
+/// The lease is renewed while the guard lives.
+///
+/// If it is dropped before completion, the progress of the work is unknown, so the key is not
+/// released at once but becomes available when the lease expires.
 #[derive(Debug)]
 #[must_use = "a key that is won and not completed is free again when its lease has run out"]
 pub struct ClaimGuard<T> {
-    holding: Holding,
+    set: ClaimSet,
     on_failure: OnFailure,
     result: PhantomData<fn(T) -> T>,
 }
 
 impl<T> ClaimGuard<T> {
-    pub(in super::super) fn new(holding: Holding, on_failure: OnFailure) -> Self {
-        Self { holding, on_failure, result: PhantomData }
+    pub(in super::super) fn new(set: ClaimSet, on_failure: OnFailure) -> Self {
+        Self { set, on_failure, result: PhantomData }
     }
 
-    /// The name of the claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
-        &self.hold().key
+        &self.held().key
     }
 
-    /// Since when it is held, by the store's clock.
+    /// Returns when it was acquired, by the store's clock.
     pub fn since(&self) -> Timestamp {
-        self.hold().since
+        self.held().since
     }
 
-    /// Grows with every claimant of this key: pass it on to whatever should refuse those who come
-    /// late.
+    /// Returns the fence, which grows with every claimant of this key.
+    ///
+    /// Pass it to external systems that should reject outdated claimants.
     pub fn fence(&self) -> Fence {
-        self.hold().fence()
+        self.held().fence()
     }
 
-    /// For a commit that must not land once somebody else has the claim.
+    /// Returns a guard for a commit that must not succeed once another claimant holds the key.
     pub fn guard(&self) -> Guard {
-        self.hold().guard()
+        self.held().guard()
     }
 
-    /// Cancelled when the claim is lost: whatever is completed from then on is refused, so stop.
+    /// Returns a token that is cancelled when the claim is lost.
+    ///
+    /// Completing is refused from then on, so stop the work.
     pub fn lost(&self) -> &CancellationToken {
-        self.holding.lost()
+        self.set.lost()
     }
 
-    /// Lets go of the claim without giving it back: whoever has the fence [goes
-    /// on](super::Idempotency::attach) with it. Nobody renews it from here on.
+    /// Detaches the claim without releasing it: the holder of the fence
+    /// [continues](super::Idempotency::attach) it.
+    ///
+    /// The lease is not renewed any more.
     pub fn detach(self) -> Handoff {
-        Handoff::of(self.hold())
+        Handoff::of(self.held())
     }
 
-    /// Gives the key back: whoever asks next does the work. Only if nothing was done yet, or all of
-    /// it was undone.
+    /// Releases the key, so that the next claimant does the work.
+    ///
+    /// Use it only if nothing was done yet, or all of it was undone.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it.
+    /// `Lost` if another claimant holds it.
     pub async fn release(self) -> Result<(), ClaimError> {
-        self.holding.release().await
+        self.set.release().await
     }
 
-    /// The work has failed: gives the key back, or keeps the failure, as the policy says.
+    /// Reports failed work: releases the key or stores the failure, according to [`OnFailure`].
     ///
     /// # Errors
-    /// `Lost` if somebody else has it.
+    /// `Lost` if another claimant holds it.
     pub async fn fail(self, error: impl fmt::Display) -> Result<(), ClaimError> {
         match self.on_failure {
             OnFailure::Release => self.release().await,
             OnFailure::Remember => {
-                let entry = self.hold().entry.failed(error.to_string(), self.since());
-                let write = self.hold().conclude(&entry)?;
-                match self.holding.end(Commit::new().write(write)).await? {
+                let entry = self.held().entry.failed(error.to_string(), self.since());
+                let write = self.held().complete_write(&entry)?;
+                match self.set.end(Commit::new().write(write)).await? {
                     Ended::Now(_) => Ok(()),
                     Ended::Before(conflict) if self.before(&conflict)?.error == entry.error => {
                         Ok(())
                     }
-                    Ended::Before(_) => Err(self.hold().over()),
+                    Ended::Before(_) => Err(self.held().ended_error()),
                 }
             }
         }
     }
 
-    /// What came of it, if it was brought to its end before.
+    /// Returns the outcome of an earlier end.
     fn before(&self, conflict: &Conflict) -> Result<Entry, ClaimError> {
-        match self.hold().left(conflict) {
+        match self.held().own_result(conflict) {
             Some(Slot::Live(record)) => Ok(Entry::read(record)?),
-            _ => Err(self.hold().over()),
+            _ => Err(self.held().ended_error()),
         }
     }
 
-    fn hold(&self) -> &HeldClaim {
-        &self.holding.holds()[0]
+    fn held(&self) -> &HeldClaim {
+        &self.set.held_claims()[0]
     }
 }
 
 impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
-    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody
-    /// who asks later gets it. A claim that was completed before, here or [by its
-    /// fence](super::Idempotency::attach), keeps the first result, which is given back.
+    /// Stores the result and returns it as later claimants will read it.
+    ///
+    /// A claim that was completed before, here or [by its fence](super::Idempotency::attach), keeps
+    /// the first result, which is returned.
     ///
     /// # Errors
-    /// - `Failed` if a failure was kept before, and `Over` if the claim was given back.
-    /// - `Lost` if somebody else has it: what this caller did must not count.
-    /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept:
-    ///   claim the key again to see.
+    /// - `Failed` if a failure was stored before, and `Over` if the claim was released.
+    /// - `Lost` if another claimant holds it: this caller's work must not take effect.
+    /// - `Store` with advice `Unknown` if it is unknown whether the result was stored: claim the
+    ///   key again to find out.
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = RawJson::new(value)?;
-        let write = self.hold().conclude(&self.done(json.clone()))?;
-        match self.holding.end(Commit::new().write(write)).await? {
+        let write = self.held().complete_write(&self.done(json.clone()))?;
+        match self.set.end(Commit::new().write(write)).await? {
             Ended::Before(conflict) => super::result(self.key(), &self.before(&conflict)?),
             Ended::Now(_) => json
                 .to()
@@ -129,32 +138,35 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
         }
     }
 
-    /// Keeps the result in the same commit as what it stands for: all of it lands, or none. The
-    /// parts of the commit come before the result among those written.
+    /// Stores the result in the same commit as the work's effects, all or none.
+    ///
+    /// The commit's own parts come before the result among the writes.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); `Refused` if some part of the commit does not hold, and the
-    /// claim still stands: decide again; and `Over` if it was completed or given back before:
-    /// nothing of this commit has landed.
+    /// As [`complete`](Self::complete); `Refused` if a part of the commit is rejected and the claim
+    /// is still held: decide again; and `Over` if it was completed or released before: nothing of
+    /// this commit was applied.
     pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
         let commit = commit.write(self.completion(value)?);
-        match self.holding.end(submit::repeatable(commit)).await? {
+        match self.set.end(submit::ensure_retry_id(commit)).await? {
             Ended::Now(committed) => Ok(committed),
-            Ended::Before(_) => Err(self.hold().over()),
+            Ended::Before(_) => Err(self.held().ended_error()),
         }
     }
 
-    /// The part of a commit that keeps the result, for a commit that somebody else makes: a
-    /// reaction's, say. It is refused if the claim was taken over by then. Keep this claim until
-    /// that commit is made, so that its lease is renewed.
+    /// Returns the part of a commit that stores the result, for a commit made elsewhere, such as a
+    /// reaction's.
+    ///
+    /// It is rejected if the claim was taken over by then. Keep this guard until that commit is
+    /// made, so that the lease is renewed.
     ///
     /// # Errors
     /// `Store` if the value cannot be stored.
     pub fn completion(&self, value: &T) -> Result<RecordWrite, ClaimError> {
-        Ok(self.hold().conclude(&self.done(RawJson::new(value)?))?)
+        Ok(self.held().complete_write(&self.done(RawJson::new(value)?))?)
     }
 
     fn done(&self, value: RawJson) -> Entry {
-        self.hold().entry.done(value, self.since())
+        self.held().entry.done(value, self.since())
     }
 }

@@ -1,4 +1,4 @@
-//! Somebody else who is at it, and the wait for what comes of it.
+//! Waiting for the result of another claimant.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -9,99 +9,104 @@ use tidelock_store::{RecordKey, Timestamp, Topic, WorkerName};
 use super::super::claim_attempt::{ClaimAttempt, Contender};
 use super::super::wait_policy::{WaitPolicy, Waiting};
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
-use super::peek::{PeekEntry, glance};
+use super::peek::{PeekEntry, read_state};
 use crate::telemetry;
 
-/// Somebody else is at it.
+/// A key that another claimant is working on.
 #[derive(Debug)]
 pub struct InProgress<T> {
     claims: Claims,
     key: ClaimKey,
     record: RecordKey,
-    rival: Contender,
-    /// What was asked for: the key may come to be used for something else meanwhile.
+    contender: Contender,
+    /// Fingerprint of the request: the key may be reused for another one meanwhile.
     asked: Option<Fingerprint>,
     result: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> InProgress<T> {
-    pub(super) fn new(claims: &Claims, stake: &ClaimAttempt, rival: Contender) -> Self {
-        telemetry::claim_contended(&stake.key, &claims.by, rival.by(), 1);
-        Self::seen(claims, stake, rival)
+    pub(super) fn new(claims: &Claims, attempt: &ClaimAttempt, contender: Contender) -> Self {
+        telemetry::claim_contended(&attempt.key, &claims.by, contender.by(), 1);
+        Self::peeked(claims, attempt, contender)
     }
 
-    /// In nobody's way, who only looks.
-    pub(super) fn seen(claims: &Claims, stake: &ClaimAttempt, rival: Contender) -> Self {
+    /// Without reporting contention: the caller only peeks.
+    pub(super) fn peeked(claims: &Claims, attempt: &ClaimAttempt, contender: Contender) -> Self {
         Self {
             claims: claims.clone(),
-            key: stake.key.clone(),
-            record: stake.record.clone(),
-            rival,
-            asked: stake.entry.fingerprint,
+            key: attempt.key.clone(),
+            record: attempt.record.clone(),
+            contender,
+            asked: attempt.entry.fingerprint,
             result: PhantomData,
         }
     }
 
-    /// The name of the claim.
+    /// Returns the claim's name.
     pub fn key(&self) -> &ClaimKey {
         &self.key
     }
 
-    /// Who is at it.
+    /// Returns the claimant.
     pub fn by(&self) -> &WorkerName {
-        self.rival.by()
+        self.contender.by()
     }
 
-    /// Since when.
+    /// Returns when it was acquired.
     pub fn since(&self) -> Option<Timestamp> {
-        self.rival.since
+        self.contender.since
     }
 
-    /// Until when, unless they ask for longer; after this the key can be claimed again.
+    /// Returns when the lease expires, unless it is renewed; then the key can be claimed again.
     pub fn until(&self) -> Option<Timestamp> {
-        self.rival.until
+        self.contender.until
     }
 
-    /// Waits for the result, but no longer than this.
+    /// Waits for the result, at most this long.
     ///
     /// # Errors
     /// - `StillHeld` if there is no result by then.
-    /// - `Free` if whoever is at it gives up or dies: claim it again.
-    /// - `Failed` if the work failed, and the failure is to be remembered.
+    /// - `Free` if the claimant gives up or dies: claim the key again.
+    /// - `Failed` if the work failed, and the failure was remembered.
     ///
     /// # Cancel safety
-    /// Whoever stops waiting has changed nothing.
+    /// Dropping the future changes nothing.
     pub async fn wait(&self, deadline: Duration) -> Result<T, ClaimError> {
         self.wait_with(WaitPolicy::of(deadline)).await
     }
 
-    /// The same, looking as often as this says.
+    /// Waits for the result according to a wait policy.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
-    pub async fn wait_with(&self, patience: WaitPolicy) -> Result<T, ClaimError> {
+    pub async fn wait_with(&self, policy: WaitPolicy) -> Result<T, ClaimError> {
         let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
-        let mut waiting = patience.begin();
+        let mut waiting = policy.begin();
         loop {
-            let rival = match glance(&self.claims, &self.key, self.asked).await? {
+            let contender = match read_state(&self.claims, &self.key, self.asked).await? {
                 PeekEntry::Over(entry) => return super::result(&self.key, &entry),
                 PeekEntry::Free => {
                     return Err(ClaimError::Free { key: self.key.clone(), by: self.by().clone() });
                 }
-                PeekEntry::Held(rival, _) => rival,
+                PeekEntry::Held(contender, _) => contender,
             };
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
-                return Err(self.in_vain(rival, &waiting));
+                return Err(self.timed_out(contender, &waiting));
             }
         }
     }
 
-    fn in_vain(&self, rival: Contender, waiting: &Waiting) -> ClaimError {
-        telemetry::claim_in_vain(&self.key, &self.claims.by, rival.by(), waiting.looks + 1);
+    fn timed_out(&self, contender: Contender, waiting: &Waiting) -> ClaimError {
+        telemetry::claim_wait_timed_out(
+            &self.key,
+            &self.claims.by,
+            contender.by(),
+            waiting.polls + 1,
+        );
         ClaimError::StillHeld {
             key: self.key.clone(),
-            until: rival.until,
-            by: rival.entry.by,
+            until: contender.until,
+            by: contender.entry.by,
             waited: waiting.waited(),
         }
     }

@@ -1,4 +1,4 @@
-//! The whole of it in one call: claim, work, complete; or wait for whoever does.
+//! Claim, work and complete in one call; or wait for another claimant's result.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,19 +11,40 @@ use super::super::{ClaimError, OnceError};
 use super::{ClaimGuard, Idempotency, IdempotencyClaim};
 
 impl Idempotency {
-    /// Does the work once, whoever asks for it: whoever wins the key works, everybody else waits,
-    /// but no longer than `patience`, and gets the same result. If whoever works gives up or dies,
-    /// the next one does.
+    /// Does the work once, however many callers ask for it.
+    ///
+    /// The caller that acquires the key works; every other caller waits, at most `timeout`, and
+    /// gets the same result. If the working caller gives up or dies, the next one takes over.
     ///
     /// # Errors
-    /// - `Work` with what the work failed with, to the one who did it. What becomes of the key
-    ///   then, the policy says.
+    /// - `Work` with the error of the work, for the caller that did it.
+    ///   [`OnFailure`](super::OnFailure) decides what becomes of the key.
     /// - `FingerprintMismatch` if the key was used for another request.
     /// - `Claim` as [`claim`](Self::claim), [`ClaimGuard::complete`] and
-    ///   [`InProgress::wait`](super::InProgress::wait) have it.
+    ///   [`InProgress::wait`](super::InProgress::wait).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let payment = tidelock.claims().idempotency("pay:order-7").fingerprint(&("order-7", 450));
+    /// async fn charge(receipt: &str) -> Result<String, String> {
+    ///     Ok(receipt.to_owned())
+    /// }
+    ///
+    /// let first = payment.once(Duration::from_secs(2), || charge("receipt 1")).await?;
+    /// let repeated = payment.once(Duration::from_secs(2), || charge("receipt 2")).await?;
+    /// assert_eq!((first.as_str(), repeated.as_str()), ("receipt 1", "receipt 1"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn once<T, X, F>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl FnOnce() -> F,
     ) -> Result<T, OnceError<X>>
     where
@@ -33,7 +54,7 @@ impl Idempotency {
     {
         let began = Instant::now();
         loop {
-            let left = patience.saturating_sub(began.elapsed());
+            let left = timeout.saturating_sub(began.elapsed());
             match self.claim::<T>().await? {
                 IdempotencyClaim::Won(won) => return finish(won, work().await).await,
                 IdempotencyClaim::Done(done) => return Ok(done),
@@ -55,10 +76,10 @@ where
     match worked {
         Ok(value) => Ok(won.complete(&value).await?),
         Err(error) => {
-            // The caller is to hear of the failure in any case; a key that was not given back is
-            // free when its lease has run out.
+            // The caller gets the error of the work in any case; a key that was not released
+            // becomes available when its lease expires.
             if let Err(kept) = won.fail(&error).await {
-                tracing::warn!(error = %kept, "a failure was not noted");
+                tracing::warn!(error = %kept, "a failure was not recorded");
             }
             Err(OnceError::Work(error))
         }

@@ -1,28 +1,29 @@
-//! What there is to see of a key, for whoever does not want it.
+//! Reads the state of an idempotency key without claiming it.
 
 use serde::de::DeserializeOwned;
 use tidelock_store::{Fence, Slot, StoreError};
 
 use super::super::claim_attempt::{ClaimAttempt, Contender};
 use super::super::entry::Entry;
-use super::super::handoff::places;
+use super::super::handoff::records;
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
 use super::InProgress;
 
-/// A key as it is now.
+/// State of an idempotency key.
 #[derive(Debug)]
 pub enum Peek<T> {
-    /// Nobody has claimed it; or somebody did, and gave up or died.
+    /// Not claimed, or the claimant gave up or died.
     Free,
-    /// Somebody is at it, under this fence: [wait](InProgress::wait) for the result, or come back.
+    /// Another claimant is working, under this fence: [wait](InProgress::wait) for the result, or
+    /// come back later.
     Held(Box<InProgress<T>>, Fence),
-    /// It was done; this is what came of it.
+    /// The work was done; this is its result.
     Done(T),
-    /// It was done, and failed, and the failure was to be remembered.
+    /// The work failed, and the failure was remembered.
     Failed(String),
 }
 
-/// What the records of a claim say.
+/// State according to the claim's records.
 pub(super) enum PeekEntry {
     Free,
     Held(Contender, Fence),
@@ -30,13 +31,13 @@ pub(super) enum PeekEntry {
 }
 
 impl<T: DeserializeOwned> Peek<T> {
-    pub(super) async fn at(claims: &Claims, stake: ClaimAttempt) -> Result<Self, ClaimError> {
-        Ok(match glance(claims, &stake.key, stake.entry.fingerprint).await? {
+    pub(super) async fn at(claims: &Claims, attempt: ClaimAttempt) -> Result<Self, ClaimError> {
+        Ok(match read_state(claims, &attempt.key, attempt.entry.fingerprint).await? {
             PeekEntry::Free => Self::Free,
-            PeekEntry::Held(rival, fence) => {
-                Self::Held(Box::new(InProgress::seen(claims, &stake, rival)), fence)
+            PeekEntry::Held(contender, fence) => {
+                Self::Held(Box::new(InProgress::peeked(claims, &attempt, contender)), fence)
             }
-            PeekEntry::Over(entry) => match super::result(&stake.key, &entry) {
+            PeekEntry::Over(entry) => match super::result(&attempt.key, &entry) {
                 Ok(result) => Self::Done(result),
                 Err(ClaimError::Failed { error, .. }) => Self::Failed(error),
                 Err(error) => return Err(error),
@@ -45,18 +46,17 @@ impl<T: DeserializeOwned> Peek<T> {
     }
 }
 
-/// Looks at a key as whoever asks for this sees it.
-pub(super) async fn glance(
+/// Reads the state of a key for a request with this fingerprint.
+pub(super) async fn read_state(
     claims: &Claims,
     key: &ClaimKey,
     asked: Option<Fingerprint>,
 ) -> Result<PeekEntry, StoreError> {
-    let slots = claims.store().get(&places(key)?).await?;
+    let slots = claims.store().get(&records(key)?).await?;
     let [Slot::Live(claim), lease] = &slots[..] else { return Ok(PeekEntry::Free) };
     let entry = Entry::read(claim)?;
     Ok(match lease {
-        // Given back, and taken for another request: that one's result is not an answer to this
-        // one.
+        // Released, and claimed for another request: its result does not answer this one.
         _ if entry.differs(asked) => PeekEntry::Free,
         _ if !entry.is_pending() => PeekEntry::Over(entry),
         Slot::Live(lease) => {

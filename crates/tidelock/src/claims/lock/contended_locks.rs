@@ -1,50 +1,52 @@
-//! Locks that others wait for, for whoever looks after a store. What it costs depends on how many
-//! those are, and not on how many locks there are.
+//! Locks with waiters, for operators. The cost depends on the number of contended locks, not on the
+//! number of locks.
 
 use tidelock_store::{
     Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits,
 };
 
-use super::super::entry::{Entry, LeaseNote};
+use super::super::entry::{Entry, LeaseRecord};
 use super::super::keys;
-use super::wait_queue::PLACES;
+use super::wait_queue::CAPACITY;
 
-/// A lock that others wait for.
+/// A lock with waiters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContendedLocks {
-    /// The whole name of the lock.
+    /// The lock's whole name.
     pub(crate) key: String,
-    /// How many stand in line.
+    /// Number of waiters.
     pub(crate) waiting: usize,
-    /// Who has it, if anybody does, and since when.
+    /// Its holder, if any, and since when.
     pub(crate) holder: Option<(WorkerName, Option<Timestamp>)>,
 }
 
 impl ContendedLocks {
-    /// The locks that others wait for; a page of them at most.
+    /// Returns the locks with waiters, at most one page.
     pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Self>> {
-        let mut lines = store.rows(RecordQuery::prefix(keys::LINES));
-        let mut crowds = Vec::new();
-        while let Some(line) = lines.next().await?.filter(|_| crowds.len() < limits::PAGE_SIZE) {
-            crowds.push(Self::at(store, &line).await?);
+        let mut marks = store.rows(RecordQuery::prefix(keys::WAITER_MARKS));
+        let mut locks = Vec::new();
+        while let Some(mark) = marks.next().await?.filter(|_| locks.len() < limits::PAGE_SIZE) {
+            locks.push(Self::at(store, &mark).await?);
         }
-        // A line outlives the last who stood in it by a moment.
-        crowds.retain(|crowd| crowd.waiting > 0);
-        Ok(crowds)
+        // The mark outlives the last waiter by a moment.
+        locks.retain(|lock| lock.waiting > 0);
+        Ok(locks)
     }
 
-    async fn at(store: &dyn Store, line: &Record) -> Result<Self> {
-        let key = keys::of_line(&line.key);
-        let places =
-            store.rows(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).all().await?;
+    async fn at(store: &dyn Store, mark: &Record) -> Result<Self> {
+        let key = keys::lock_of_mark(&mark.key);
+        let slots = store
+            .rows(RecordQuery::prefix(keys::queue_slots_of(key)).limit(CAPACITY))
+            .all()
+            .await?;
         let claim = keys::named(key)?;
-        let slots = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
-        let holder = match &slots[..] {
+        let records = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
+        let holder = match &records[..] {
             [Slot::Live(claim), Slot::Live(lease)] => {
-                Some((Entry::read(claim)?.by, LeaseNote::since(lease)))
+                Some((Entry::read(claim)?.by, LeaseRecord::since(lease)))
             }
             _ => None,
         };
-        Ok(Self { key: key.to_owned(), waiting: places.len(), holder })
+        Ok(Self { key: key.to_owned(), waiting: slots.len(), holder })
     }
 }

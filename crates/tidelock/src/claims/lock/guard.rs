@@ -1,110 +1,115 @@
-//! A lock that is held.
+//! Guard of an acquired lock.
 
 use tidelock_store::{Commit, Committed, Fence, Guard, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use super::super::held_claim::{HeldClaim, Holding};
+use super::super::held_claim::{ClaimSet, HeldClaim};
 use super::super::operation::Operation;
 use super::super::{ClaimError, ClaimKey, Handoff};
 
-/// A lock that is held. Its lease is renewed until this goes away, and then it is given back: on a
-/// return, on an error and on a panic alike.
+/// Guard of an acquired lock.
 ///
-/// A process that is stopped for longer than the lease lasts has lost the lock without knowing.
-/// What it then does to the store through [`commit`](Self::commit), or with [`guard`](Self::guard)
-/// in it, is refused; for what it does elsewhere, pass on the [`fence`](Self::fence).
+/// The lease is renewed while it lives; dropping it releases the lock, on a return, an error or a
+/// panic.
+///
+/// A process that is suspended for longer than the lease has lost the lock without knowing. Its
+/// writes to the store through [`commit`](Self::commit), or with [`guard`](Self::guard), are then
+/// rejected; for external systems, pass the [`fence`](Self::fence).
 #[derive(Debug)]
-#[must_use = "the lock is given back when its guard goes away"]
+#[must_use = "the lock is released when its guard is dropped"]
 pub struct LockGuard {
-    holding: Option<Holding>,
-    /// Whether nobody has it yet who could give it back, and somebody may still ask for it under
-    /// the same operation.
-    is_left: bool,
+    set: Option<ClaimSet>,
+    /// Set until the guard reaches its caller under an operation id: a repeat of the call may still
+    /// ask for the lock.
+    is_kept: bool,
 }
 
 impl LockGuard {
-    pub(super) fn new(holding: Holding) -> Self {
-        Self { holding: Some(holding), is_left: false }
+    pub(super) fn new(set: ClaimSet) -> Self {
+        Self { set: Some(set), is_kept: false }
     }
 
-    /// The same, for whoever asks for it under an operation: until it is [handed
-    /// over](Self::handed_over), it is not given back.
-    pub(super) fn left_for(mut self, operation: Option<&Operation>) -> Self {
-        self.is_left = operation.is_some();
+    /// Keeps the lock on drop for a repeat under an operation id, until it is [handed
+    /// over](Self::handed_over).
+    pub(super) fn keep_for(mut self, operation: Option<&Operation>) -> Self {
+        self.is_kept = operation.is_some();
         self
     }
 
-    /// Somebody has it.
+    /// Marks that the caller has received the guard.
     pub(super) fn handed_over(mut self) -> Self {
-        self.is_left = false;
+        self.is_kept = false;
         self
     }
 
-    /// The name of the lock.
+    /// Returns the lock's name.
     pub fn key(&self) -> &ClaimKey {
-        &self.hold().key
+        &self.held().key
     }
 
-    /// Since when it is held, by the store's clock.
+    /// Returns when it was acquired, by the store's clock.
     pub fn since(&self) -> Timestamp {
-        self.hold().since
+        self.held().since
     }
 
-    /// Grows with every holder of this lock: pass it on to whatever should refuse those who come
-    /// late.
+    /// Returns the fence, which grows with every holder of this lock.
+    ///
+    /// Pass it to external systems that should reject outdated holders.
     pub fn fence(&self) -> Fence {
-        self.hold().fence()
+        self.held().fence()
     }
 
-    /// For a commit that must not land once somebody else has the lock.
+    /// Returns a guard for a commit that must not succeed once another claimant holds the lock.
     pub fn guard(&self) -> Guard {
-        self.hold().guard()
+        self.held().guard()
     }
 
-    /// Cancelled when the lock is lost: stop.
+    /// Returns a token that is cancelled when the lock is lost. Stop the work then.
     pub fn lost(&self) -> &CancellationToken {
-        self.holding().lost()
+        self.set().lost()
     }
 
-    /// Commits, provided that the lock is still held.
+    /// Commits on the condition that the lock is still held.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it; `Refused` if some other part does not hold.
+    /// `Lost` if another claimant holds it; `Refused` if another part is rejected.
     pub async fn commit(&self, commit: Commit) -> Result<Committed, ClaimError> {
-        self.holding().commit(commit).await
+        self.set().commit(commit).await
     }
 
-    /// Gives the lock back, and waits until that is so.
+    /// Releases the lock and waits for the release.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it.
+    /// `Lost` if another claimant holds it.
     pub async fn release(mut self) -> Result<(), ClaimError> {
-        let released = self.holding().release().await;
-        self.holding = None;
+        let released = self.set().release().await;
+        self.set = None;
         released
     }
 
-    /// Lets go of the lock without giving it back: whoever has the fence [goes
-    /// on](super::Lock::attach) with it. Nobody renews it from here on.
+    /// Detaches the lock without releasing it: the holder of the fence
+    /// [continues](super::Lock::attach) it.
+    ///
+    /// The lease is not renewed any more.
     pub fn detach(mut self) -> Handoff {
-        let passed = Handoff::of(self.hold());
-        self.holding = None;
-        passed
+        let handoff = Handoff::of(self.held());
+        self.set = None;
+        handoff
     }
 
-    fn holding(&self) -> &Holding {
-        self.holding.as_ref().expect("a guard holds its lock")
+    fn set(&self) -> &ClaimSet {
+        self.set.as_ref().expect("a guard holds its lock")
     }
 
-    fn hold(&self) -> &HeldClaim {
-        &self.holding().holds()[0]
+    fn held(&self) -> &HeldClaim {
+        &self.set().held_claims()[0]
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if let Some(holding) = self.holding.as_ref().filter(|_| !self.is_left) {
-            holding.release_later();
+        if let Some(set) = self.set.as_ref().filter(|_| !self.is_kept) {
+            set.release_in_background();
         }
     }
 }

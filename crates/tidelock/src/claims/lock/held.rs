@@ -1,32 +1,37 @@
-//! Who has a lock, for whoever only looks.
+//! The holder of a lock.
 
 use serde::Serialize;
 use tidelock_store::{Fence, Slot, Timestamp, WorkerName};
 
 use super::super::claim_attempt::Contender;
 use super::super::entry::Entry;
-use super::super::handoff::places;
+use super::super::handoff::records;
 use super::super::{ClaimError, ClaimKey, Claims};
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockHolder {
-    /// Who.
+    /// Its name.
     pub by: WorkerName,
-    /// The fence that they hold it under.
+    /// The fence it holds the lock under.
     pub fence: Fence,
-    /// Since when.
+    /// When it acquired the lock.
     pub since: Option<Timestamp>,
-    /// Until when, unless they ask for longer.
+    /// When the lease expires, unless it is renewed.
     pub until: Option<Timestamp>,
 }
 
 impl LockHolder {
     pub(super) async fn of(claims: &Claims, key: &ClaimKey) -> Result<Option<Self>, ClaimError> {
-        let slots = claims.store().get(&places(key)?).await?;
+        let slots = claims.store().get(&records(key)?).await?;
         let [Slot::Live(claim), Slot::Live(lease)] = &slots[..] else { return Ok(None) };
-        let (fence, rival) =
+        let (fence, contender) =
             (Fence::new(claim.revision.get())?, Contender::new(Entry::read(claim)?, lease));
-        Ok(Some(Self { fence, since: rival.since, until: rival.until, by: rival.entry.by }))
+        Ok(Some(Self {
+            fence,
+            since: contender.since,
+            until: contender.until,
+            by: contender.entry.by,
+        }))
     }
 }

@@ -1,9 +1,9 @@
-//! The line of those who wait for a lock, kept in the store.
+//! Wait queue of a lock, stored in the database: FIFO across processes.
 //!
-//! Whoever comes writes a record that says that somebody waits; the revision of that write is the
-//! number in line. Then a place is taken, a record that expires unless whoever stands there keeps
-//! it. The lowest number among the places is first. Places are used again, so that a line leaves
-//! behind no more than it was ever long.
+//! A waiter writes a mark that the lock has waiters; the revision of that write is its number. Then
+//! it takes a slot, a record that expires unless its waiter renews it. The lowest number among the
+//! slots is first. Slots are reused, so a queue leaves behind no more records than its greatest
+//! length.
 
 use std::time::Duration;
 
@@ -17,36 +17,36 @@ use tokio::time::Instant;
 use super::super::acquire::{Acquire, ConflictVerdict, found};
 use super::super::{ClaimKey, Claims, keys};
 
-/// How many can stand in line. Whoever finds no place looks again from time to time.
-pub(super) const PLACES: usize = 256;
-/// How long a place is kept for somebody who has died.
-const KEPT: Duration = Duration::from_secs(3);
+/// Capacity of a wait queue. A waiter that finds no slot polls for one.
+pub(super) const CAPACITY: usize = 256;
+/// Lease of a queue slot.
+const SLOT_LEASE: Duration = Duration::from_secs(3);
 
-/// The condition that nobody waits for a lock.
+/// Condition that a lock has no waiters.
 #[derive(Debug)]
-pub(in super::super) struct NobodyWaits {
+pub(in super::super) struct NoWaiters {
     pub(in super::super) key: ClaimKey,
-    line: RecordKey,
-    /// It does not hold.
-    pub(in super::super) met: bool,
+    mark: RecordKey,
+    /// Whether the condition failed.
+    pub(in super::super) failed: bool,
 }
 
-impl NobodyWaits {
+impl NoWaiters {
     pub(in super::super) fn new(key: &ClaimKey) -> Result<Self> {
-        Ok(Self { key: key.clone(), line: keys::line(key)?, met: false })
+        Ok(Self { key: key.clone(), mark: keys::waiter_mark(key)?, failed: false })
     }
 }
 
-impl Acquire for NobodyWaits {
+impl Acquire for NoWaiters {
     fn key(&self) -> &ClaimKey {
         &self.key
     }
 
     fn stage(&self, commit: Commit) -> Result<Commit> {
-        Ok(commit.guard_record(&self.line, ExpectedRevision::Absent))
+        Ok(commit.guard_record(&self.mark, ExpectedRevision::Absent))
     }
 
-    fn is_witness(&self) -> bool {
+    fn detects_commit(&self) -> bool {
         false
     }
 
@@ -54,203 +54,208 @@ impl Acquire for NobodyWaits {
         Ok(())
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
-        self.met = found(conflict, &self.line).is_some();
-        Ok(if self.met { ConflictVerdict::Refused } else { ConflictVerdict::Nothing })
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+        self.failed = found(conflict, &self.mark).is_some();
+        Ok(if self.failed { ConflictVerdict::Refused } else { ConflictVerdict::Unrelated })
     }
 }
 
-/// What stands in the record of a place.
+/// Content of a queue slot.
 #[derive(Debug, Serialize, Deserialize)]
-struct Standing {
+struct SlotRecord {
     number: Revision,
     by: WorkerName,
 }
 
-/// Somebody's way through the line.
+/// A waiter in the queue.
 #[derive(Debug)]
-pub(in super::super) struct Line {
+pub(in super::super) struct Waiter {
     claims: Claims,
     pub(in super::super) key: ClaimKey,
-    line: RecordKey,
+    mark: RecordKey,
     number: Option<Revision>,
-    place: Option<Place>,
+    slot: Option<QueueSlot>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct QueueSlot {
     record: RecordKey,
     revision: Revision,
     kept: Instant,
 }
 
-/// Whose turn it is.
-pub(in super::super) enum Turn {
-    /// One's own: with this in the commit, the place is given up.
+/// Position of a waiter.
+pub(in super::super) enum QueuePosition {
+    /// First; this commit leaves the queue.
     First(Commit),
-    /// Somebody else's, before.
+    /// Behind another waiter.
     Behind(Ahead),
 }
 
-/// The next one ahead in line.
+/// The next waiter ahead.
 pub(in super::super) struct Ahead {
     pub(in super::super) by: WorkerName,
-    pub(in super::super) place: RecordKey,
+    pub(in super::super) slot: RecordKey,
 }
 
-impl Line {
+impl Waiter {
     pub(in super::super) fn new(claims: &Claims, key: &ClaimKey) -> Result<Self> {
         Ok(Self {
             claims: claims.clone(),
             key: key.clone(),
-            line: keys::line(key)?,
+            mark: keys::waiter_mark(key)?,
             number: None,
-            place: None,
+            slot: None,
         })
     }
 
-    /// Who is first, if anybody is.
+    /// Returns the first waiter, if any.
     pub(in super::super) async fn first(&self) -> Result<Option<WorkerName>> {
-        let first = self.standing().await?.into_iter().min_by_key(|(_, standing)| standing.number);
-        Ok(first.map(|(_, standing)| standing.by))
+        let first = self.waiters().await?.into_iter().min_by_key(|(_, slot)| slot.number);
+        Ok(first.map(|(_, slot)| slot.by))
     }
 
-    /// Takes or keeps a place, and looks whose turn it is.
-    pub(in super::super) async fn turn(&mut self) -> Result<Turn> {
+    /// Takes or renews a slot and returns the position.
+    pub(in super::super) async fn position(&mut self) -> Result<QueuePosition> {
         let number = self.number().await?;
-        self.keep(number).await?;
-        let standing = self.standing().await?;
-        let ahead = standing.iter().filter(|(_, other)| other.number < number);
+        self.renew_slot(number).await?;
+        let waiters = self.waiters().await?;
+        let ahead = waiters.iter().filter(|(_, other)| other.number < number);
         if let Some((record, ahead)) = ahead.max_by_key(|(_, other)| other.number) {
-            return Ok(Turn::Behind(Ahead { by: ahead.by.clone(), place: record.key.clone() }));
+            return Ok(QueuePosition::Behind(Ahead {
+                by: ahead.by.clone(),
+                slot: record.key.clone(),
+            }));
         }
-        if self.place.is_none() {
-            // The line is full; whoever is last in it goes first.
-            if let Some((record, last)) = standing.iter().max_by_key(|(_, other)| other.number) {
-                return Ok(Turn::Behind(Ahead { by: last.by.clone(), place: record.key.clone() }));
+        if self.slot.is_none() {
+            // The queue is full; wait for the last entry.
+            if let Some((record, last)) = waiters.iter().max_by_key(|(_, other)| other.number) {
+                return Ok(QueuePosition::Behind(Ahead {
+                    by: last.by.clone(),
+                    slot: record.key.clone(),
+                }));
             }
         }
-        Ok(Turn::First(self.place.as_ref().map_or_else(Commit::new, Place::give_up)))
+        Ok(QueuePosition::First(self.slot.as_ref().map_or_else(Commit::new, QueueSlot::release)))
     }
 
-    /// The place was given up in a commit that has landed.
-    pub(in super::super) fn left(&mut self) {
-        self.place = None;
+    /// The slot was released in a commit that succeeded.
+    pub(in super::super) fn forget_slot(&mut self) {
+        self.slot = None;
     }
 
-    /// Gives the place up.
+    /// Leaves the queue.
     pub(in super::super) async fn leave(mut self) -> Result<()> {
-        if let Some(place) = self.place.take() {
-            // If it was lost, there is nothing to give up.
-            let _left = self.claims.send(&place.give_up()).await?;
+        if let Some(slot) = self.slot.take() {
+            // If the slot expired, there is nothing to release.
+            let _left = self.claims.send(&slot.release()).await?;
         }
         Ok(())
     }
 
-    /// Draws the numbers in several lines, in one commit: whoever draws later is behind in every
-    /// line that both stand in, so that no two callers wait for each other.
-    pub(in super::super) async fn draw(lines: &mut [Self]) -> Result<()> {
-        let Some(first) = lines.first() else { return Ok(()) };
-        let signs = lines.iter().map(Self::sign).collect::<Result<Vec<_>>>()?;
-        let drawn =
-            first.claims.send(&signs.into_iter().fold(Commit::new(), Commit::write)).await?;
-        let drawn = drawn.committed().map(|committed| committed.writes).unwrap_or_default();
-        for (at, line) in lines.iter_mut().enumerate() {
-            line.number = drawn.get(at).and_then(|written| written.revision);
+    /// Assigns the numbers of several queues in one commit. A later caller is behind in every queue
+    /// that both are in, so two callers never wait for each other.
+    pub(in super::super) async fn assign_numbers(waiters: &mut [Self]) -> Result<()> {
+        let Some(first) = waiters.first() else { return Ok(()) };
+        let marks = waiters.iter().map(Self::mark).collect::<Result<Vec<_>>>()?;
+        let assigned =
+            first.claims.send(&marks.into_iter().fold(Commit::new(), Commit::write)).await?;
+        let assigned = assigned.committed().map(|committed| committed.writes).unwrap_or_default();
+        for (at, waiter) in waiters.iter_mut().enumerate() {
+            waiter.number = assigned.get(at).and_then(|written| written.revision);
         }
         Ok(())
     }
 
-    /// Whether the place was lost, going by what was in the way of giving it up.
-    pub(in super::super) fn has_lost(&self, conflict: &Conflict) -> bool {
-        self.place.as_ref().is_some_and(|place| found(conflict, &place.record).is_some())
+    /// Whether the slot was lost, according to this conflict.
+    pub(in super::super) fn has_lost_slot(&self, conflict: &Conflict) -> bool {
+        self.slot.as_ref().is_some_and(|slot| found(conflict, &slot.record).is_some())
     }
 
-    /// The number in line: drawn once.
+    /// Returns the number, assigned once.
     async fn number(&mut self) -> Result<Revision> {
         if self.number.is_none() {
-            Self::draw(std::slice::from_mut(self)).await?;
+            Self::assign_numbers(std::slice::from_mut(self)).await?;
         }
         self.number.ok_or_else(|| StoreError::corrupt("a write without expectations was refused"))
     }
 
-    /// Says that somebody waits.
-    fn sign(&self) -> Result<RecordWrite> {
+    /// Builds the write of the mark that the lock has waiters.
+    fn mark(&self) -> Result<RecordWrite> {
         let write =
-            RecordWrite::put(&self.line, ExpectedRevision::Any, RawJson::new(&self.claims.by)?);
-        Ok(write.expiring(When::In(KEPT)))
+            RecordWrite::put(&self.mark, ExpectedRevision::Any, RawJson::new(&self.claims.by)?);
+        Ok(write.expiring(When::In(SLOT_LEASE)))
     }
 
-    /// Has a place, if there is any, and keeps it from expiring.
-    async fn keep(&mut self, number: Revision) -> Result<()> {
-        match &self.place {
-            Some(place) if place.kept.elapsed() < KEPT / 3 => return Ok(()),
-            Some(place) => {
+    /// Takes a slot if one is free, and renews it.
+    async fn renew_slot(&mut self, number: Revision) -> Result<()> {
+        match &self.slot {
+            Some(slot) if slot.kept.elapsed() < SLOT_LEASE / 3 => return Ok(()),
+            Some(slot) => {
                 let (record, expected) =
-                    (place.record.clone(), ExpectedRevision::Revision(place.revision));
-                self.place = self.stand(&record, expected, number).await?;
+                    (slot.record.clone(), ExpectedRevision::Revision(slot.revision));
+                self.slot = self.write_slot(&record, expected, number).await?;
             }
             None => {}
         }
-        while self.place.is_none() {
-            let Some(free) = self.free().await? else { break };
-            self.place = self.stand(&free, ExpectedRevision::Absent, number).await?;
+        while self.slot.is_none() {
+            let Some(free) = self.free_slot().await? else { break };
+            self.slot = self.write_slot(&free, ExpectedRevision::Absent, number).await?;
         }
         Ok(())
     }
 
-    async fn stand(
+    async fn write_slot(
         &self,
         record: &RecordKey,
         expected: ExpectedRevision,
         number: Revision,
-    ) -> Result<Option<Place>> {
-        let standing = RawJson::new(&Standing { number, by: self.claims.by.clone() })?;
-        let write = RecordWrite::put(record, expected, standing).expiring(When::In(KEPT));
+    ) -> Result<Option<QueueSlot>> {
+        let content = RawJson::new(&SlotRecord { number, by: self.claims.by.clone() })?;
+        let write = RecordWrite::put(record, expected, content).expiring(When::In(SLOT_LEASE));
         let kept = Instant::now();
-        let outcome = self.claims.send(&Commit::new().write(write).write(self.sign()?)).await?;
+        let outcome = self.claims.send(&Commit::new().write(write).write(self.mark()?)).await?;
         let CommitOutcome::Committed(committed) = outcome else { return Ok(None) };
         let revision = committed.writes.first().and_then(|written| written.revision);
-        Ok(revision.map(|revision| Place { record: record.clone(), revision, kept }))
+        Ok(revision.map(|revision| QueueSlot { record: record.clone(), revision, kept }))
     }
 
-    /// A place where nobody stands, drawn among the first few, so that those who come together do
-    /// not meet.
-    async fn free(&self) -> Result<Option<RecordKey>> {
-        let standing = self.standing().await?;
-        let records =
-            (0..PLACES).map(|place| keys::place(&self.key, place)).collect::<Result<Vec<_>>>()?;
-        let is_free =
-            |record: &&RecordKey| !standing.iter().any(|(other, _)| other.key == **record);
-        let free: Vec<_> = records.iter().filter(is_free).take(standing.len() + 4).collect();
+    /// Returns a random slot among the first free ones, so that concurrent waiters rarely collide.
+    async fn free_slot(&self) -> Result<Option<RecordKey>> {
+        let waiters = self.waiters().await?;
+        let records = (0..CAPACITY)
+            .map(|slot| keys::queue_slot(&self.key, slot))
+            .collect::<Result<Vec<_>>>()?;
+        let is_free = |record: &&RecordKey| !waiters.iter().any(|(other, _)| other.key == **record);
+        let free: Vec<_> = records.iter().filter(is_free).take(waiters.len() + 4).collect();
         Ok(fastrand::choice(free).cloned())
     }
 
-    async fn standing(&self) -> Result<Vec<(Record, Standing)>> {
-        let query = RecordQuery::prefix(keys::places(&self.key)).limit(PLACES);
+    async fn waiters(&self) -> Result<Vec<(Record, SlotRecord)>> {
+        let query = RecordQuery::prefix(keys::queue_slots(&self.key)).limit(CAPACITY);
         let records = self.claims.store().rows(query).all().await?;
-        let read = |record: Record| record.value.to().map(|standing| (record, standing));
+        let read = |record: Record| record.value.to().map(|slot| (record, slot));
         records.into_iter().map(read).collect()
     }
 }
 
-impl Place {
-    fn give_up(&self) -> Commit {
+impl QueueSlot {
+    fn release(&self) -> Commit {
         let mine = ExpectedRevision::Revision(self.revision);
         Commit::new().write(RecordWrite::delete(&self.record, mine))
     }
 }
 
-impl Drop for Line {
-    /// Whoever stops waiting should not keep those behind waiting for the place to expire.
+impl Drop for Waiter {
+    /// A cancelled waiter releases its slot, so that those behind need not wait for its expiry.
     fn drop(&mut self) {
-        let (Some(place), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current())
+        let (Some(slot), Ok(runtime)) = (self.slot.take(), tokio::runtime::Handle::try_current())
         else {
             return;
         };
         let store = self.claims.store().clone();
         runtime.spawn(async move {
-            let _left_or_expires = Store::commit(&*store, place.give_up()).await;
+            let _left_or_expires = Store::commit(&*store, slot.release()).await;
         });
     }
 }

@@ -1,5 +1,4 @@
-//! Where a reservation is written down: its own record, and the bucket of the moment at which it
-//! ends.
+//! Booking of a reservation: its own record, and the bucket of the time at which it ends.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::super::{ClaimError, keys};
 use super::ledger::{Ledger, change, shared_end};
 use super::{ATTEMPTS, Grant, Quota, Window, crediting};
 
-/// What stands in the record of a reservation, which expires when it ends.
+/// Content of a reservation's record, which expires when the reservation ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Booked {
     pub(super) grant: Grant,
@@ -22,8 +21,7 @@ pub(super) struct Booked {
 }
 
 impl Booked {
-    /// Takes the reservation out of the books, at this revision of its record; what it took stays
-    /// taken.
+    /// Removes the reservation from the records, at this revision; its units stay taken.
     pub(super) fn settle(
         &self,
         record: &RecordKey,
@@ -43,25 +41,26 @@ impl Booked {
     }
 }
 
-/// A reservation that is asked for.
+/// A reservation to be made.
 #[derive(Debug)]
 pub(super) struct Booking {
     life: Duration,
     end: Timestamp,
     ledger: Ledger,
-    /// The reservation, once it is made: what is in it, and its revision.
+    /// The reservation once made, and its revision.
     pub(super) made: Option<(Booked, Revision)>,
 }
 
 impl Booking {
-    /// For so long from now on. Those who met others have their reservations end together.
+    /// Creates a booking of this duration from now. In a crowded ledger, or after a conflict,
+    /// reservations share their end.
     pub(super) async fn lasting(
         quota: &Quota,
         window: Window,
         life: Duration,
         shares: bool,
     ) -> Result<Self, ClaimError> {
-        let (ledger, now) = look(quota, window).await?;
+        let (ledger, now) = read_ledger(quota, window).await?;
         let end = match shares || ledger.is_crowded() {
             true => shared_end(now, life),
             false => now.plus(life),
@@ -69,17 +68,17 @@ impl Booking {
         Ok(Self { life, end, ledger, made: None })
     }
 
-    /// Until this moment.
+    /// Creates a booking that ends at this time.
     pub(super) async fn until(
         quota: &Quota,
         window: Window,
         end: Timestamp,
     ) -> Result<Self, ClaimError> {
-        let (ledger, now) = look(quota, window).await?;
+        let (ledger, now) = read_ledger(quota, window).await?;
         Ok(Self { life: end.since(now), end, ledger, made: None })
     }
 
-    /// The same, after it was refused: in the window that is open now, and away from others.
+    /// Creates the next attempt after a refusal: in the open window, with a shared end.
     pub(super) async fn again(&self, quota: &Quota, window: Window) -> Result<Self, ClaimError> {
         Self::lasting(quota, window, self.life, true).await
     }
@@ -99,32 +98,35 @@ impl Booking {
         Ok(())
     }
 
-    /// Whether an earlier try has landed, going by what was in the way of this one.
-    pub(super) fn has_landed(&mut self, conflict: &Conflict, grant: &Grant) -> Result<bool> {
+    /// Whether an earlier attempt was committed, according to this conflict.
+    pub(super) fn was_committed(&mut self, conflict: &Conflict, grant: &Grant) -> Result<bool> {
         let record = keys::reservation(&grant.quota, grant.id)?;
         let Some(Slot::Live(there)) = found(conflict, &record) else { return Ok(false) };
         self.made = Some((there.value.to()?, there.revision));
         Ok(true)
     }
 
-    /// Whether the moment was taken off the list, or put there, meanwhile.
-    pub(super) fn met(&self, conflict: &Conflict) -> Result<bool> {
+    /// Whether the end was added to or removed from the ledger meanwhile.
+    pub(super) fn has_moved(&self, conflict: &Conflict) -> Result<bool> {
         let bucket = self.ledger.bucket(self.end)?;
         Ok(found(conflict, self.ledger.record()).is_some() || found(conflict, &bucket).is_some())
     }
 }
 
-/// The ledger of a quota, and what time it is. Moments that have passed do not pile up in it.
-pub(super) async fn look(quota: &Quota, window: Window) -> Result<(Ledger, Timestamp), ClaimError> {
+/// Reads the ledger and the store's clock. Past entries of a crowded ledger are credited.
+pub(super) async fn read_ledger(
+    quota: &Quota,
+    window: Window,
+) -> Result<(Ledger, Timestamp), ClaimError> {
     let (store, key) = (quota.claims.store(), quota.key());
-    let mut looks = 0;
+    let mut reads = 0;
     loop {
-        looks += 1;
+        reads += 1;
         let slots = store.get(&[keys::ledger(key.as_str())?]).await?;
         let ledger = Ledger::read(key.as_str(), window, &slots[0])?;
         let now = store.now().await?;
-        let is_full = ledger.is_crowded() && !ledger.lapsed(now, 1).is_empty();
-        if !is_full || looks > ATTEMPTS || !crediting::credit(&quota.claims, &key, window).await? {
+        let is_full = ledger.is_crowded() && !ledger.expired(now, 1).is_empty();
+        if !is_full || reads > ATTEMPTS || !crediting::credit(&quota.claims, &key, window).await? {
             return Ok((ledger, now));
         }
     }

@@ -1,8 +1,8 @@
-//! Giving back what reservations had taken that are past their end.
+//! Crediting the units of expired reservations.
 //!
-//! What is taken of a quota is one counter, which the store compares with the limit. It has in it
-//! what lapsed reservations took until that is credited; so it is never less than what is taken,
-//! and whatever it refuses is tried again once the lapsed part is out of it.
+//! The units taken are one counter, which the store compares with the limit. It includes the units
+//! of expired reservations until they are credited. So it is never too low, and a refusal is
+//! retried once the expired part is credited.
 
 use tidelock_store::{
     Bounds, Commit, ExpectedRevision, RecordWrite, Result, Slot, Store, Timestamp,
@@ -12,23 +12,24 @@ use super::super::{ClaimKey, Claims, keys};
 use super::Window;
 use super::ledger::Ledger;
 
-/// How many buckets are credited in one commit.
+/// Number of buckets credited in one commit.
 const BUCKETS: usize = 900;
 
-/// Credits what has lapsed in this window; says whether there was any, whoever has credited it.
+/// Credits the expired reservations of this window. Returns whether there were any, even if a
+/// concurrent caller credited them.
 pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> Result<bool> {
     let store = claims.store();
     let slots = store.get(&[keys::ledger(key.as_str())?]).await?;
     let ledger = Ledger::read(key.as_str(), window, &slots[0])?;
-    let lapsed = ledger.lapsed(store.now().await?, BUCKETS);
-    if lapsed.is_empty() {
+    let expired = ledger.expired(store.now().await?, BUCKETS);
+    if expired.is_empty() {
         return Ok(false);
     }
-    let buckets = lapsed.iter().map(|end| ledger.bucket(*end)).collect::<Result<Vec<_>>>()?;
+    let buckets = expired.iter().map(|end| ledger.bucket(*end)).collect::<Result<Vec<_>>>()?;
     let found = store.get(&buckets).await?;
     let mut commit = Commit::new()
         .guard_record(&keys::window(key)?, ExpectedRevision::Revision(window.revision))
-        .write(ledger.without(&lapsed)?);
+        .write(ledger.without(&expired)?);
     for bucket in found.iter().filter_map(Slot::live) {
         let seen = ExpectedRevision::Revision(bucket.revision);
         commit = commit.write(RecordWrite::delete(&bucket.key, seen));
@@ -40,13 +41,13 @@ pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> R
                 commit.write(RecordWrite::add(&keys::taken(key)?, -units, Bounds::at_least(0)));
         }
     }
-    // If it is refused, another caller was quicker, or a late reservation has changed a bucket: the
-    // next look shows.
+    // On a conflict a concurrent caller was first, or a late reservation has changed a bucket: the
+    // next read shows.
     let _credited_or_not = claims.send(&commit).await?;
     Ok(true)
 }
 
-/// What is taken now, by the name of a quota; nothing if its period is over.
+/// Returns the units taken of a quota; `None` if its window is over.
 pub(in super::super) async fn taken(
     store: &dyn Store,
     quota: &str,
@@ -55,22 +56,22 @@ pub(in super::super) async fn taken(
         [keys::window_of(quota)?, keys::taken_of(quota)?, keys::ledger(quota)?];
     let slots = store.get(&[window.clone(), taken.clone(), ledger]).await?;
     let Some(open) = Window::of(&slots[0]) else { return Ok(None) };
-    let lapsed = match slots[2].live() {
-        Some(_) => Ledger::read(quota, open, &slots[2])?.lapsed(store.now().await?, BUCKETS),
+    let expired = match slots[2].live() {
+        Some(_) => Ledger::read(quota, open, &slots[2])?.expired(store.now().await?, BUCKETS),
         None => Vec::new(),
     };
-    if lapsed.is_empty() {
+    if expired.is_empty() {
         return Ok(Some((count(&slots[1])?, open)));
     }
-    let buckets = lapsed.iter().map(|end: &Timestamp| keys::bucket(quota, open.revision, *end));
+    let buckets = expired.iter().map(|end: &Timestamp| keys::bucket(quota, open.revision, *end));
     let buckets = buckets.collect::<Result<Vec<_>>>()?;
-    let places: Vec<_> = [window, taken].into_iter().chain(buckets).collect();
-    let slots = store.get(&places).await?;
+    let keys: Vec<_> = [window, taken].into_iter().chain(buckets).collect();
+    let slots = store.get(&keys).await?;
     Ok(match Window::of(&slots[0]) {
         Some(still) if still.revision == open.revision => {
             Some(((count(&slots[1])? - sum(&slots[2..])?).max(0), open))
         }
-        // The period has ended meanwhile, and nothing is taken of the next one.
+        // The window has ended meanwhile, and nothing is taken from the next one.
         _ => None,
     })
 }

@@ -1,4 +1,4 @@
-//! A bid for some of a quota: the window is still open, and what is taken stays within the limit.
+//! Debit of a quota: the window is still open, and the units taken stay within the limit.
 
 use tidelock_store::{
     Bounds, Commit, Committed, Conflict, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result,
@@ -7,15 +7,15 @@ use tidelock_store::{
 use uuid::Uuid;
 
 use super::super::acquire::{Acquire, ConflictVerdict, found};
-use super::super::operation::{Note, Operation};
+use super::super::operation::{Operation, OperationRecord};
 use super::super::{ClaimError, ClaimKey, keys};
 use super::booking::Booking;
 use super::pledge::Pledge;
 use super::{Grant, Quota, QuotaExceeded, Window};
 
-/// A bid for some of a quota.
+/// A debit to be made.
 #[derive(Debug)]
-pub(in super::super) struct Draw {
+pub(in super::super) struct Debit {
     key: ClaimKey,
     record: RecordKey,
     taken: RecordKey,
@@ -23,31 +23,30 @@ pub(in super::super) struct Draw {
     units: i64,
     limit: i64,
     pub(super) booking: Option<Booking>,
-    /// Why it cannot be had, if it cannot.
-    pub(super) met: Option<Met>,
+    /// Why it was refused, if it was.
+    pub(super) refusal: Option<DebitRefusal>,
     id: Uuid,
-    /// Where it says that it was had before.
-    note: Option<Note>,
-    pub(super) noted: Option<Grant>,
-    /// Whether it is held with other claims, and only noted when it is confirmed.
+    /// Record of an operation that took units before.
+    operation: Option<OperationRecord>,
+    pub(super) recorded: Option<Grant>,
+    /// Whether it is held with other claims, and recorded only when it is confirmed.
     is_pledged: bool,
 }
 
-/// Why some of a quota cannot be had.
+/// Why a debit was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum DebitRefusal {
     /// The window is over.
     Over,
-    /// The moment at which the reservation was to end was taken off the list, or put there,
-    /// meanwhile.
+    /// The reservation's end was added to or removed from the ledger meanwhile.
     Moved,
-    /// It was had before, under the same operation, and is over.
+    /// It was taken before under the same operation id, and has ended.
     Settled,
-    /// So much was taken already.
+    /// The units that are taken already.
     Exceeded(i64),
 }
 
-impl Draw {
+impl Debit {
     pub(super) fn new(key: ClaimKey, window: Window, units: i64, limit: i64) -> Result<Self> {
         let (record, taken) = (keys::window(&key)?, keys::taken(&key)?);
         Ok(Self {
@@ -58,22 +57,22 @@ impl Draw {
             units,
             limit,
             booking: None,
-            met: None,
+            refusal: None,
             id: Uuid::now_v7(),
-            note: None,
-            noted: None,
+            operation: None,
+            recorded: None,
             is_pledged: false,
         })
     }
 
-    /// The same, once: had before under the same operation, it is had no second time.
+    /// Makes the debit idempotent under an operation id.
     pub(super) fn once(mut self, operation: Option<&Operation>) -> Result<Self> {
-        self.note = operation.map(|operation| operation.note(&self.key)).transpose()?;
+        self.operation = operation.map(|operation| operation.record(&self.key)).transpose()?;
         Ok(self)
     }
 
-    /// The same, to be held with other claims. Asked for again under the same operation, it is the
-    /// same reservation.
+    /// Marks the debit as held with other claims. A repeat under the same operation id is the same
+    /// reservation.
     pub(super) fn pledged(mut self, operation: Option<&Operation>) -> Self {
         if let Some(operation) = operation {
             let name = format!("{}/{}", self.key, operation.id);
@@ -83,7 +82,7 @@ impl Draw {
         self
     }
 
-    /// Until when it is reserved, for what is held with other claims.
+    /// Sets the end of a reservation that is held with other claims.
     pub(in super::super) async fn reserve_until(
         &mut self,
         quota: &Quota,
@@ -93,21 +92,21 @@ impl Draw {
         Ok(())
     }
 
-    /// What is held with other claims, once it is had.
+    /// Converts a successful debit into a pledge.
     pub(in super::super) async fn into_pledge(self, quota: &Quota) -> Result<Pledge, ClaimError> {
         let grant = match self.booking.and_then(|booking| booking.made) {
             Some((booked, _)) => Some(booked.grant),
             None => None,
         };
-        Pledge::of(quota, self.id, grant, self.note).await
+        Pledge::of(quota, self.id, grant, self.operation).await
     }
 
-    /// What is granted, or was before.
+    /// Returns the grant, new or recorded.
     pub(in super::super) fn grant(&self) -> Grant {
-        self.noted.clone().unwrap_or_else(|| self.fresh())
+        self.recorded.clone().unwrap_or_else(|| self.new_grant())
     }
 
-    fn fresh(&self) -> Grant {
+    fn new_grant(&self) -> Grant {
         Grant {
             id: self.id,
             quota: self.key.to_string(),
@@ -118,22 +117,21 @@ impl Draw {
         }
     }
 
-    /// What was had before, if that was asked for like this.
-    fn as_asked(&self, noted: Grant) -> Result<Grant> {
-        if noted.units == self.units && noted.reserved == self.booking.is_some() {
-            return Ok(noted);
+    /// Returns the recorded grant, if it matches the request.
+    fn check_same_request(&self, recorded: Grant) -> Result<Grant> {
+        if recorded.units == self.units && recorded.reserved == self.booking.is_some() {
+            return Ok(recorded);
         }
         Err(StoreError::mismatch(format!(
             "claim {:?}: the operation took {} units before, not like this; use an id of its own for each request",
-            self.key, noted.units
+            self.key, recorded.units
         )))
     }
 
-    /// Refuses to go on with what was reserved under the same operation and is not what is asked
-    /// for now.
-    fn as_made(&self) -> Result<()> {
+    /// Rejects a reservation of the same operation that does not match the request.
+    fn check_existing(&self) -> Result<()> {
         let made = self.booking.as_ref().and_then(|booking| booking.made.as_ref());
-        made.map_or(Ok(()), |(booked, _)| self.as_asked(booked.grant.clone()).map(drop))
+        made.map_or(Ok(()), |(booked, _)| self.check_same_request(booked.grant.clone()).map(drop))
     }
 
     pub(super) fn exceeded(&self, used: i64) -> QuotaExceeded {
@@ -146,13 +144,13 @@ impl Draw {
         }
     }
 
-    fn refused(&mut self, met: Met) -> ConflictVerdict {
-        self.met = Some(met);
+    fn refused(&mut self, refusal: DebitRefusal) -> ConflictVerdict {
+        self.refusal = Some(refusal);
         ConflictVerdict::Refused
     }
 }
 
-impl Acquire for Draw {
+impl Acquire for Debit {
     fn key(&self) -> &ClaimKey {
         &self.key
     }
@@ -164,54 +162,56 @@ impl Acquire for Draw {
             self.units,
             Bounds::at_most(self.limit),
         ));
-        let commit = match &self.note {
-            Some(note) if self.is_pledged => {
-                commit.guard_record(&note.record, ExpectedRevision::Absent)
+        let commit = match &self.operation {
+            Some(operation) if self.is_pledged => {
+                commit.guard_record(&operation.record, ExpectedRevision::Absent)
             }
-            Some(note) => commit.write(note.write(RawJson::new(&self.fresh())?)),
+            Some(operation) => commit.write(operation.write(RawJson::new(&self.new_grant())?)),
             None => commit,
         };
         match &self.booking {
-            Some(booking) => booking.stage(commit, &self.fresh()),
+            Some(booking) => booking.stage(commit, &self.new_grant()),
             None => Ok(commit),
         }
     }
 
-    fn is_witness(&self) -> bool {
-        self.note.is_some() || self.is_pledged
+    fn detects_commit(&self) -> bool {
+        self.operation.is_some() || self.is_pledged
     }
 
     fn won(&mut self, committed: &Committed) -> Result<()> {
-        let grant = self.fresh();
+        let grant = self.new_grant();
         self.booking.as_mut().map_or(Ok(()), |booking| booking.won(committed, &grant))
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
-        if let Some(record) = self.note.as_ref().and_then(|note| note.met(conflict)) {
-            if self.is_pledged {
-                return Ok(self.refused(Met::Settled));
-            }
-            self.noted = Some(self.as_asked(record.value.to()?)?);
-            return Ok(ConflictVerdict::Landed(None));
-        }
-        let grant = self.fresh();
-        if let Some(booking) = &mut self.booking
-            && booking.has_landed(conflict, &grant)?
+    fn evaluate(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+        if let Some(record) =
+            self.operation.as_ref().and_then(|operation| operation.earlier(conflict))
         {
-            self.as_made()?;
-            return Ok(ConflictVerdict::Landed(None));
+            if self.is_pledged {
+                return Ok(self.refused(DebitRefusal::Settled));
+            }
+            self.recorded = Some(self.check_same_request(record.value.to()?)?);
+            return Ok(ConflictVerdict::AlreadyCommitted(None));
+        }
+        let grant = self.new_grant();
+        if let Some(booking) = &mut self.booking
+            && booking.was_committed(conflict, &grant)?
+        {
+            self.check_existing()?;
+            return Ok(ConflictVerdict::AlreadyCommitted(None));
         }
         match found(conflict, &self.record) {
             Some(Slot::Live(record)) => {
                 self.window = Window { revision: record.revision, end: record.expires_at };
-                // Buckets are those of a window.
+                // Buckets belong to a window.
                 return Ok(if self.booking.is_some() {
-                    self.refused(Met::Moved)
+                    self.refused(DebitRefusal::Moved)
                 } else {
-                    ConflictVerdict::Again
+                    ConflictVerdict::Retry
                 });
             }
-            Some(_) => return Ok(self.refused(Met::Over)),
+            Some(_) => return Ok(self.refused(DebitRefusal::Over)),
             None => {}
         }
         let used = conflict.violations.iter().find_map(|clash| match &clash.reason {
@@ -219,11 +219,11 @@ impl Acquire for Draw {
             _ => None,
         });
         if let Some(used) = used {
-            return Ok(self.refused(Met::Exceeded(used)));
+            return Ok(self.refused(DebitRefusal::Exceeded(used)));
         }
         match &self.booking {
-            Some(booking) if booking.met(conflict)? => Ok(self.refused(Met::Moved)),
-            _ => Ok(ConflictVerdict::Nothing),
+            Some(booking) if booking.has_moved(conflict)? => Ok(self.refused(DebitRefusal::Moved)),
+            _ => Ok(ConflictVerdict::Unrelated),
         }
     }
 }

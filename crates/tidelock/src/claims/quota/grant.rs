@@ -1,4 +1,4 @@
-//! What was granted of a quota, and giving it back.
+//! Grants of a quota, and refunds.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
@@ -10,31 +10,31 @@ use uuid::Uuid;
 use super::super::acquire::found;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
 
-/// So much of a quota, taken. Keep it with what it was taken for, if it may have to be given back.
+/// Units taken from a quota. Store it with the purpose if it may have to be refunded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub(super) id: Uuid,
-    /// Of which quota.
+    /// The quota.
     pub quota: String,
-    /// How much.
+    /// Number of units.
     pub units: i64,
-    /// The period that was charged.
+    /// The window that was debited.
     pub(super) window: Revision,
-    /// When that period ends, if it does.
+    /// When that window ends, if it does.
     pub ends: Option<Timestamp>,
-    /// Whether it is only reserved, and goes back by itself.
+    /// Whether it is only reserved, and goes back automatically.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) reserved: bool,
 }
 
-/// What came of giving back.
+/// Outcome of a refund.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefundOutcome {
-    /// It was given back.
+    /// Refunded now.
     Refunded,
-    /// It had been before.
+    /// Refunded before.
     Already,
-    /// The period that it was taken from is over: there is nothing to give it back to.
+    /// The window it was taken from is over: there is nothing to refund to.
     Over,
 }
 
@@ -51,25 +51,25 @@ impl Grant {
             );
             return Err(StoreError::invalid(context).into());
         }
-        let commit = claims.repeatable(self.give_back(Commit::new(), key)?);
+        let commit = claims.ensure_retry_id(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(RefundOutcome::Refunded),
-            CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => {
+            CommitOutcome::Conflict(conflict) if self.is_refunded(&conflict, key)? => {
                 Ok(RefundOutcome::Already)
             }
             CommitOutcome::Conflict(_) => Ok(RefundOutcome::Over),
         }
     }
 
-    /// The same, taken for good.
+    /// Returns the grant as confirmed.
     pub(in super::super) fn confirmed(&self) -> Self {
         Self { reserved: false, ..self.clone() }
     }
 
-    /// Refuses what was taken of another quota, or is less than nothing.
+    /// Rejects a grant of another quota, or with negative units.
     pub(super) fn belongs_to(&self, key: &ClaimKey) -> Result<()> {
         if self.quota != key.as_str() {
-            let context = format!("a grant of {:?} cannot be given back to {key:?}", self.quota);
+            let context = format!("a grant of {:?} cannot be refunded to {key:?}", self.quota);
             return Err(StoreError::invalid(context));
         }
         if self.units < 0 {
@@ -79,29 +79,29 @@ impl Grant {
         Ok(())
     }
 
-    /// Gives back in this commit, if the period is still open, and notes that it was done.
+    /// Adds the refund to a commit, if the window is still open, and records it.
     fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
-        let note = RecordWrite::put(
+        let mark = RecordWrite::put(
             &keys::refund(key, self.id)?,
             ExpectedRevision::Absent,
             RawJson::new(&self.units)?,
         );
-        let note = match self.ends {
-            Some(end) => note.expiring(When::At(end)),
-            None => note,
+        let mark = match self.ends {
+            Some(end) => mark.expiring(When::At(end)),
+            None => mark,
         };
         Ok(commit
             .guard_record(&keys::window(key)?, ExpectedRevision::Revision(self.window))
-            .write(note)
+            .write(mark)
             .write(RecordWrite::add(&keys::taken(key)?, -self.units, Bounds::at_least(0))))
     }
 
-    /// Whether the period was over.
+    /// Whether the window was over.
     fn is_over(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
         Ok(found(conflict, &keys::window(key)?).is_some())
     }
 
-    fn is_noted(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
+    fn is_refunded(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
         Ok(!self.is_over(conflict, key)? && found(conflict, &keys::refund(key, self.id)?).is_some())
     }
 }

@@ -1,9 +1,8 @@
-//! When the standing reservations of a quota end.
+//! Ledger: the times at which the reservations of a quota end.
 //!
-//! A *bucket* is a counter of what is reserved until one moment, and the ledger is the list of
-//! those moments. So what has lapsed is found by looking at the ledger and at the buckets whose
-//! moment has passed: what that costs depends on how many moments there are, and not on how many
-//! reservations.
+//! A *bucket* counts the units reserved until one time, and the ledger lists those times. Expired
+//! reservations are found by reading the ledger and the buckets of past times. The cost depends on
+//! the number of distinct times, not on the number of reservations.
 
 use std::time::Duration;
 
@@ -16,13 +15,12 @@ use tidelock_store::{
 use super::super::keys;
 use super::Window;
 
-/// With fewer moments than this, a reservation ends exactly when it was asked to.
-const FEW: usize = 16;
-/// With more, it ends up to this fraction of its life later, at a moment that it shares with
-/// others.
-const FINENESS: u128 = 64;
+/// Below this many entries, a reservation ends exactly at the requested time.
+const MIN_SHARED: usize = 16;
+/// Above, it ends up to this fraction of its duration later, at a time that it shares with others.
+const ROUNDING: u128 = 64;
 
-/// The moments at which reservations end, in a window of a quota.
+/// The times at which reservations end, in one window of a quota.
 #[derive(Debug, Clone)]
 pub(super) struct Ledger {
     quota: String,
@@ -32,9 +30,9 @@ pub(super) struct Ledger {
     ends: Vec<Timestamp>,
 }
 
-/// What stands in the record of a ledger.
+/// Content of a ledger's record.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct LedgerRecord {
     ends: Vec<i64>,
 }
 
@@ -42,7 +40,7 @@ impl Ledger {
     pub(super) fn read(quota: &str, window: Window, slot: &Slot) -> Result<Self> {
         let (record, written) = (keys::ledger(quota)?, slot.live());
         let ends = match written {
-            Some(written) => written.value.to::<Written>()?.ends,
+            Some(written) => written.value.to::<LedgerRecord>()?.ends,
             None => Vec::new(),
         };
         let ends = ends.into_iter().map(Timestamp::from_micros).collect::<Result<_>>()?;
@@ -54,22 +52,22 @@ impl Ledger {
         self.ends.contains(&end)
     }
 
-    /// Whether nothing was put on it or taken off since.
+    /// Whether both are the same revision.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.revision == other.revision
     }
 
-    /// Whether there are so many moments that reservations have to share them.
+    /// Whether there are so many entries that reservations have to share them.
     pub(super) fn is_crowded(&self) -> bool {
-        self.ends.len() >= FEW
+        self.ends.len() >= MIN_SHARED
     }
 
-    /// The moments that have passed; so many at most.
-    pub(super) fn lapsed(&self, now: Timestamp, most: usize) -> Vec<Timestamp> {
+    /// Returns the past entries, at most `most`.
+    pub(super) fn expired(&self, now: Timestamp, most: usize) -> Vec<Timestamp> {
         self.ends.iter().copied().filter(|end| *end <= now).take(most).collect()
     }
 
-    /// Adds units to the bucket of this moment, which is opened if there is none.
+    /// Adds units to the bucket of this time, creating it if necessary.
     pub(super) fn book(&self, commit: Commit, end: Timestamp, units: i64) -> Result<Commit> {
         let bucket = self.bucket(end)?;
         if self.has(end) {
@@ -81,7 +79,7 @@ impl Ledger {
         Ok(commit.write(self.write(ends)?).write(opened))
     }
 
-    /// Takes these moments off the list.
+    /// Removes these entries.
     pub(super) fn without(&self, gone: &[Timestamp]) -> Result<RecordWrite> {
         self.write(self.ends.iter().copied().filter(|end| !gone.contains(end)).collect())
     }
@@ -90,7 +88,7 @@ impl Ledger {
         keys::bucket(&self.quota, self.window.revision, end)
     }
 
-    /// Whether a refusal was about this list.
+    /// The ledger's record.
     pub(super) fn record(&self) -> &RecordKey {
         &self.record
     }
@@ -100,14 +98,14 @@ impl Ledger {
         if ends.is_empty() {
             return Ok(RecordWrite::delete(&self.record, expected));
         }
-        let written = Written { ends: ends.into_iter().map(Timestamp::micros).collect() };
+        let written = LedgerRecord { ends: ends.into_iter().map(Timestamp::micros).collect() };
         Ok(self.expiring(
             RecordWrite::put(&self.record, expected, RawJson::new(&written)?),
             self.window.end,
         ))
     }
 
-    /// A period that never ends keeps its ledger, as it keeps its counter.
+    /// A window that never ends keeps its ledger, as it keeps its counter.
     fn expiring(&self, write: RecordWrite, end: Option<Timestamp>) -> RecordWrite {
         match end {
             Some(end) => write.expiring(When::At(end)),
@@ -116,17 +114,17 @@ impl Ledger {
     }
 }
 
-/// Adds to a bucket that is there, or takes out of it. One that is not there was credited: its
-/// moment has passed.
+/// Adds to an existing bucket, or subtracts from it. An absent bucket was credited: its time has
+/// passed.
 pub(super) fn change(bucket: &RecordKey, units: i64) -> RecordWrite {
     let add = RecordWrite::add(bucket, units, Bounds::at_least(0));
     RecordWrite { expected: ExpectedRevision::Exists, ..add }
 }
 
-/// The moment that a reservation ends at, so that those which end at about the same time end
-/// together.
+/// Rounds the end of a reservation, so that reservations that end at about the same time share an
+/// entry.
 pub(in super::super) fn shared_end(now: Timestamp, life: Duration) -> Timestamp {
-    let step = (life.as_micros() / FINENESS).max(1);
+    let step = (life.as_micros() / ROUNDING).max(1);
     let step = 1_i64 << step.ilog2().min(62);
     let end = now.plus(life).micros();
     let up = end.rem_euclid(step);
@@ -139,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_is_shared_is_never_early_and_hardly_late() {
+    fn a_shared_end_is_never_early_and_at_most_a_64th_late() {
         for micros in [1, 63, 64, 1_000, 50_000, 3_000_000, 30_000_000, 604_800_000_000] {
             let life = Duration::from_micros(micros);
             for now in [0, 1, 77, 1_893_456_000_123_457] {
@@ -154,11 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn few_moments_are_shared_by_many() {
+    fn many_reservations_share_few_ends() {
         let life = Duration::from_secs(3_600);
-        let begun = Timestamp::from_micros(1_893_456_000_000_000).unwrap();
-        let moments =
-            (0..3_600).map(|second| shared_end(begun.plus(Duration::from_secs(second)), life));
+        let acquired_at = Timestamp::from_micros(1_893_456_000_000_000).unwrap();
+        let moments = (0..3_600)
+            .map(|second| shared_end(acquired_at.plus(Duration::from_secs(second)), life));
         let moments: std::collections::BTreeSet<_> = moments.collect();
         assert!(moments.len() <= 129, "{}", moments.len());
     }

@@ -1,43 +1,43 @@
-//! What can come of taking from a quota.
+//! Outcomes of taking from a quota.
 
 use tidelock_store::Timestamp;
 
 use super::super::ClaimKey;
 
-/// What came of taking from a quota.
+/// Outcome of taking from a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "what is exceeded is not granted"]
 pub enum QuotaOutcome<G> {
-    /// It is yours.
+    /// The units are taken.
     Granted(G),
-    /// There is not so much left.
+    /// Not enough units are left.
     Exceeded(QuotaExceeded),
 }
 
-/// A quota with not so much left.
+/// A quota with not enough units left.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("claim {key:?}: {requested} more than the {used} taken goes past the limit of {limit}{}", until(.resets_at.as_ref()))]
 pub struct QuotaExceeded {
-    /// Which quota.
+    /// The quota.
     pub key: ClaimKey,
-    /// How much was taken.
+    /// Units taken.
     pub used: i64,
-    /// How much there is.
+    /// The limit.
     pub limit: i64,
-    /// How much was asked for.
+    /// Units requested.
     pub requested: i64,
-    /// When there is as much again, if ever.
+    /// When the window resets, if ever.
     pub resets_at: Option<Timestamp>,
 }
 
-/// How much of a quota is taken.
+/// Usage of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaUsage {
-    /// How much was taken, reservations included.
+    /// Units taken, including reservations.
     pub used: i64,
-    /// How much there is.
+    /// The limit.
     pub limit: i64,
-    /// When there is as much again; nothing was taken yet if there is none, or it never is.
+    /// When the window resets; `None` if nothing was taken yet, or it never resets.
     pub resets_at: Option<Timestamp>,
 }
 
@@ -46,10 +46,10 @@ fn until(moment: Option<&Timestamp>) -> String {
 }
 
 impl<G> QuotaOutcome<G> {
-    /// What was granted, or what was in the way as an error, for callers to whom it is one.
+    /// Returns the grant, or the exceeded quota as an error.
     ///
     /// # Errors
-    /// [`QuotaExceeded`] if there was not so much left.
+    /// [`QuotaExceeded`] if not enough units are left.
     pub fn granted(self) -> Result<G, QuotaExceeded> {
         match self {
             Self::Granted(granted) => Ok(granted),

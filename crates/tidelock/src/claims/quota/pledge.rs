@@ -1,8 +1,8 @@
-//! A reservation that is held with other claims: renewed, confirmed and given back in their
+//! Pledge: a reservation held with other claims, and renewed, confirmed and released in their
 //! commits.
 //!
-//! Each commit is made from a look at what stands in the store, because a renewal may come in
-//! between; if something has changed since, it is refused and made again.
+//! Each commit is built from a read of the current records, because a renewal may come in between;
+//! if something has changed since, the commit conflicts and is built again.
 
 use tidelock_store::{
     Bounds, Commit, Conflict, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Result,
@@ -11,41 +11,40 @@ use tidelock_store::{
 use uuid::Uuid;
 
 use super::super::acquire::found;
-use super::super::operation::Note;
+use super::super::operation::OperationRecord;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
 use super::booking::{self, Booked};
 use super::ledger::{Ledger, change};
 use super::{Grant, Quota, Window};
 
-/// A reservation that is held with other claims.
+/// A reservation held with other claims.
 #[derive(Debug)]
 pub(in super::super) struct Pledge {
     quota: Quota,
     pub(in super::super) key: ClaimKey,
     pub(in super::super) grant: Grant,
     record: RecordKey,
-    /// Where it says, once it is confirmed, that it was had under an operation.
-    note: Option<Note>,
+    /// Record of the operation, written when it is confirmed.
+    operation: Option<OperationRecord>,
 }
 
-/// How a pledge stands.
+/// Current state of a pledge.
 #[derive(Debug)]
 pub(in super::super) struct View {
-    /// What is booked, and at which revision; nothing once it is over.
+    /// The reservation and its revision; `None` once it has ended.
     booked: Option<(Booked, Revision)>,
-    /// Whether the period that it was taken from is still open.
+    /// Whether the window it was taken from is still open.
     is_open: bool,
     ledger: Ledger,
 }
 
 impl View {
-    /// Whether there are so many moments in the ledger that those which have passed should leave
-    /// it.
+    /// Whether the ledger has so many entries that past ones should be removed.
     pub(in super::super) fn is_crowded(&self) -> bool {
         self.ledger.is_crowded()
     }
 
-    /// Whether nothing has changed between two looks.
+    /// Whether nothing has changed between two reads.
     pub(in super::super) fn is_like(&self, other: &Self) -> bool {
         self.booked == other.booked
             && self.is_open == other.is_open
@@ -58,13 +57,13 @@ impl Pledge {
         quota: &Quota,
         id: Uuid,
         grant: Option<Grant>,
-        note: Option<Note>,
+        operation: Option<OperationRecord>,
     ) -> Result<Self, ClaimError> {
         let key = quota.key();
         let record = keys::reservation(key.as_str(), id)?;
         let grant = match grant {
             Some(grant) => grant,
-            // An earlier try has landed, and another part of it has told so.
+            // An earlier attempt was committed, as another part of it showed.
             None => {
                 let slots = quota.claims.store().get(std::slice::from_ref(&record)).await?;
                 let there = slots.first().and_then(Slot::live);
@@ -75,33 +74,33 @@ impl Pledge {
                     .grant
             }
         };
-        Ok(Self { quota: quota.clone(), key, grant, record, note })
+        Ok(Self { quota: quota.clone(), key, grant, record, operation })
     }
 
-    /// It still stands.
+    /// Guard: the reservation still exists.
     pub(in super::super) fn guard(&self) -> Guard {
         Guard::Record { key: self.record.clone(), expected: ExpectedRevision::Exists }
     }
 
-    /// Whether it is over, going by what was in the way.
+    /// Whether it has ended, according to this conflict.
     pub(in super::super) fn is_gone(&self, conflict: &Conflict) -> bool {
         found(conflict, &self.record).is_some_and(|slot| slot.live().is_none())
     }
 
-    /// How these stand, all at one moment.
-    pub(in super::super) async fn look(claims: &Claims, pledges: &[Self]) -> Result<Vec<View>> {
-        let mut places = Vec::new();
+    /// Reads the state of several pledges in one consistent read.
+    pub(in super::super) async fn read(claims: &Claims, pledges: &[Self]) -> Result<Vec<View>> {
+        let mut records = Vec::new();
         for pledge in pledges {
             let quota = pledge.key.as_str();
-            places.extend([
+            records.extend([
                 pledge.record.clone(),
                 keys::window(&pledge.key)?,
                 keys::ledger(quota)?,
             ]);
         }
-        let slots = match places.is_empty() {
+        let slots = match records.is_empty() {
             true => Vec::new(),
-            false => claims.store().get(&places).await?,
+            false => claims.store().get(&records).await?,
         };
         pledges.iter().zip(slots.chunks(3)).map(|(pledge, slots)| pledge.view(slots)).collect()
     }
@@ -116,16 +115,18 @@ impl Pledge {
         })
     }
 
-    /// Takes it for good. What is past its end is refused.
+    /// Adds the confirmation to a commit. An expired reservation is rejected.
     pub(in super::super) fn confirm(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
-        Ok(match &self.note {
-            Some(note) => commit.write(note.write(RawJson::new(&self.grant.confirmed())?)),
+        Ok(match &self.operation {
+            Some(operation) => {
+                commit.write(operation.write(RawJson::new(&self.grant.confirmed())?))
+            }
             None => commit,
         })
     }
 
-    /// Gives it back, to the period that it was taken from.
+    /// Adds the release to a commit: the units go back to the window they were taken from.
     pub(in super::super) fn give_back(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
         if !view.is_open || view.booked.is_none() {
@@ -136,7 +137,7 @@ impl Pledge {
         Ok(commit.guard_record(&keys::window(&self.key)?, self.of_window()).write(back))
     }
 
-    /// Keeps it until this moment.
+    /// Extends the reservation until this time.
     pub(in super::super) fn extend(
         &self,
         commit: Commit,
@@ -156,15 +157,15 @@ impl Pledge {
             let commit = commit.guard_record(&keys::window(&self.key)?, self.of_window());
             return view.ledger.book(commit, end, units);
         }
-        // Nothing will ever be credited to a period that is over.
+        // Nothing is ever credited to a window that is over.
         let after = keys::bucket(self.key.as_str(), self.grant.window, end)?;
         Ok(commit.write(RecordWrite::add(&after, units, Bounds::NONE).expiring(When::At(end))))
     }
 
-    /// Moments that have passed do not pile up.
+    /// Removes past entries from the ledger.
     pub(in super::super) async fn tidy(&self) -> Result<(), ClaimError> {
         let window = Window { revision: self.grant.window, end: self.grant.ends };
-        booking::look(&self.quota, window).await.map(drop)
+        booking::read_ledger(&self.quota, window).await.map(drop)
     }
 
     fn settle(&self, commit: Commit, view: &View) -> Result<Commit> {

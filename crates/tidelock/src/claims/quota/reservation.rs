@@ -1,8 +1,8 @@
-//! Some of a quota that is taken for a while: confirmed, given back, or gone back by itself.
+//! Reservations of a quota: confirmed, refunded, or expired.
 //!
-//! A reservation is a record that expires when it ends, so that one past its end cannot be
-//! confirmed; what it took is in the [bucket](super::ledger) of that moment, which the next caller
-//! who needs it credits.
+//! A reservation is a record that expires when it ends, so an expired one cannot be confirmed. Its
+//! units are in the [bucket](super::ledger) of that time, which the next caller that needs them
+//! credits.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
@@ -13,10 +13,10 @@ use tidelock_store::{
 use super::super::acquire::found;
 use super::super::{ClaimError, keys};
 use super::booking::Booked;
-use super::debit::Draw;
+use super::debit::Debit;
 use super::{Grant, Quota, RefundOutcome};
 
-/// Some of a quota, for a while: confirm it, give it back, or let it run out.
+/// Units of a quota reserved for a while: confirm them, refund them, or let them expire.
 #[derive(Debug)]
 #[must_use = "a reservation that is not confirmed runs out"]
 pub struct Reservation {
@@ -27,16 +27,16 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// What was drawn just now, or before under the same operation.
-    pub(super) async fn of(quota: Quota, draw: Draw) -> Result<Self, ClaimError> {
-        match (draw.booking.and_then(|booking| booking.made), draw.noted) {
+    /// Creates it from a debit, new or recorded under the same operation id.
+    pub(super) async fn of(quota: Quota, debit: Debit) -> Result<Self, ClaimError> {
+        match (debit.booking.and_then(|booking| booking.made), debit.recorded) {
             (Some((booked, revision)), None) => Ok(Self::new(quota, booked, revision)?),
-            (_, Some(noted)) => Self::again(quota, &noted).await,
+            (_, Some(recorded)) => Self::again(quota, &recorded).await,
             (None, None) => Err(gone(&quota)),
         }
     }
 
-    /// One that was made before, if it still stands.
+    /// Reads one that was made before, if it still exists.
     async fn again(quota: Quota, grant: &Grant) -> Result<Self, ClaimError> {
         let record = keys::reservation(&grant.quota, grant.id)?;
         let slots = quota.claims.store().get(&[record]).await?;
@@ -51,32 +51,33 @@ impl Reservation {
         Ok(Self { quota, booked, record, revision })
     }
 
-    pub(super) fn resumed(quota: Quota, voucher: &ReservationToken) -> Result<Self> {
-        let ReservationToken { grant, revision, until } = voucher.clone();
+    pub(super) fn resumed(quota: Quota, token: &ReservationToken) -> Result<Self> {
+        let ReservationToken { grant, revision, until } = token.clone();
         Self::new(quota, Booked { grant, end: until }, revision)
     }
 
-    /// What somebody else has to know to go on with it: see [`Quota::attach`].
+    /// Returns the token with which the reservation can be continued elsewhere: see
+    /// [`Quota::attach`].
     pub fn voucher(&self) -> ReservationToken {
         let Booked { grant, end } = self.booked.clone();
         ReservationToken { grant, revision: self.revision, until: end }
     }
 
-    /// When it goes back by itself: after the life that was asked for, and if many stand, up to a
-    /// 64th of that later.
+    /// Returns when it expires: after the requested duration, or up to a 64th of it later while
+    /// many reservations exist.
     pub fn until(&self) -> Timestamp {
         self.booked.end
     }
 
-    /// How much.
+    /// Returns the number of units.
     pub fn units(&self) -> i64 {
         self.booked.grant.units
     }
 
-    /// Takes it for good, unless it is past its end.
+    /// Confirms the reservation: its units are taken permanently.
     ///
     /// # Errors
-    /// `Settled` if it was confirmed or given back before, or is past its end.
+    /// `Settled` if it was confirmed or refunded before, or has expired.
     pub async fn confirm(&self) -> Result<Grant, ClaimError> {
         match self.settle(Commit::new()).await? {
             CommitOutcome::Committed(_) => Ok(self.booked.grant.confirmed()),
@@ -84,16 +85,17 @@ impl Reservation {
         }
     }
 
-    /// The parts of a commit that take it for good, for a commit that somebody else makes. They are
-    /// refused once it is past its end.
+    /// Returns the parts of a commit that confirm it, for a commit made elsewhere.
+    ///
+    /// They are rejected once it has expired.
     ///
     /// # Errors
-    /// `Store` if the name of the quota cannot be one.
+    /// `Store` if the name of the quota is invalid.
     pub fn confirmation(&self) -> Result<[RecordWrite; 2], ClaimError> {
         Ok(self.booked.settle(&self.record, self.revision)?)
     }
 
-    /// Gives it back, once, to the period that it was taken from.
+    /// Refunds the reservation, once, to the window it was taken from.
     ///
     /// # Errors
     /// `Store` if the store fails.
@@ -110,14 +112,14 @@ impl Reservation {
         if found(&conflict, &self.record).is_some() || found(&conflict, &window).is_none() {
             return Ok(RefundOutcome::Already);
         }
-        // Only the period is over: the reservation goes, and nothing is charged less.
+        // Only the window is over: the reservation is removed, and no counter changes.
         let _gone = self.settle(Commit::new()).await?;
         Ok(RefundOutcome::Over)
     }
 
     async fn settle(&self, commit: Commit) -> Result<CommitOutcome, ClaimError> {
         let commit = self.confirmation()?.into_iter().fold(commit, Commit::write);
-        let commit = self.quota.claims.repeatable(commit);
+        let commit = self.quota.claims.ensure_retry_id(commit);
         Ok(self.quota.claims.send(&commit).await?)
     }
 }
@@ -126,11 +128,11 @@ fn gone(quota: &Quota) -> ClaimError {
     ClaimError::Settled { key: quota.key() }
 }
 
-/// A reservation on paper, for whoever goes on with it later, in this process or another.
+/// Serializable token of a reservation, to continue it later, in this process or another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationToken {
     pub(super) grant: Grant,
     revision: Revision,
-    /// When it goes back by itself.
+    /// When it expires.
     pub until: Timestamp,
 }

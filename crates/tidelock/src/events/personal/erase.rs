@@ -7,19 +7,19 @@ use tidelock_store::{
 
 use crate::events::keys;
 
-/// Provided that this subject was not erased: part of every commit with personal data about it.
+/// Guards a commit with personal data against an erased subject.
 pub(crate) fn guard(commit: Commit, subject: &str) -> Result<Commit> {
     Ok(commit.guard_record(&keys::erased(subject)?, ExpectedRevision::Absent))
 }
 
-/// Erases all personal data about a subject, and says of how many events. Can be called again, and
-/// goes on where it was cut short.
+/// Erases all personal data about a subject and returns the number of events affected. Idempotent:
+/// a repeated call continues an interrupted erasure.
 pub(crate) async fn erase(store: &(impl Store + ?Sized), subject: &str) -> Result<usize> {
     if subject.is_empty() {
         return Err(StoreError::invalid("the subject to be erased is empty"));
     }
     mark(store, subject).await?;
-    // Nothing can be added from here on, so what is not found is not there.
+    // Nothing can be added after the mark, so one scan finds everything.
     let mut personal = store.rows(RecordQuery::prefix(keys::personal_of(subject)));
     let (mut erased, mut deletions) = (0, Commit::new());
     while let Some(record) = personal.next().await? {
@@ -37,7 +37,7 @@ pub(crate) async fn erase(store: &(impl Store + ?Sized), subject: &str) -> Resul
 
 async fn mark(store: &(impl Store + ?Sized), subject: &str) -> Result<()> {
     let since = RawJson::new(&store.now().await?)?;
-    // A conflict says that it is marked already.
+    // On a conflict the subject is marked already.
     let _either_way = store.put(&keys::erased(subject)?, ExpectedRevision::Absent, since).await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Taking personal values out of an event's payload, and putting them back.
+//! Splitting personal values from an event's payload, and joining them on read.
 //!
-//! In the stored payload a value is a place: `{"~personal": {"subject": "user-7", "at": 0}}` is the
-//! first value of that event's record about that subject.
+//! In the stored payload a value is an index: `{"~personal": {"subject": "user-7", "at": 0}}`
+//! refers to the first value of that event's record about that subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use tidelock_store::{
 use super::MARK;
 use crate::events::keys;
 
-/// A payload, and the personal values that were in it, by subject.
+/// A payload, and the personal values taken out of it, by subject.
 #[derive(Debug)]
 pub(crate) struct Split {
-    /// The payload as it goes into the log.
+    /// The payload as stored in the log.
     pub(crate) payload: RawJson,
-    /// The values, in the order of their places.
+    /// The values, in the order of their indexes.
     pub(crate) values: BTreeMap<String, Vec<Value>>,
 }
 
@@ -37,12 +37,13 @@ fn take_value(inside: &mut Map<String, Value>, values: &mut BTreeMap<String, Vec
     inside.remove("at");
     let Some(value) = inside.remove("value") else { return };
     let Some(subject) = subject(inside) else { return };
-    let places = values.entry(subject.to_owned()).or_default();
-    inside.insert("at".into(), json!(places.len()));
-    places.push(value);
+    let of_subject = values.entry(subject.to_owned()).or_default();
+    inside.insert("at".into(), json!(of_subject.len()));
+    of_subject.push(value);
 }
 
-/// Puts the personal values of these events back where they were, but for those that were erased.
+/// Restores the personal values of these events, except erased ones. Returns whether there were
+/// any.
 pub(crate) async fn join(
     store: &(impl Store + ?Sized),
     events: &mut [StoredEvent],
@@ -56,7 +57,7 @@ pub(crate) async fn join(
         return Ok(false);
     }
     let needed: BTreeSet<(String, EventId)> =
-        marked.iter_mut().flat_map(|(event, payload)| places(event.id, payload)).collect();
+        marked.iter_mut().flat_map(|(event, payload)| references(event.id, payload)).collect();
     let values = fetch(store, needed).await?;
     for (event, mut payload) in marked {
         each_mark(&mut payload, &mut |inside| put_value(inside, event.id, &values));
@@ -67,14 +68,14 @@ pub(crate) async fn join(
 
 type Values = BTreeMap<(String, EventId), Vec<Value>>;
 
-fn places(event: EventId, payload: &mut Value) -> Vec<(String, EventId)> {
-    let mut places = Vec::new();
+fn references(event: EventId, payload: &mut Value) -> Vec<(String, EventId)> {
+    let mut references = Vec::new();
     each_mark(payload, &mut |inside| {
         if inside.contains_key("at") {
-            places.extend(subject(inside).map(|subject| (subject.to_owned(), event)));
+            references.extend(subject(inside).map(|subject| (subject.to_owned(), event)));
         }
     });
-    places
+    references
 }
 
 fn put_value(inside: &mut Map<String, Value>, event: EventId, values: &Values) {
@@ -86,7 +87,7 @@ fn put_value(inside: &mut Map<String, Value>, event: EventId, values: &Values) {
     }
 }
 
-/// Each value is looked up with its subject's mark, at one moment.
+/// Reads each value together with its subject's erasure mark, in one consistent read.
 async fn fetch(
     store: &(impl Store + ?Sized),
     needed: BTreeSet<(String, EventId)>,
@@ -95,23 +96,23 @@ async fn fetch(
     let mut values = Values::new();
     for some in needed.chunks(limits::PAGE_SIZE / 2) {
         let slots = store.get(&pairs_of_keys(some)?).await?;
-        for (place, pair) in some.iter().zip(slots.chunks(2)) {
+        for (reference, pair) in some.iter().zip(slots.chunks(2)) {
             if let [Slot::Absent | Slot::Deleted(_), Slot::Live(record)] = pair {
-                values.insert(place.clone(), record.value.to()?);
+                values.insert(reference.clone(), record.value.to()?);
             }
         }
     }
     Ok(values)
 }
 
-fn pairs_of_keys(places: &[(String, EventId)]) -> Result<Vec<RecordKey>> {
-    let pairs = places.iter().map(|(subject, event)| {
+fn pairs_of_keys(references: &[(String, EventId)]) -> Result<Vec<RecordKey>> {
+    let pairs = references.iter().map(|(subject, event)| {
         Ok::<_, StoreError>([keys::erased(subject)?, keys::personal(subject, *event)?])
     });
     Ok(pairs.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// Whether there may be personal data in it.
+/// Whether a payload may contain personal data.
 pub(crate) fn has_mark(payload: &RawJson) -> bool {
     payload.as_str().contains(MARK)
 }
@@ -120,7 +121,7 @@ fn subject(inside: &Map<String, Value>) -> Option<&str> {
     inside.get("subject").and_then(Value::as_str)
 }
 
-/// Does this to the inside of every personal value.
+/// Calls `act` for the content of every personal value.
 fn each_mark(value: &mut Value, act: &mut impl FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Object(object) if object.len() == 1 && object.contains_key(MARK) => {
@@ -141,7 +142,7 @@ mod tests {
     use crate::events::Personal;
 
     #[test]
-    fn values_are_taken_out_by_subject_and_their_places_stay() {
+    fn values_are_split_by_subject_and_leave_indexes() {
         let (ada, bob) = (Personal::new("ada", "Ada"), Personal::new("bob", "Bob"));
         let letter = json!({ "text": "hello" });
         let payload = encode(&(&ada, [&bob, &ada], &letter)).unwrap();
@@ -149,12 +150,12 @@ mod tests {
         assert!(!split.payload.as_str().contains("Ada") && !split.payload.as_str().contains("Bob"));
         assert_eq!(split.values["ada"], [json!("Ada"), json!("Ada")]);
         assert_eq!(split.values["bob"], [json!("Bob")]);
-        let places: Value = split.payload.to().unwrap();
-        assert_eq!(places[1][1], json!({ "~personal": { "subject": "ada", "at": 1 } }));
+        let references: Value = split.payload.to().unwrap();
+        assert_eq!(references[1][1], json!({ "~personal": { "subject": "ada", "at": 1 } }));
     }
 
     #[test]
-    fn a_payload_without_personal_data_is_left_to_the_letter() {
+    fn a_payload_without_personal_data_is_unchanged() {
         let payload = RawJson::parse(r#"{ "b": 1.50 }"#).unwrap();
         assert_eq!(split(payload.clone()).unwrap().payload, payload);
     }

@@ -64,14 +64,16 @@ async fn land(
     landing: &mut Landing,
 ) -> Result<Sent> {
     for attempts in 1..=MAX_DECISIONS {
-        return Ok(match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
-            Tried::Landed => Sent::Landed(behind),
-            Tried::Lost => Sent::Lost,
-            Tried::Refused(failure) => Sent::Refused(failure),
-            Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
-            Tried::Moved(_) => Sent::MustRestage,
-            Tried::Stale => continue,
-        });
+        return Ok(
+            match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
+                Tried::Landed => Sent::Landed(behind),
+                Tried::Lost => Sent::Lost,
+                Tried::Refused(failure) => Sent::Refused(failure),
+                Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
+                Tried::Moved(_) => Sent::MustRestage,
+                Tried::Stale => continue,
+            },
+        );
     }
     Ok(Sent::Refused(too_slow()))
 }

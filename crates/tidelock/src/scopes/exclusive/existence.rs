@@ -1,7 +1,7 @@
-//! Whether a scope is there at all: begun, and taken away.
+//! Creation and deletion of a durable scope.
 //!
-//! Neither looks at the document. Under an operation, what was done is written down in the commit
-//! that does it, as for every other mutation.
+//! Neither reads the document. With an operation id, the result is recorded in the same commit, as
+//! for every other mutation.
 
 use tidelock_store::{
     Commit, Committed, Conflict, ExpectedRevision, RecordWrite, Result, Revision, Slot,
@@ -9,41 +9,44 @@ use tidelock_store::{
 
 use super::super::document::Doc;
 use super::super::error::ScopeError;
-use super::super::line::{found, text};
+use super::super::group_commit::{found, text};
 use super::super::mutated::{Mutated, MutationOutcome};
 use super::super::operation::Codec;
 use super::super::state::ScopeState;
-use super::Alone;
+use super::Exclusive;
 
-impl<S: ScopeState> Alone<'_, S> {
-    /// Makes the scope begin with this, if it is not there.
+impl<S: ScopeState> Exclusive<'_, S> {
+    /// Creates the scope with this state, if it does not exist.
     pub(in super::super) async fn create(self, doc: Doc<S>) -> Result<Mutated, ScopeError> {
-        let _turn = self.turn().await?;
+        let _lock = self.lock().await?;
         let write = RecordWrite::put(self.key(), ExpectedRevision::Absent, text(&doc));
-        let mut commit = self.queued.options.also.clone().write(self.queued.options.living(write));
-        let mut guessed = None;
+        let mut commit =
+            self.queued.options.also.clone().write(self.queued.options.with_ttl(write));
+        let mut predicted = None;
         if self.operation.is_some() {
-            let (before, did) = self.before().await?;
-            if let Some(did) = did {
-                return Ok(Codec::json().replay(&did)?);
+            let (before, record) = self.read().await?;
+            if let Some(record) = record {
+                return Ok(Codec::json().replay(&record)?);
             }
-            guessed = Some(MutationOutcome::Applied(after(&before)));
-            commit = self.noting(commit, MutationOutcome::Applied(after(&before)))?;
+            predicted = Some(MutationOutcome::Applied(after(&before)));
+            commit = self.with_record(commit, MutationOutcome::Applied(after(&before)))?;
         }
         match self.send(commit).await? {
             Ok(committed) => {
                 let revision = self.written(&committed);
-                self.queued.line.landed(doc, revision);
+                self.queued.group.committed(doc, revision);
                 let applied = MutationOutcome::Applied(revision);
-                if let Some(guessed) = guessed {
-                    self.correct_existence(&committed, guessed, applied).await?;
+                if let Some(predicted) = predicted {
+                    self.correct_record(&committed, predicted, applied).await?;
                 }
                 Ok(self.queued.mutated((), applied))
             }
-            Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
-            Err(conflict) => Err(match found(&self.queued.line.name, &conflict) {
+            Err(conflict) if self.was_executed_concurrently(&conflict) => {
+                self.replay(conflict).await
+            }
+            Err(conflict) => Err(match found(&self.queued.group.name, &conflict) {
                 Some(Slot::Live(record)) => {
-                    let scope = self.queued.line.name.to_string();
+                    let scope = self.queued.group.name.to_string();
                     ScopeError::Taken { scope, revision: record.revision }
                 }
                 _ => ScopeError::Part(conflict),
@@ -51,37 +54,36 @@ impl<S: ScopeState> Alone<'_, S> {
         }
     }
 
-    /// Takes the scope away, if it is as it should be.
+    /// Deletes the scope, if it is as expected.
     pub(in super::super) async fn delete(self) -> Result<Mutated, ScopeError> {
-        let _turn = self.turn().await?;
-        let (before, did) = self.before().await?;
-        if let Some(did) = did {
-            return Ok(Codec::json().replay(&did)?);
+        let _lock = self.lock().await?;
+        let (before, record) = self.read().await?;
+        if let Some(record) = record {
+            return Ok(Codec::json().replay(&record)?);
         }
-        let (name, expected) = (&self.queued.line.name, self.queued.options.expected);
+        let (name, expected) = (&self.queued.group.name, self.queued.options.expected);
         if before.live().is_none() {
             return match expected {
                 ExpectedRevision::Exists | ExpectedRevision::Revision(_) => {
                     Err(ScopeError::gone(name, before.revision()))
                 }
-                _ => self.leave(&before).await,
+                _ => self.already_absent(&before).await,
             };
         }
         let write = RecordWrite::delete(self.key(), expected);
         let commit = self.queued.options.also.clone().write(write);
-        match self.send(self.noting(commit, MutationOutcome::Applied(after(&before)))?).await? {
+        match self.send(self.with_record(commit, MutationOutcome::Applied(after(&before)))?).await?
+        {
             Ok(committed) => {
-                self.queued.line.distrust();
+                self.queued.group.invalidate();
                 let applied = MutationOutcome::Applied(self.written(&committed));
-                self.correct_existence(
-                    &committed,
-                    MutationOutcome::Applied(after(&before)),
-                    applied,
-                )
-                .await?;
+                self.correct_record(&committed, MutationOutcome::Applied(after(&before)), applied)
+                    .await?;
                 Ok(self.queued.mutated((), applied))
             }
-            Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
+            Err(conflict) if self.was_executed_concurrently(&conflict) => {
+                self.replay(conflict).await
+            }
             Err(conflict) => Err(match found(name, &conflict) {
                 Some(gone) if gone.live().is_none() => ScopeError::gone(name, gone.revision()),
                 _ => self.pinned(&conflict).unwrap_or(ScopeError::Part(conflict)),
@@ -89,12 +91,12 @@ impl<S: ScopeState> Alone<'_, S> {
         }
     }
 
-    /// There is nothing to be taken away; an operation remembers that, so that it takes away
-    /// nothing that comes later.
-    async fn leave(&self, before: &Slot) -> Result<Mutated, ScopeError> {
+    /// There is nothing to delete. An operation records that, so that a repeat does not delete a
+    /// scope created later.
+    async fn already_absent(&self, before: &Slot) -> Result<Mutated, ScopeError> {
         let outcome = MutationOutcome::Unchanged(before.revision());
         if self.operation.is_some() {
-            let commit = self.noting(Commit::new(), outcome)?;
+            let commit = self.with_record(Commit::new(), outcome)?;
             if let Err(conflict) = self.send(commit).await? {
                 return self.replay(conflict).await;
             }
@@ -102,27 +104,28 @@ impl<S: ScopeState> Alone<'_, S> {
         Ok(self.queued.mutated((), outcome))
     }
 
-    /// What the operation did when somebody else made it meanwhile, which is why this was refused.
+    /// Returns the recorded result of an operation that was executed concurrently and caused this
+    /// conflict.
     async fn replay(&self, conflict: Conflict) -> Result<Mutated, ScopeError> {
-        match self.before().await?.1 {
-            Some(did) => Ok(Codec::json().replay(&did)?),
+        match self.read().await?.1 {
+            Some(record) => Ok(Codec::json().replay(&record)?),
             None => Err(ScopeError::Part(conflict)),
         }
     }
 
-    /// Corrects what is remembered of the operation, if there is one.
-    async fn correct_existence(
+    /// Corrects the operation's record, if there is one.
+    async fn correct_record(
         &self,
         committed: &Committed,
-        guessed: MutationOutcome,
+        predicted: MutationOutcome,
         outcome: MutationOutcome,
     ) -> Result<()> {
         let Some(operation) = &self.queued.options.operation else { return Ok(()) };
-        self.correct(committed, Codec::json().remember(operation, guessed, &())?, outcome).await
+        self.correct(committed, Codec::json().remember(operation, predicted, &())?, outcome).await
     }
 
-    /// The same commit, saying what the operation did, if there is one.
-    fn noting(&self, commit: Commit, outcome: MutationOutcome) -> Result<Commit> {
+    /// Adds the operation's record to the commit, if there is an operation.
+    fn with_record(&self, commit: Commit, outcome: MutationOutcome) -> Result<Commit> {
         let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
             return Ok(commit);
         };
@@ -130,7 +133,7 @@ impl<S: ScopeState> Alone<'_, S> {
     }
 }
 
-/// The revision that the next write has.
+/// The revision of the next write.
 fn after(before: &Slot) -> Revision {
     before.revision().map_or(Revision::FIRST, |revision| revision.plus(1))
 }

@@ -1,50 +1,50 @@
-//! What those who lose a conflict have missed, for as long as something is under way.
+//! Recent events, kept so that a conflicting decision can be rebased instead of run again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidelock_store::Version;
 
-use super::Line;
+use super::GroupCommit;
 use crate::events::aggregate::Aggregate;
 
-/// How many lists of events are remembered. Whoever missed more decides again.
-const REMEMBERED: usize = 64;
+/// Number of event lists kept. A decision that missed more runs again.
+const MAX_LISTS: usize = 64;
 
-/// The events that came lately, while somebody may have to be told of them.
+/// Events committed recently, kept while a decision is in flight.
 pub(super) struct Recent<E> {
-    /// How many have decided something that has not landed.
-    carriers: usize,
+    /// Number of decisions in flight.
+    in_flight: usize,
     /// Each list with the version of its first event, in order.
     lists: VecDeque<(Version, Arc<[E]>)>,
 }
 
-/// Events that were decided on a version, and may not land behind it.
+/// Decided events that are not committed yet, and the version they were decided on.
 pub(crate) struct PendingDecision<A: Aggregate> {
-    line: Arc<Line<A>>,
+    group: Arc<GroupCommit<A>>,
     pub(crate) events: Arc<[A::Event]>,
-    /// The version that was in the store then. What was pending may have landed elsewhere, or not
-    /// at all.
+    /// The store's version at the time of the decision. Events pending at that time may have been
+    /// committed at other versions, or not at all.
     known: Option<Version>,
 }
 
 impl<E> Default for Recent<E> {
     fn default() -> Self {
-        Self { carriers: 0, lists: VecDeque::new() }
+        Self { in_flight: 0, lists: VecDeque::new() }
     }
 }
 
 impl<E> Recent<E> {
-    /// Events of others.
-    pub(super) fn note(&mut self, first: Version, events: Vec<E>) {
-        if self.carriers > 0 && !events.is_empty() {
+    /// Records events of other writers.
+    pub(super) fn record_theirs(&mut self, first: Version, events: Vec<E>) {
+        if self.in_flight > 0 && !events.is_empty() {
             self.push(first, events.into());
         }
     }
 
-    /// Events of this process.
-    pub(super) fn note_ours(&mut self, first: Version, events: &Arc<[E]>) {
-        if self.carriers > 0 {
+    /// Records events of this process.
+    pub(super) fn record_ours(&mut self, first: Version, events: &Arc<[E]>) {
+        if self.in_flight > 0 {
             self.push(first, events.clone());
         }
     }
@@ -56,13 +56,13 @@ impl<E> Recent<E> {
     fn push(&mut self, first: Version, events: Arc<[E]>) {
         let follows =
             self.lists.back().is_none_or(|(at, list)| at.plus(list.len() as u64) == first);
-        if !follows || self.lists.len() == REMEMBERED {
+        if !follows || self.lists.len() == MAX_LISTS {
             self.lists.clear();
         }
         self.lists.push_back((first, events));
     }
 
-    /// All events from one version up to another, if they are remembered.
+    /// Returns all events between two versions, if they are still kept.
     fn between(&self, from: Version, end: Version) -> Option<impl Iterator<Item = &E>> {
         let begin = self.lists.front().map(|(first, _)| *first);
         let last = self.lists.back().map(|(first, list)| first.plus(list.len() as u64));
@@ -74,16 +74,20 @@ impl<E> Recent<E> {
 }
 
 impl<A: Aggregate> PendingDecision<A> {
-    /// What was decided, in case that it does not land and need not be decided again.
-    pub(crate) fn new(line: Arc<Line<A>>, events: Arc<[A::Event]>, known: Option<Version>) -> Self {
-        line.lock().recent.carriers += 1;
-        Self { line, events, known }
+    /// Starts tracking decided events, so that they can be rebased after a conflict.
+    pub(crate) fn new(
+        group: Arc<GroupCommit<A>>,
+        events: Arc<[A::Event]>,
+        known: Option<Version>,
+    ) -> Self {
+        group.lock().recent.in_flight += 1;
+        Self { group, events, known }
     }
 
-    /// Whether all of it commutes with all that came since, landed or pending; where there is
-    /// nothing to append, whether nothing came.
-    pub(crate) fn still_holds(&self) -> bool {
-        let inner = self.line.lock();
+    /// Whether the decision is still valid: every event of it commutes with every event since,
+    /// committed or pending. A decision without events is valid if nothing was appended.
+    pub(crate) fn is_valid(&self) -> bool {
+        let inner = self.group.lock();
         let Some(base) = &inner.base else { return false };
         if self.events.is_empty() {
             return inner.version() == self.known;
@@ -92,17 +96,19 @@ impl<A: Aggregate> PendingDecision<A> {
         if base.next() < from {
             return false;
         }
-        let Some(landed) = inner.recent.between(from, base.next()) else { return false };
+        let Some(committed) = inner.recent.between(from, base.next()) else { return false };
         let pending = inner.pending.iter().flat_map(|events| events.iter());
-        landed.chain(pending).all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs)))
+        committed
+            .chain(pending)
+            .all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs)))
     }
 }
 
 impl<A: Aggregate> Drop for PendingDecision<A> {
     fn drop(&mut self) {
-        let recent = &mut self.line.lock().recent;
-        recent.carriers -= 1;
-        if recent.carriers == 0 {
+        let recent = &mut self.group.lock().recent;
+        recent.in_flight -= 1;
+        if recent.in_flight == 0 {
             recent.clear();
         }
     }

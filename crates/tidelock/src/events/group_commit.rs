@@ -1,14 +1,13 @@
-//! The line of those who decide about one aggregate, in one process.
+//! Group commit: decisions on one aggregate, queued in FIFO order and committed in batches.
 //!
-//! Callers take turns, first come, first served. Whoever has the turn decides on the state as it
-//! will be once everything that was decided before is committed, puts the events into the open
-//! batch, and lets the next one in; the batch is committed meanwhile, and the next one when it is
-//! done. So a hot aggregate costs one commit for many decisions, and nobody fights anybody. If a
-//! batch does not land, nothing that was decided on top of it lands either, and all of it is
-//! decided again.
+//! The caller that holds the lock decides on the state as it will be once all pending decisions are
+//! committed. It adds its events to the open batch and releases the lock. Meanwhile the previous
+//! batch is being committed; the open one follows when that ends. A hot aggregate therefore costs
+//! one commit for many decisions, without conflicts inside the process. If a batch fails, every
+//! decision on top of it fails too, and all of them are decided again.
 //!
-//! A refusal must not rest on something that never happened, nor on a state that others have
-//! changed since: it is only given out once what it was decided on is known to be in the store.
+//! A refusal must not rest on uncommitted events or on a stale state. It is returned only after the
+//! state it was decided on is known to be in the store.
 
 mod batch;
 mod rebase;
@@ -29,110 +28,112 @@ pub(crate) use batch::{Batch, Outcome, Share};
 pub(crate) use rebase::PendingDecision;
 use rebase::Recent;
 
-/// All that this process knows of one aggregate.
-pub(crate) struct Line<A: Aggregate> {
+/// State and commit queue of one aggregate in this process.
+pub(crate) struct GroupCommit<A: Aggregate> {
     pub(crate) stream: StreamName,
-    /// Only one decides at a time, in the order of arrival.
-    turns: Arc<tokio::sync::Mutex<()>>,
-    /// Never held while anything is waited for: batches land whoever has the turn.
+    /// FIFO lock: one caller decides at a time.
+    decide_lock: Arc<tokio::sync::Mutex<()>>,
+    /// Never held across an await: batches complete regardless of the decision lock's holder.
     inner: Mutex<Inner<A>>,
 }
 
 struct Inner<A: Aggregate> {
-    /// The state as it is in the store, as far as this process knows.
+    /// The newest known state of the store.
     base: Option<Folded<A>>,
-    /// Somebody else may have appended since: read on before anything is decided.
+    /// Another writer may have appended since: catch up before the next decision.
     stale: bool,
-    /// The base with everything pending applied; made when somebody needs it.
-    ahead: Option<Arc<A>>,
-    /// What was decided and has not landed yet, in order.
+    /// The base with all pending events applied; computed on demand.
+    speculative: Option<Arc<A>>,
+    /// Decided events that are not committed yet, in order.
     pending: VecDeque<Arc<[A::Event]>>,
-    /// The newest batch; the older ones hang on it.
+    /// The newest batch; it references the older ones.
     tail: Option<Arc<Batch<A>>>,
-    /// Counts the times that something pending was thrown away.
+    /// Counts how often pending events were discarded.
     failures: u64,
     recent: Recent<A::Event>,
 }
 
-/// What there is to decide on.
+/// State to decide on.
 pub(crate) struct View<A: Aggregate> {
     pub(crate) state: Arc<A>,
-    /// The version, once everything pending has landed.
+    /// The version after all pending events are committed.
     pub(crate) version: Option<Version>,
-    /// The version that is known to be in the store.
-    pub(crate) landed: Option<Version>,
-    /// Whether it was compared with the store for this caller.
+    /// The version known to be in the store.
+    pub(crate) committed: Option<Version>,
+    /// Whether the state was compared with the store for this caller.
     pub(crate) is_fresh: bool,
     pub(crate) is_personal: bool,
-    /// What has to land for it to be true.
+    /// The batch that must be committed for this state to be true.
     pub(crate) tail: Option<Arc<Batch<A>>>,
     failures: u64,
 }
 
-impl<A: Aggregate> Line<A> {
+impl<A: Aggregate> GroupCommit<A> {
     pub(crate) fn new(stream: StreamName) -> Self {
-        Self { stream, turns: Arc::default(), inner: Mutex::new(Inner::default()) }
+        Self { stream, decide_lock: Arc::default(), inner: Mutex::new(Inner::default()) }
     }
 
-    /// Waits for a turn, until the deadline.
-    pub(crate) async fn turn(
+    /// Acquires the decision lock, in FIFO order; `None` after the deadline.
+    pub(crate) async fn acquire(
         &self,
         deadline: impl FnOnce() -> Option<Instant>,
     ) -> Option<OwnedMutexGuard<()>> {
-        // Most of the time nobody else is there, and no clock has to be looked at.
-        if let Ok(turn) = self.turns.clone().try_lock_owned() {
-            return Some(turn);
+        // Usually uncontended: then the clock is not read.
+        if let Ok(guard) = self.decide_lock.clone().try_lock_owned() {
+            return Some(guard);
         }
-        let turn = self.turns.clone().lock_owned();
+        let lock = self.decide_lock.clone().lock_owned();
         match deadline() {
-            Some(deadline) => tokio::time::timeout_at(deadline, turn).await.ok(),
-            None => Some(turn.await),
+            Some(deadline) => tokio::time::timeout_at(deadline, lock).await.ok(),
+            None => Some(lock.await),
         }
     }
 
-    /// What to decide on, for whoever has the turn. Reads only if the state is not known, or may be
-    /// behind.
+    /// Returns the state to decide on. The caller holds the decision lock. Reads from the store
+    /// only if the state is unknown or may be stale.
     pub(crate) async fn view(&self, store: &(impl Store + ?Sized)) -> Result<View<A>, LoadError> {
         if let Some(view) = self.lock().view() {
             return Ok(view);
         }
-        let folded = self.read_on(store).await?;
+        let folded = self.catch_up(store).await?;
         let mut inner = self.lock();
         let view = View {
             state: folded.state.clone(),
             version: folded.version,
-            landed: folded.version,
+            committed: folded.version,
             is_fresh: true,
             is_personal: folded.personal,
             tail: None,
             failures: inner.failures,
         };
-        inner.offer(folded);
-        // Whoever has the turn has just looked; a load beside it may have looked too early.
+        inner.cache_state(folded);
+        // This caller has just read the store; a concurrent load may have read an older state.
         inner.stale &= inner.version() != view.version;
         Ok(view)
     }
 
-    /// The state as it is in the store now.
+    /// Loads the current state from the store.
     pub(crate) async fn load(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
-        let folded = self.read_on(store).await?;
-        self.lock().offer(folded.clone());
+        let folded = self.catch_up(store).await?;
+        self.lock().cache_state(folded.clone());
         Ok(folded)
     }
 
-    /// Reads what is missing from the state that is known, or all of it.
-    async fn read_on(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
+    /// Reads the events after the cached state, or the whole stream.
+    async fn catch_up(&self, store: &(impl Store + ?Sized)) -> Result<Folded<A>, LoadError> {
         let known = self.lock().base.clone();
         if let Some(known) = known {
-            let keep = |first, events| self.lock().recent.note(first, events);
-            if let Some(folded) = load::go_on(store, &self.stream, known, Until::End, keep).await? {
+            let keep = |first, events| self.lock().recent.record_theirs(first, events);
+            if let Some(folded) =
+                load::fold_from(store, &self.stream, known, Until::End, keep).await?
+            {
                 return Ok(folded);
             }
         }
         load::load(store, &self.stream, Until::End).await
     }
 
-    /// Puts what was decided on a view into a batch; not if the view has become untrue meanwhile.
+    /// Adds decided events to a batch. Returns `None` if the view is no longer valid.
     pub(crate) fn push(
         &self,
         view: &View<A>,
@@ -146,8 +147,8 @@ impl<A: Aggregate> Line<A> {
         {
             return None;
         }
-        if let Some(ahead) = &mut inner.ahead {
-            events.iter().for_each(|event| Arc::make_mut(ahead).apply(event));
+        if let Some(speculative) = &mut inner.speculative {
+            events.iter().for_each(|event| Arc::make_mut(speculative).apply(event));
         }
         inner.pending.push_back(events.clone());
         let tail = inner.tail.take();
@@ -156,18 +157,19 @@ impl<A: Aggregate> Line<A> {
         Some(share)
     }
 
-    /// The batch that has to land before somebody can be alone, for whoever has the turn.
+    /// Returns the batch that must end before the lock's holder can commit on its own.
     pub(crate) fn tail(&self) -> Option<Arc<Batch<A>>> {
         self.lock().tail.clone()
     }
 
-    /// Makes the next one who decides look at the store first.
+    /// Forces the next decision to catch up with the store first.
     pub(crate) fn invalidate(&self) {
         self.lock().stale = true;
     }
 
-    /// Takes note of what somebody alone has committed. Returns the state if it should be kept.
-    pub(crate) fn landed(
+    /// Applies events that a commit outside the batches appended. Returns the state if a snapshot
+    /// is due.
+    pub(crate) fn apply_committed(
         &self,
         before: Option<Version>,
         events: &[A::Event],
@@ -176,27 +178,27 @@ impl<A: Aggregate> Line<A> {
     ) -> Option<Folded<A>> {
         let mut inner = self.lock();
         if personal {
-            inner.forget();
+            inner.clear();
         }
-        // A load beside this may have read the events already.
+        // A concurrent load may have applied the events already.
         let base = inner.base.as_mut().filter(|base| base.version == before)?;
         base.append(events, last);
         A::snapshots().are_due(before, base).then(|| base.clone())
     }
 
-    /// Whether a state is remembered.
+    /// Whether a state is cached.
     pub(crate) fn has_state(&self) -> bool {
         self.lock().base.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<A>> {
-        // Users' code runs under this lock only in `apply`; a state that it left half done is not
-        // used again.
+        // User code runs under this lock only in `apply`; a state that it left half applied is
+        // discarded.
         self.inner.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Inner<A>>>| {
             self.inner.clear_poison();
             let mut inner = poisoned.into_inner();
-            inner.throw_away();
-            inner.forget();
+            inner.discard_pending();
+            inner.clear();
             inner
         })
     }
@@ -207,7 +209,7 @@ impl<A: Aggregate> Default for Inner<A> {
         Self {
             base: None,
             stale: false,
-            ahead: None,
+            speculative: None,
             pending: VecDeque::new(),
             tail: None,
             failures: 0,
@@ -217,13 +219,13 @@ impl<A: Aggregate> Default for Inner<A> {
 }
 
 impl<A: Aggregate> Inner<A> {
-    /// What to decide on, if that is known.
+    /// Returns the state to decide on, if it is known.
     fn view(&mut self) -> Option<View<A>> {
         let base = self.base.as_ref()?;
         if self.pending.is_empty() {
             return (!self.stale).then(|| self.view_of(base.state.clone(), base));
         }
-        let ahead = self.ahead.get_or_insert_with(|| {
+        let speculative = self.speculative.get_or_insert_with(|| {
             let mut state = A::clone(&base.state);
             self.pending
                 .iter()
@@ -231,7 +233,7 @@ impl<A: Aggregate> Inner<A> {
                 .for_each(|event| state.apply(event));
             Arc::new(state)
         });
-        let state = ahead.clone();
+        let state = speculative.clone();
         Some(self.view_of(state, base))
     }
 
@@ -239,7 +241,7 @@ impl<A: Aggregate> Inner<A> {
         View {
             state,
             version: self.version(),
-            landed: base.version,
+            committed: base.version,
             is_fresh: false,
             is_personal: base.personal,
             tail: self.tail.clone(),
@@ -247,7 +249,7 @@ impl<A: Aggregate> Inner<A> {
         }
     }
 
-    /// The version, once everything pending has landed.
+    /// The version after all pending events are committed.
     fn version(&self) -> Option<Version> {
         let version = self.base.as_ref().and_then(|base| base.version);
         let pending: usize = self.pending.iter().map(|events| events.len()).sum();
@@ -258,30 +260,30 @@ impl<A: Aggregate> Inner<A> {
         }
     }
 
-    /// Remembers a state that was read, unless a newer one is known, or one that things hang on, or
-    /// it holds personal data.
-    fn offer(&mut self, folded: Folded<A>) {
+    /// Caches a state that was read, unless a newer one is cached, decisions are pending, or it
+    /// holds personal data.
+    fn cache_state(&mut self, folded: Folded<A>) {
         if !self.pending.is_empty() {
             return;
         }
         if folded.personal {
-            self.forget();
+            self.clear();
         } else if self.base.as_ref().is_none_or(|base| base.version < folded.version) {
             self.base = Some(folded);
             self.stale = false;
         }
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.base = None;
         self.stale = false;
         self.recent.clear();
     }
 
-    /// Whatever is pending will not land.
-    fn throw_away(&mut self) {
+    /// Discards all pending events: they will not be committed.
+    fn discard_pending(&mut self) {
         self.pending.clear();
-        self.ahead = None;
+        self.speculative = None;
         self.tail = None;
         self.failures += 1;
         self.stale = true;

@@ -1,8 +1,8 @@
-//! Decisions that are committed together.
+//! Batch of decisions on one aggregate, committed together.
 //!
-//! A batch takes more until its commit is sent, which is as soon as the batch before it has landed.
-//! It is driven by whoever waits for it; if that one goes away in the middle, the next one sends
-//! the same commit again, and the store answers with what the first did.
+//! A batch accepts decisions until its commit is sent, which happens when the previous batch is
+//! committed. The callers that wait for a batch drive it. If the driving future is dropped, another
+//! waiter sends the same commit again, and the store returns the first one's outcome.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,22 +14,22 @@ use tidelock_store::{
 };
 use tokio::sync::OnceCell;
 
-use super::{Inner, Line};
+use super::{GroupCommit, Inner};
 use crate::events::aggregate::Aggregate;
 use crate::events::folded::Folded;
 use crate::events::submit::send;
 use crate::handle::Tidelock;
 
-/// Bytes of JSON from which on a batch takes no more: far from the limit of a commit, and long
-/// enough for any disk.
-const ENOUGH_BYTES: usize = limits::COMMIT_BYTES / 8;
+/// JSON size at which a batch stops accepting decisions: well below the limit of a commit, and
+/// large enough to keep any disk busy.
+const MAX_BATCH_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 pub(crate) struct Batch<A: Aggregate> {
-    /// What has to land first; let go of when it has.
-    before: Mutex<Option<Arc<Batch<A>>>>,
+    /// The previous batch; released once it is committed.
+    previous: Mutex<Option<Arc<Batch<A>>>>,
     content: Mutex<Content<A::Event>>,
     outcome: OnceCell<Outcome>,
-    /// A state that should be kept as a snapshot.
+    /// The state to write as a snapshot, if one is due.
     snapshot: Mutex<Option<Folded<A>>>,
 }
 
@@ -37,40 +37,40 @@ struct Content<E> {
     is_sent: bool,
     bytes: usize,
     events: Vec<NewEvent>,
-    /// The same, as they were decided: one list for each caller.
+    /// The decided events, one list per caller.
     decided: Vec<Arc<[E]>>,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// All of it is there.
-    Landed {
-        /// The positions of its first and its last event.
+    /// All events are committed.
+    Committed {
+        /// Positions of the first and the last event.
         positions: Option<(Position, Position)>,
-        /// How many events it has.
+        /// Number of events.
         count: u64,
     },
-    /// Somebody else was quicker, or the stream is closed.
-    Refused(Conflict),
+    /// A concurrent writer was first, or the stream is closed.
+    Conflict(Conflict),
     /// The store failed.
     Failed(StoreError),
 }
 
-/// One caller's part of a batch.
+/// One caller's share of a batch.
 pub(crate) struct Share<A: Aggregate> {
     pub(crate) batch: Arc<Batch<A>>,
-    /// How many events of the batch come before the end of this part.
+    /// Number of the batch's events up to the end of this share.
     end: u64,
     pub(crate) ids: Vec<EventId>,
 }
 
 impl<A: Aggregate> Share<A> {
-    /// Where the last event of this part is. The events of a commit follow each other, usually
-    /// without a gap; if there is one, the last position of the commit is good enough for those who
-    /// wait to see it.
+    /// Returns the position of this share's last event. The events of a commit usually have
+    /// consecutive positions. If they do not, this is the last position of the commit, which is
+    /// sufficient for waiting readers.
     pub(crate) fn position(&self, outcome: &Outcome) -> Option<Position> {
-        let Outcome::Landed { positions: Some((first, last)), count } = outcome else {
+        let Outcome::Committed { positions: Some((first, last)), count } = outcome else {
             return None;
         };
         let without_gap = last.get() - first.get() + 1 == *count;
@@ -79,17 +79,17 @@ impl<A: Aggregate> Share<A> {
 }
 
 impl<A: Aggregate> Batch<A> {
-    fn after(before: Option<Arc<Self>>) -> Arc<Self> {
+    fn after(previous: Option<Arc<Self>>) -> Arc<Self> {
         let content = Content { is_sent: false, bytes: 0, events: Vec::new(), decided: Vec::new() };
         Arc::new(Self {
-            before: Mutex::new(before),
+            previous: Mutex::new(previous),
             content: Mutex::new(content),
             outcome: OnceCell::new(),
             snapshot: Mutex::new(None),
         })
     }
 
-    /// Adds one caller's events to the newest batch, or to a new one behind it.
+    /// Adds one caller's events to the newest batch, or to a new batch behind it.
     pub(super) fn add(
         tail: Option<Arc<Self>>,
         decided: Arc<[A::Event]>,
@@ -98,66 +98,66 @@ impl<A: Aggregate> Batch<A> {
         let ids = events.iter().map(|event| event.id).collect();
         let batch = match tail {
             Some(tail) if tail.content().has_room(events.len()) => tail,
-            before => Self::after(before),
+            previous => Self::after(previous),
         };
         let end = batch.content().add(decided, events);
         Share { batch, end, ids }
     }
 
-    /// What becomes of it. Whoever asks drives it, if nobody else does.
-    pub(crate) async fn outcome(&self, line: &Line<A>, tidelock: &Tidelock) -> &Outcome {
-        self.outcome.get_or_init(|| self.land(line, tidelock)).await
+    /// Waits for the outcome. The first waiter drives the commit.
+    pub(crate) async fn outcome(&self, group: &GroupCommit<A>, tidelock: &Tidelock) -> &Outcome {
+        self.outcome.get_or_init(|| self.commit_batch(group, tidelock)).await
     }
 
-    /// The state to be kept, for the first who asks.
+    /// Takes the state to write as a snapshot; `Some` once.
     pub(crate) fn take_snapshot(&self) -> Option<Folded<A>> {
         lock(&self.snapshot).take()
     }
 
-    async fn land(&self, line: &Line<A>, tidelock: &Tidelock) -> Outcome {
-        let before = lock(&self.before).clone();
-        if let Some(before) = before {
-            let earlier = in_a_box(&before, line, tidelock).await;
-            if let Some(not_landed) = behind(earlier) {
-                return not_landed;
+    async fn commit_batch(&self, group: &GroupCommit<A>, tidelock: &Tidelock) -> Outcome {
+        let previous = lock(&self.previous).clone();
+        if let Some(previous) = previous {
+            let earlier = boxed_outcome(&previous, group, tidelock).await;
+            if let Some(failed) = after_previous(earlier) {
+                return failed;
             }
-            *lock(&self.before) = None;
+            *lock(&self.previous) = None;
         }
-        let Some(expected) = line.lock().expected() else {
+        let Some(expected) = group.lock().expected() else {
             let advice =
                 if self.content().is_sent { RetryAdvice::Unknown } else { RetryAdvice::Later };
-            return Outcome::Failed(thrown_away(&line.stream).advising(advice));
+            return Outcome::Failed(discarded(&group.stream).advising(advice));
         };
-        let commit = Commit::new().append(&line.stream, expected, self.content().sent());
+        let commit = Commit::new().append(&group.stream, expected, self.content().close());
         let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await;
         match sent {
-            Ok(CommitOutcome::Committed(committed)) => self.landed(line, &committed),
+            Ok(CommitOutcome::Committed(committed)) => self.on_committed(group, &committed),
             Ok(CommitOutcome::Conflict(conflict)) => {
-                line.lock().throw_away();
-                Outcome::Refused(conflict)
+                group.lock().discard_pending();
+                Outcome::Conflict(conflict)
             }
             Err(error) => {
-                line.lock().throw_away();
+                group.lock().discard_pending();
                 Outcome::Failed(error)
             }
         }
     }
 
-    fn landed(&self, line: &Line<A>, committed: &Committed) -> Outcome {
+    fn on_committed(&self, group: &GroupCommit<A>, committed: &Committed) -> Outcome {
         let positions = committed.appends.first().and_then(|appended| appended.positions);
-        // In this order, which is that of `push`.
-        let mut inner = line.lock();
+        // Lock order: the same as in `push`.
+        let mut inner = group.lock();
         let mut content = self.content();
         let count = content.events.len() as u64;
         let last = positions.map(|(_, last)| (last, committed.at));
-        if let Some(folded) = inner.landed(&content.decided, last) {
+        if let Some(folded) = inner.apply_batch(&content.decided, last) {
             *lock(&self.snapshot) = Some(folded);
         }
         if inner.tail.as_ref().is_some_and(|tail| std::ptr::eq(&raw const **tail, self)) {
             inner.tail = None;
         }
         (content.events, content.decided) = (Vec::new(), Vec::new());
-        Outcome::Landed { positions, count }
+        Outcome::Committed { positions, count }
     }
 
     fn content(&self) -> MutexGuard<'_, Content<A::Event>> {
@@ -165,26 +165,26 @@ impl<A: Aggregate> Batch<A> {
     }
 }
 
-/// A batch waits for the one before it, which is of the same kind: somewhere the types must end.
-fn in_a_box<'a, A: Aggregate>(
+/// Boxes the future: a batch awaits the previous one, which has the same type.
+fn boxed_outcome<'a, A: Aggregate>(
     batch: &'a Batch<A>,
-    line: &'a Line<A>,
+    group: &'a GroupCommit<A>,
     tidelock: &'a Tidelock,
 ) -> Pin<Box<dyn Future<Output = &'a Outcome> + Send + 'a>> {
-    Box::pin(batch.outcome(line, tidelock))
+    Box::pin(batch.outcome(group, tidelock))
 }
 
-/// What it means for a batch that the one before it did not land.
-fn behind(earlier: &Outcome) -> Option<Outcome> {
+/// Outcome of a batch whose previous batch was not committed.
+fn after_previous(earlier: &Outcome) -> Option<Outcome> {
     match earlier {
-        Outcome::Landed { .. } => None,
-        Outcome::Refused(conflict) => Some(Outcome::Refused(conflict.clone())),
-        // Whether that one happened is for its callers to wonder; this one did not.
+        Outcome::Committed { .. } => None,
+        Outcome::Conflict(conflict) => Some(Outcome::Conflict(conflict.clone())),
+        // Whether the previous batch was committed may be unknown; this one was not sent.
         Outcome::Failed(error) => Some(Outcome::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
 
-fn thrown_away(stream: &StreamName) -> StoreError {
+fn discarded(stream: &StreamName) -> StoreError {
     StoreError::invalid(format!(
         "stream {stream:?}: applying an event panicked, and what was decided is thrown away"
     ))
@@ -193,7 +193,7 @@ fn thrown_away(stream: &StreamName) -> StoreError {
 impl<E> Content<E> {
     fn has_room(&self, events: usize) -> bool {
         !self.is_sent
-            && self.bytes < ENOUGH_BYTES
+            && self.bytes < MAX_BATCH_BYTES
             && self.events.len() + events <= limits::EVENTS_PER_COMMIT
     }
 
@@ -205,21 +205,21 @@ impl<E> Content<E> {
         self.events.len() as u64
     }
 
-    /// What is sent, again and again if need be; nothing is added any more.
-    fn sent(&mut self) -> Vec<NewEvent> {
+    /// Closes the batch and returns its events. May be called again to resend them.
+    fn close(&mut self) -> Vec<NewEvent> {
         self.is_sent = true;
         self.events.clone()
     }
 }
 
 impl<A: Aggregate> Inner<A> {
-    /// What a batch expects whose turn it is to land.
+    /// The version that the next batch to commit expects.
     fn expected(&self) -> Option<ExpectedVersion> {
         self.base.as_ref().map(Folded::expected)
     }
 
-    /// Takes note of a batch that has landed. Returns the state if it should be kept.
-    fn landed(
+    /// Applies a committed batch to the base. Returns the state if a snapshot is due.
+    fn apply_batch(
         &mut self,
         decided: &[Arc<[A::Event]>],
         last: Option<(Position, Timestamp)>,
@@ -227,12 +227,12 @@ impl<A: Aggregate> Inner<A> {
         let base = self.base.as_mut()?;
         let before = base.version;
         for events in decided {
-            self.recent.note_ours(base.next(), events);
+            self.recent.record_ours(base.next(), events);
             base.append(events, last);
             self.pending.pop_front();
         }
         if self.pending.is_empty() {
-            self.ahead = None;
+            self.speculative = None;
         }
         A::snapshots().are_due(before, base).then(|| base.clone())
     }

@@ -1,10 +1,9 @@
-//! Who stands where, and the states that are remembered: one line for each aggregate that was used
-//! lately.
+//! State cache: per-process cache of aggregate states and their commit queues, with LRU eviction.
 //!
-//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those
-//! that were used least lately and that nobody stands in are forgotten, an eighth of them at a
-//! time, so that finding them costs next to nothing. A line without a state is forgotten as soon as
-//! nobody stands in it.
+//! All clones of a `Tidelock` share one cache. Its size is bounded. When it is exceeded, the least
+//! recently used entries that are not in use are evicted, an eighth of the capacity at a time, so
+//! that eviction costs little per call. An entry without a state is removed as soon as its last
+//! user drops it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -15,71 +14,72 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidelock_store::{StreamName, Version};
 
 use super::aggregate::Aggregate;
-use super::line::{Line, PendingDecision};
+use super::group_commit::{GroupCommit, PendingDecision};
 
-/// Two types that read one stream have two lines, and meet in the store.
+/// Two types over the same stream have separate entries; the store resolves their conflicts.
 type Key = (TypeId, StreamName);
 
-pub(crate) struct Lines {
-    /// How many states are remembered.
+pub(crate) struct StateCache {
+    /// Number of states kept.
     capacity: usize,
     entries: Mutex<Entries>,
 }
 
 #[derive(Default)]
 struct Entries {
-    lines: HashMap<Key, Entry>,
-    /// Counts uses, so that it can be told which are the oldest.
+    map: HashMap<Key, Entry>,
+    /// Counts uses: the logical clock of the LRU order.
     uses: u64,
 }
 
 struct Entry {
-    line: Arc<dyn Any + Send + Sync>,
+    group: Arc<dyn Any + Send + Sync>,
     used: u64,
 }
 
-/// A place in the line for one aggregate; left when it is dropped.
-pub(crate) struct Place<A: Aggregate> {
-    line: Arc<Line<A>>,
-    lines: Arc<Lines>,
+/// Handle to the cache entry of one aggregate. Dropping it may remove the entry.
+pub(crate) struct CacheEntry<A: Aggregate> {
+    group: Arc<GroupCommit<A>>,
+    cache: Arc<StateCache>,
 }
 
-impl Lines {
+impl StateCache {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity, entries: Mutex::default() })
     }
 
-    /// The line for this aggregate.
-    pub(crate) fn place<A: Aggregate>(self: &Arc<Self>, stream: &StreamName) -> Place<A> {
+    /// Returns the entry of an aggregate, creating it if necessary.
+    pub(crate) fn entry<A: Aggregate>(self: &Arc<Self>, stream: &StreamName) -> CacheEntry<A> {
         let mut entries = self.lock();
         entries.uses += 1;
         let used = entries.uses;
-        let new = || Entry { line: Arc::new(Line::<A>::new(stream.clone())), used };
-        let entry = entries.lines.entry((TypeId::of::<A>(), stream.clone())).or_insert_with(new);
+        let new = || Entry { group: Arc::new(GroupCommit::<A>::new(stream.clone())), used };
+        let entry = entries.map.entry((TypeId::of::<A>(), stream.clone())).or_insert_with(new);
         entry.used = used;
-        let line = entry.line.clone().downcast().expect("the key has the line's type in it");
-        if entries.lines.len() > self.capacity + self.capacity / 8 + 64 {
-            entries.forget(self.capacity);
+        let group = entry.group.clone().downcast().expect("the key has the line's type in it");
+        if entries.map.len() > self.capacity + self.capacity / 8 + 64 {
+            entries.evict(self.capacity);
         }
         drop(entries);
-        Place { line, lines: self.clone() }
+        CacheEntry { group, cache: self.clone() }
     }
 
-    /// How many there are.
+    /// Number of entries.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().lines.len()
+        self.lock().map.len()
     }
 
-    fn leave<A: Aggregate>(&self, line: &Arc<Line<A>>) {
-        if self.capacity > 0 && line.has_state() {
+    fn release<A: Aggregate>(&self, group: &Arc<GroupCommit<A>>) {
+        if self.capacity > 0 && group.has_state() {
             return;
         }
         let mut entries = self.lock();
-        let key = (TypeId::of::<A>(), line.stream.clone());
-        // One is the map's and one is ours; whoever comes next has to wait for this lock.
-        if Arc::strong_count(line) == 2 {
-            entries.lines.remove(&key);
+        let key = (TypeId::of::<A>(), group.stream.clone());
+        // One reference is the map's and one is this handle's; a new user has to wait for this
+        // lock.
+        if Arc::strong_count(group) == 2 {
+            entries.map.remove(&key);
         }
     }
 
@@ -89,47 +89,46 @@ impl Lines {
 }
 
 impl Entries {
-    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left
-    /// alone.
-    fn forget(&mut self, left: usize) {
-        let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
+    /// Evicts the least recently used entries until `left` remain. Entries in use are kept.
+    fn evict(&mut self, left: usize) {
+        let mut uses: Vec<u64> = self.map.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);
         if surplus == 0 {
             return;
         }
         let (_, youngest, _) = uses.select_nth_unstable(surplus - 1);
-        self.lines.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.line) > 1);
+        self.map.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.group) > 1);
     }
 }
 
-impl<A: Aggregate> Place<A> {
-    /// Keeps what was decided and did not land.
-    pub(crate) fn carry(
+impl<A: Aggregate> CacheEntry<A> {
+    /// Tracks decided events until they are committed: see [`PendingDecision`].
+    pub(crate) fn track(
         &self,
         events: Arc<[A::Event]>,
         known: Option<Version>,
     ) -> PendingDecision<A> {
-        PendingDecision::new(self.line.clone(), events, known)
+        PendingDecision::new(self.group.clone(), events, known)
     }
 }
 
-impl<A: Aggregate> Deref for Place<A> {
-    type Target = Line<A>;
+impl<A: Aggregate> Deref for CacheEntry<A> {
+    type Target = GroupCommit<A>;
 
-    fn deref(&self) -> &Line<A> {
-        &self.line
+    fn deref(&self) -> &GroupCommit<A> {
+        &self.group
     }
 }
 
-impl<A: Aggregate> Drop for Place<A> {
+impl<A: Aggregate> Drop for CacheEntry<A> {
     fn drop(&mut self) {
-        self.lines.leave(&self.line);
+        self.cache.release(&self.group);
     }
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for StateCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("StateCache").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
 
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_number_of_remembered_states_is_bounded_and_the_last_used_stay() {
+    async fn the_number_of_cached_states_is_bounded_and_recently_used_ones_stay() {
         let tidelock = over(80);
         for id in 0..1_000 {
             found(&tidelock, id).await;
@@ -187,13 +186,13 @@ mod tests {
         );
         let remembered = |id: &str| {
             let stream = StreamName::new(format!("club-{id}")).unwrap();
-            tidelock.lines().place::<Club>(&stream).has_state()
+            tidelock.lines().entry::<Club>(&stream).has_state()
         };
         assert!(remembered("0") && remembered("999") && !remembered("1"));
     }
 
     #[tokio::test]
-    async fn without_a_cache_nothing_stays_when_nobody_is_in_line() {
+    async fn without_capacity_an_unused_entry_is_removed() {
         let tidelock = over(0);
         found(&tidelock, 1).await;
         assert_eq!(tidelock.lines().len(), 0);
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_state_with_personal_data_in_it_is_not_remembered() {
+    async fn a_state_with_personal_data_is_not_cached() {
         let tidelock = over(80);
         let club = tidelock.aggregate::<Club>("chess");
         let join = |_: &Club| {
@@ -216,19 +215,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_who_goes_away_while_waiting_leaves_no_trace() {
+    async fn a_cancelled_waiter_leaves_no_entry() {
         let tidelock = over(0);
         let stream = StreamName::new("club-1").unwrap();
-        let place = tidelock.lines().place::<Club>(&stream);
-        let turn = place.turn(|| None).await.unwrap();
+        let entry = tidelock.lines().entry::<Club>(&stream);
+        let lock = entry.acquire(|| None).await.unwrap();
         {
             let club = tidelock.aggregate::<Club>("1");
             let waiting = std::pin::pin!(club.execute(|_| Ok::<_, Infallible>(ClubEvent::Founded)));
             assert!(futures_poll(waiting).is_pending());
         }
-        drop(turn);
+        drop(lock);
         found(&tidelock, 1).await;
-        drop(place);
+        drop(entry);
         assert_eq!(tidelock.lines().len(), 0);
         assert_eq!(tidelock.aggregate::<Club>("1").history().await.unwrap().len(), 1);
     }

@@ -1,4 +1,4 @@
-//! How long a claim is kept for a holder that does not come back.
+//! Lease terms: how long a claim stays held after its holder died.
 
 use std::time::Duration;
 
@@ -7,30 +7,29 @@ use tidelock_store::{Result, StoreError, Timestamp, When, limits};
 use super::ClaimKey;
 use crate::bounds;
 
-/// The shortest time that the clock of a store can tell from none.
+/// The resolution of a store's clock.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// When a lease ends: so long after it was granted, or, for what is held together, at one moment
-/// for all of it.
+/// End of a lease: a duration after the commit, or a common time for claims held together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Term {
+pub(super) struct LeaseTerm {
     pub(super) length: Duration,
     pub(super) end: When,
 }
 
-impl Term {
-    /// So long after the commit.
+impl LeaseTerm {
+    /// Ends this long after the commit.
     pub(super) fn lasting(length: Duration) -> Self {
         Self { length, end: When::In(length) }
     }
 
-    /// Until this moment.
+    /// Ends at this time.
     pub(super) fn until(end: Timestamp, now: Timestamp) -> Self {
         Self { length: end.since(now), end: When::At(end) }
     }
 }
 
-/// Refuses a lease that is over before it begins, or that outlasts what a store leases.
+/// Rejects a lease that is too short or longer than the store supports.
 pub(super) fn check(key: &ClaimKey, what: &str, long: Duration) -> Result<()> {
     if long < SHORTEST {
         let context = format!(
@@ -47,7 +46,7 @@ pub(super) fn check(key: &ClaimKey, what: &str, long: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a result that no store keeps for so long.
+/// Rejects a TTL that the store does not support.
 pub(super) fn check_ttl(key: &ClaimKey, ttl: Option<Duration>) -> Result<()> {
     ttl.map_or(Ok(()), |ttl| bounds::keeps(format_args!("claim {key:?}: a ttl"), ttl))
 }
