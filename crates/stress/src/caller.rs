@@ -82,7 +82,7 @@ impl Caller {
                 Err(trouble) => {
                     self.note(&Entry::Failed { id, trouble: trouble.clone() });
                     self.count(|counts| {
-                        counts.doubts += u64::from(trouble.advice == Told::Unknown)
+                        counts.doubts += u64::from(trouble.advice == Told::Unknown);
                     });
                     backoff.after(&trouble).await?;
                     self.note_again(commit).await?;

@@ -1,4 +1,4 @@
-//! The poison_event example, on every store without a server.
+//! The `poison_event` example, on every store without a server.
 
 // Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]

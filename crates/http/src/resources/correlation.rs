@@ -27,7 +27,7 @@ const BEFORE: usize = 5_000;
 /// The maximum number of feed pages per request.
 const PAGES: usize = 10;
 
-/// CorrelationQuery to search.
+/// Where to search.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

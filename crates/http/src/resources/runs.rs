@@ -30,7 +30,7 @@ use problems::to_problem;
 pub(crate) use result::*;
 pub(crate) use start::*;
 
-/// RunPath run.
+/// The run of the path.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct RunPath {

@@ -39,7 +39,7 @@ fn kind(name: &str, ttl_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     }
 }
 
-/// ScopePath scope.
+/// The scope of the path.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct ScopePath {

@@ -21,7 +21,7 @@ use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TakeSingletonRequest {
-    /// ProblemDetails for later callers.
+    /// Details for later callers.
     #[schema(value_type = Option<Value>)]
     details: Option<RawJson>,
     /// One winner per calendar period; a single one by default.

@@ -29,12 +29,12 @@ pub(crate) struct StateDto {
     state: RawJson,
 }
 
-/// StateQuery which version.
+/// The version to show.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StateQuery {
-    /// StateQuery this version; the current one by default.
+    /// At this version; the current one by default.
     #[param(value_type = Option<u64>, minimum = 1)]
     version: Option<Version>,
 }

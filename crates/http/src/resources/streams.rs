@@ -88,7 +88,7 @@ pub(crate) async fn list(
     Ok(Json(Page::new(page.heads.into_iter().map(StreamDto::from).collect(), page.next)))
 }
 
-/// ReadQuery a stream's summary. Its version is the `ETag`.
+/// Reads a stream's summary. Its version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}", tag = "streams",
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256)),
     responses(
@@ -123,7 +123,7 @@ pub(crate) struct ReadQuery {
     limit: Option<usize>,
 }
 
-/// ReadQuery a page of a stream's events. The stream's version is the `ETag`.
+/// Reads a page of a stream's events. The stream's version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}/events", tag = "streams",
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), ReadQuery),
     responses(

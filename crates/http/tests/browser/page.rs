@@ -21,7 +21,7 @@ pub(crate) struct Page {
     address: String,
 }
 
-/// A WebDriver command that only this browser has.
+/// A `WebDriver` command that only this browser has.
 #[derive(Debug)]
 struct Own {
     path: &'static str,
@@ -71,7 +71,7 @@ impl Page {
         }
     }
 
-    /// Clicks the element at this XPath, once it exists. A list that reloads may remove it in
+    /// Clicks the element at this `XPath`, once it exists. A list that reloads may remove it in
     /// between.
     pub(crate) async fn click(&self, xpath: &str) {
         let begun = Instant::now();

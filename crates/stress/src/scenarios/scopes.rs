@@ -38,7 +38,7 @@ impl Scenario for Scopes {
         }
         if let Some(changer) = supervisor.any(CHANGER) {
             supervisor.stop_while(&changer, Fault::Stopped, |supervisor| {
-                supervisor.work_for(BUDGET * 5 / 4)
+                supervisor.work_for(BUDGET * 5 / 4);
             });
             supervisor.wait_for_progress(Fault::Stopped);
         }

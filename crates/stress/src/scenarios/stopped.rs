@@ -38,7 +38,7 @@ impl Scenario for Stopped {
         if let Some(worker) = supervisor.any(slot) {
             let lease = supervisor.lease();
             supervisor.stop_while(&worker, Fault::Stopped, |supervisor| {
-                supervisor.work_for(lease * 3 / 2)
+                supervisor.work_for(lease * 3 / 2);
             });
             supervisor.wait_for_progress(Fault::Stopped);
         }

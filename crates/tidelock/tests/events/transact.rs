@@ -11,7 +11,7 @@ use tidelock::runs::RunState;
 use tidelock::{Error, ErrorKind, RetryPolicy};
 use tokio::task::JoinSet;
 
-use crate::harness::{Harness, on_every_store};
+use crate::harness::{Ground, on_every_store};
 use crate::shop::{Counter, No, Stepped, Stock, receive, step};
 
 on_every_store!(
@@ -36,8 +36,8 @@ fn basket(tidelock: &Tidelock) -> Scope<Basket> {
 }
 
 /// TX-1.
-async fn everything_that_is_staged_lands_together(harness: Harness) {
-    let tidelock = harness.open().await;
+async fn everything_that_is_staged_lands_together(ground: Ground) {
+    let tidelock = ground.open().await;
     let (tea, orders) = (tidelock.aggregate::<Stock>("tea"), tidelock.aggregate::<Counter>("o"));
     tea.execute(receive(3)).await.unwrap();
     basket(&tidelock).set(&vec!["tea".into()]).await.unwrap();
@@ -83,8 +83,8 @@ async fn everything_that_is_staged_lands_together(harness: Harness) {
 }
 
 /// TX-2.
-async fn an_error_of_the_closure_is_returned_and_nothing_is_written(harness: Harness) {
-    let tidelock = harness.open().await;
+async fn an_error_of_the_closure_is_returned_and_nothing_is_written(ground: Ground) {
+    let tidelock = ground.open().await;
     let (tea, scope) = (tidelock.aggregate::<Stock>("tea"), basket(&tidelock));
     let before = tidelock.store().feed_end().await.unwrap();
     let refused = tidelock
@@ -104,10 +104,10 @@ async fn an_error_of_the_closure_is_returned_and_nothing_is_written(harness: Har
 }
 
 /// TX-3. From two processes at once.
-async fn concurrent_transactions_lose_no_update(harness: Harness) {
+async fn concurrent_transactions_lose_no_update(ground: Ground) {
     let mut tasks = JoinSet::new();
     for nth in 0..8 {
-        let tidelock = harness.open().await;
+        let tidelock = ground.open().await;
         tasks.spawn(async move {
             let scope = tidelock.scope::<i64>(ScopeKind::custom("count"), "all");
             let retry = RetryPolicy::attempts(u32::MAX).within(Duration::from_secs(120));
@@ -122,15 +122,15 @@ async fn concurrent_transactions_lose_no_update(harness: Harness) {
         });
     }
     tasks.join_all().await;
-    let tidelock = harness.open().await;
+    let tidelock = ground.open().await;
     let count = tidelock.transact(async |tx: Tx| tx.get::<i64>("count").await).await.unwrap();
     let sum = tidelock.scope::<i64>(ScopeKind::custom("count"), "all").get().await.unwrap();
     assert_eq!((count, sum), (Some(40), 5 * 28));
 }
 
 /// TX-3.
-async fn a_changed_read_runs_the_closure_again(harness: Harness) {
-    let (here, there) = (harness.open().await, harness.open().await);
+async fn a_changed_read_runs_the_closure_again(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
     let (tea, calls) = (here.aggregate::<Stock>("tea"), AtomicU32::new(0));
     tea.execute(receive(1)).await.unwrap();
     let left = here
@@ -148,8 +148,8 @@ async fn a_changed_read_runs_the_closure_again(harness: Harness) {
 }
 
 /// TX-4.
-async fn a_changed_decision_is_taken_again_without_the_closure(harness: Harness) {
-    let (here, there) = (harness.open().await, harness.open().await);
+async fn a_changed_decision_is_taken_again_without_the_closure(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
     let (orders, calls) = (here.aggregate::<Counter>("orders"), AtomicU32::new(0));
     here.transact(async |tx: Tx| -> tidelock::Result<()> {
         tx.execute(&orders, step).await?;
@@ -163,8 +163,8 @@ async fn a_changed_decision_is_taken_again_without_the_closure(harness: Harness)
 }
 
 /// TX-4.
-async fn a_decision_that_refuses_the_second_time_reaches_the_closure(harness: Harness) {
-    let (here, there) = (harness.open().await, harness.open().await);
+async fn a_decision_that_refuses_the_second_time_reaches_the_closure(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
     let (tea, calls) = (here.aggregate::<Stock>("tea"), AtomicU32::new(0));
     tea.execute(receive(1)).await.unwrap();
     let sold = here
@@ -182,10 +182,10 @@ async fn a_decision_that_refuses_the_second_time_reaches_the_closure(harness: Ha
 }
 
 /// TX-5. From two processes at once.
-async fn a_quota_is_never_overdrawn(harness: Harness) {
+async fn a_quota_is_never_overdrawn(ground: Ground) {
     let mut tasks = JoinSet::new();
     for nth in 0..12 {
-        let tidelock = harness.open().await;
+        let tidelock = ground.open().await;
         tasks.spawn(async move {
             let quota = tidelock.claims().quota("seats", 5);
             let retry = RetryPolicy::attempts(u32::MAX).within(Duration::from_secs(120));
@@ -203,13 +203,13 @@ async fn a_quota_is_never_overdrawn(harness: Harness) {
         });
     }
     assert_eq!(tasks.join_all().await.into_iter().sum::<i64>(), 5);
-    let quota = harness.open().await.claims().quota("seats", 5);
+    let quota = ground.open().await.claims().quota("seats", 5);
     assert_eq!(quota.usage().await.unwrap().used, 5);
 }
 
 /// TX-5.
-async fn a_singleton_is_taken_by_one_transaction(harness: Harness) {
-    let (here, there) = (harness.open().await, harness.open().await);
+async fn a_singleton_is_taken_by_one_transaction(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
     let (ours, theirs) = (here.claims().singleton("prize"), there.claims().singleton("prize"));
     let calls = AtomicU32::new(0);
     let taken = here
@@ -227,8 +227,8 @@ async fn a_singleton_is_taken_by_one_transaction(harness: Harness) {
 }
 
 /// TX-6.
-async fn a_lock_that_was_lost_fences_the_commit(harness: Harness) {
-    let tidelock = harness.open().await;
+async fn a_lock_that_was_lost_fences_the_commit(ground: Ground) {
+    let tidelock = ground.open().await;
     let lock = tidelock.claims().lock("till");
     let LockOutcome::Locked(held) = lock.acquire().await.unwrap() else { panic!("it is free") };
     let attached = lock.attach(held.fence());
@@ -249,8 +249,8 @@ async fn a_lock_that_was_lost_fences_the_commit(harness: Harness) {
 }
 
 /// TX-3.
-async fn attempts_that_are_used_up_are_a_contended_error(harness: Harness) {
-    let (here, there) = (harness.open().await, harness.open().await);
+async fn attempts_that_are_used_up_are_a_contended_error(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
     let contended = here
         .transact(async |tx: Tx| -> tidelock::Result<()> {
             let count: i64 = tx.get("count").await?.unwrap_or_default();
@@ -267,8 +267,8 @@ async fn attempts_that_are_used_up_are_a_contended_error(harness: Harness) {
 }
 
 /// TX-1.
-async fn a_second_mutation_of_a_scope_sees_the_first(harness: Harness) {
-    let tidelock = harness.open().await;
+async fn a_second_mutation_of_a_scope_sees_the_first(ground: Ground) {
+    let tidelock = ground.open().await;
     let scope = basket(&tidelock);
     let length = tidelock
         .transact(async |tx: Tx| -> tidelock::Result<usize> {
@@ -289,8 +289,8 @@ async fn a_second_mutation_of_a_scope_sees_the_first(harness: Harness) {
 }
 
 /// TX-7.
-async fn a_kept_clone_is_refused_after_the_closure_has_returned(harness: Harness) {
-    let tidelock = harness.open().await;
+async fn a_kept_clone_is_refused_after_the_closure_has_returned(ground: Ground) {
+    let tidelock = ground.open().await;
     let kept = Arc::new(std::sync::Mutex::new(None));
     tidelock
         .transact(async |tx: Tx| -> tidelock::Result<()> {

@@ -1,4 +1,4 @@
-//! Quota reservations: units taken for a while, then confirmed with the reservation_token, or refunded.
+//! Quota reservations: units taken for a while, then confirmed with the reservation token, or refunded.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ fn ttl(millis: u64) -> Result<Duration, Problem> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConfirmRequest {
-    /// The reservation_token of the reservation.
+    /// The reservation token of the reservation.
     #[schema(value_type = Object)]
     reservation_token: ReservationToken,
     /// As in the reservation.
@@ -143,7 +143,7 @@ pub(crate) struct RefundRequest {
     /// The grant.
     #[schema(value_type = Option<Object>)]
     grant: Option<Grant>,
-    /// The reservation_token of the reservation.
+    /// The reservation token of the reservation.
     #[schema(value_type = Option<Object>)]
     reservation_token: Option<ReservationToken>,
     /// As in the request that took the units.

@@ -13,7 +13,7 @@ use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
-/// RunPath part of a history.
+/// Which part of a history.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

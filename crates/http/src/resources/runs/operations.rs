@@ -79,7 +79,7 @@ pub(crate) async fn retry(
 /// The status of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunStatusDto {
-    /// RunPath worker drives it, what it waits for, why it is parked, how it ended.
+    /// Which worker drives it, what it waits for, why it is parked, how it ended.
     #[schema(value_type = Object)]
     status: RunStatus,
 }

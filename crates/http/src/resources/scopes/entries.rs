@@ -51,7 +51,7 @@ pub(crate) async fn set_entry(
     ))
 }
 
-/// ScopePath entry to remove.
+/// The entry to remove.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -79,7 +79,7 @@ fn a_run_that_is_lost_open_or_without_an_end_is_found() {
     };
     assert_eq!(found(lost), BTreeSet::from([Kind::Unfinished]));
     let open = |evidence: &mut Evidence| {
-        evidence.run_audit.as_mut().unwrap().open.push("sample-run".into())
+        evidence.run_audit.as_mut().unwrap().open.push("sample-run".into());
     };
     assert_eq!(found(open), BTreeSet::from([Kind::Unfinished]));
     let endless = |evidence: &mut Evidence| drop(evidence.history().pop());
