@@ -50,7 +50,7 @@ const LEASE: Duration = Duration::from_secs(15);
 const QUIET_ATTEMPTS: usize = 3;
 
 /// Number of attempts of the last commit while its snapshot is replaced concurrently.
-const MAX_ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 8;
 
 /// First and maximum pause between two checks of the reactions; it doubles each time.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
@@ -401,7 +401,7 @@ impl<A: Aggregate> Closing<A> {
             // as good.
             match lease.commit(commit).await?.committed() {
                 Ok(_) => return Ok(()),
-                Err(_) if attempts < MAX_ATTEMPTS => {}
+                Err(_) if attempts < ATTEMPTS => {}
                 Err(conflict) => return Err(refused(stream, conflict)),
             }
         }

@@ -137,7 +137,7 @@ impl Problem {
             Self::ResponseRefused => {
                 "the request was carried out, and its response is a stream, or too large to be recorded"
             }
-            Self::HandlerFailed => "the request failed",
+            Self::HandlerFailed => "the request failed before its response was complete",
             Self::StoreUnavailable => {
                 "nothing was done; try again later, with the same Idempotency-Key"
             }

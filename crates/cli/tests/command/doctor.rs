@@ -113,7 +113,7 @@ fn blocked_items_are_found_with_error_and_remedy(shop: &Shop) {
     let (what, remedy) = only(shop, "blocked");
     assert_eq!(
         what,
-        "reaction \"mail\", target \"order-1\": blocked at 0 with 1 to go: an order without an address"
+        "reaction \"mail\", target \"order-1\": blocked at 0, 1 behind: an order without an address"
     );
     assert!(
         remedy.contains("tidelock unblock --reaction mail --target order-1 --store "),

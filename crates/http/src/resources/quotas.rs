@@ -1,4 +1,5 @@
-//! Quotas: a limit per period. Drawn at once, or reserved and confirmed later with the reservation token.
+//! Quotas: a limit per period. Drawn at once, or reserved and confirmed later with the reservation
+//! token.
 
 mod reservation;
 

@@ -203,7 +203,7 @@ fn a_step_with_an_unknown_outcome_is_resolved_by_clicking() {
         visit(&tidelock, async |page| {
             page.open_as(OPERATOR).await;
             page.go("#/doctor").await;
-            page.sees(".finding", "nobody knows whether it was done").await;
+            page.sees(".finding", "the outcome of the step is unknown").await;
             page.click("//article[contains(., 'payment-1')]//button[.='Decide']").await;
             page.write("dialog textarea[name=result]", "\"receipt 7\"").await;
             page.click("//dialog//button[.='Decide']").await;

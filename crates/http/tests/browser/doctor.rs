@@ -55,7 +55,7 @@ fn examining_more_shows_findings_beyond_the_limit_and_keeps_it() {
         visit_with(&tidelock, impatient(&tidelock, near), async |page| {
             page.open_as(OPERATOR).await;
             page.go("#/doctor").await;
-            page.sees(".finding", "there are more than the 1000 that were looked at").await;
+            page.sees(".finding", "there are more than the 1000 that were checked").await;
             page.sees(".finding", "1000 items").await;
             page.click("//button[.='Examine more']").await;
             page.sees(".finding", "1001 items").await;

@@ -71,7 +71,7 @@ const LISTS: &[(&str, &str, usize, &str)] = &[
     ("#/claims", "tbody tr:not(.skeleton)", 2 * ROWS, "Next"),
     ("#/audit", "tbody tr:not(.skeleton)", ROWS, "Next"),
     ("#/feed?after=0", ".event", EVENTS, "Load more"),
-    ("#/streams/long", ".event", EVENTS, "Further"),
+    ("#/streams/long", ".event", EVENTS, "Load more"),
 ];
 
 /// UI-6. Every list, to its end: what each request asks for and returns, and what the page keeps.

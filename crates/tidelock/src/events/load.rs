@@ -43,7 +43,7 @@ pub(crate) async fn load<A: Aggregate>(
     until: Until,
 ) -> Result<Folded<A>, LoadError> {
     let mut before = None;
-    for _ in 0..MAX_ATTEMPTS {
+    for _ in 0..ATTEMPTS {
         let snapshot = A::snapshots().find(store, stream).await?;
         let version = snapshot.as_ref().and_then(|snapshot: &Folded<A>| snapshot.version);
         if let Some(folded) = load_from(store, stream, snapshot, until).await? {
@@ -59,7 +59,7 @@ pub(crate) async fn load<A: Aggregate>(
 }
 
 /// Number of attempts to load a state while its events are being trimmed.
-const MAX_ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 8;
 
 /// Folds from the snapshot, or else from the first event. Returns `None` if the stream continues
 /// from neither.

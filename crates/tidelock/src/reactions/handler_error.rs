@@ -48,8 +48,8 @@ impl HandlerError {
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
-    /// Retryable, unless it is a [`tidelock::Error`](crate::Error) about invalid or oversized input:
-    /// the next attempt would fail in the same way.
+    /// Retryable, unless it is a [`tidelock::Error`](crate::Error) about invalid or oversized
+    /// input: the next attempt would fail in the same way.
     fn from(error: E) -> Self {
         let input = |error: &crate::Error| {
             matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded)

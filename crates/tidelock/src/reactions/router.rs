@@ -40,7 +40,7 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// The maximum number of reactions that share a page: an event that all of them handle takes four
 /// parts for each, and must fit into a commit.
-const MAX_GROUP: usize = limits::PARTS_PER_COMMIT / 8;
+const GROUP_SIZE: usize = limits::PARTS_PER_COMMIT / 8;
 
 /// Routes events for the reactions whose route items this process holds.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Router {
         }
         groups
             .values()
-            .flat_map(|group| group.chunks(MAX_GROUP))
+            .flat_map(|group| group.chunks(GROUP_SIZE))
             .map(<[HeldRoute]>::to_vec)
             .collect()
     }

@@ -28,7 +28,7 @@ use super::state::ScopeState;
 pub(crate) use batch::{Batch, BatchWaiter, Outcome};
 
 /// Size at which an unused document is not cached: there may be many.
-const MAX_CACHED_BYTES: usize = 64 << 10;
+const CACHED_BYTES: usize = 64 << 10;
 
 /// State and commit queue of one scope in this process.
 pub(crate) struct GroupCommit<S> {
@@ -151,7 +151,7 @@ impl<S: ScopeState> GroupCommit<S> {
     pub(super) fn is_worth_caching(&self) -> bool {
         let inner = self.lock();
         let text = inner.base.as_ref().and_then(|(doc, _)| doc.text.as_ref());
-        text.is_some_and(|text| text.as_str().len() < MAX_CACHED_BYTES)
+        text.is_some_and(|text| text.as_str().len() < CACHED_BYTES)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<S>> {

@@ -35,9 +35,9 @@ async fn is_told(tidelock: &Tidelock) -> bool {
     let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
     let found =
         Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap().findings;
-    found
-        .iter()
-        .any(|finding| finding.kind == FindingKind::Route && finding.what.contains("nobody routes"))
+    found.iter().any(|finding| {
+        finding.kind == FindingKind::Route && finding.what.contains("no worker routes")
+    })
 }
 
 /// CMD-5.

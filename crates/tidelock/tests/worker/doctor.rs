@@ -76,7 +76,7 @@ async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestSt
     let served = [
         ("mail", "a worker that serves it"),
         ("~reaction/mailing", "a process that registers reaction \"mailing\""),
-        ("~runs/ship@2", "a process that registers that version of it"),
+        ("~runs/ship@2", "a process that registers that version"),
         ("~schedules", "a process that registers a workflow"),
         ("~run-retention", "a process that registers a workflow"),
         ("~link-removal", "a process that registers a reaction with computed targets"),

@@ -22,7 +22,8 @@ const SHARED: &[&str] = &[
     // `tidelock::events`.
     "Decision",
     // What `store::plan` reads rows through, and the all-rows helper of `store::rows`.
-    "Rows",
+    "Rows", // The result with a `StoreError`, and the one with a `tidelock::Error`.
+    "Result",
 ];
 
 #[test]

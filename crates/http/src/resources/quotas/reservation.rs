@@ -1,4 +1,5 @@
-//! Quota reservations: units taken for a while, then confirmed with the reservation token, or refunded.
+//! Quota reservations: units taken for a while, then confirmed with the reservation token, or
+//! refunded.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ use crate::handle::Tidelock;
 
 /// JSON size at which a batch stops accepting decisions: well below the limit of a commit, and
 /// large enough to keep any disk busy.
-const MAX_BATCH_BYTES: usize = limits::COMMIT_BYTES / 8;
+const BATCH_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 pub(crate) struct Batch<A: Aggregate> {
     /// The previous batch; released once it is committed.
@@ -193,7 +193,7 @@ fn discarded(stream: &StreamName) -> StoreError {
 impl<E> Content<E> {
     fn has_room(&self, events: usize) -> bool {
         !self.is_sent
-            && self.bytes < MAX_BATCH_BYTES
+            && self.bytes < BATCH_BYTES
             && self.events.len() + events <= limits::EVENTS_PER_COMMIT
     }
 

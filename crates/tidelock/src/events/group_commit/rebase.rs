@@ -9,7 +9,7 @@ use super::GroupCommit;
 use crate::events::aggregate::Aggregate;
 
 /// Number of event lists kept. A decision that missed more runs again.
-const MAX_LISTS: usize = 64;
+const LISTS: usize = 64;
 
 /// Events committed recently, kept while a decision is in flight.
 pub(super) struct Recent<E> {
@@ -56,7 +56,7 @@ impl<E> Recent<E> {
     fn push(&mut self, first: Version, events: Arc<[E]>) {
         let follows =
             self.lists.back().is_none_or(|(at, list)| at.plus(list.len() as u64) == first);
-        if !follows || self.lists.len() == MAX_LISTS {
+        if !follows || self.lists.len() == LISTS {
             self.lists.clear();
         }
         self.lists.push_back((first, events));

@@ -13,7 +13,7 @@ use crate::staging::{Sender, Tried, too_slow};
 use crate::worker::is_loss;
 
 /// How often a staged decision is repeated before its step is.
-const MAX_DECISIONS: usize = 20;
+const DECISION_ATTEMPTS: usize = 20;
 
 /// The outcome of a commit.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ async fn land(
     behind: Version,
     landing: &mut Landing,
 ) -> Result<Sent> {
-    for attempts in 1..=MAX_DECISIONS {
+    for attempts in 1..=DECISION_ATTEMPTS {
         return Ok(
             match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
                 Tried::Landed => Sent::Landed(behind),
