@@ -205,7 +205,8 @@ fn anchors(page: &str) -> Vec<&str> {
     page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// The targets of links to numbers in a text: `evt-3` of `](#evt-3)`, with or without a file before the `#`.
+/// The targets of links to numbers in a text: `evt-3` of `](#evt-3)`, with or without a file before
+/// the `#`.
 fn linked_numbers(text: &str) -> Vec<&str> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let fragments = links.filter_map(|link| {
