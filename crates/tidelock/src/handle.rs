@@ -1,4 +1,4 @@
-//! The handle that programs keep: one store, and the patterns over it.
+//! [`Tidelock`]: the handle on one store and the patterns over it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::runs::registered::Workflows;
 use crate::runs::{Active, Runs};
 use crate::scopes::{Lines as ScopeLines, Scope, ScopeKind, ScopeState};
 
-/// One store, and what is built on it. Clones are handles on the same.
+/// A handle on one store and the patterns over it. Cheap to clone; clones share their caches.
 #[derive(Debug, Clone)]
 pub struct Tidelock {
     store: Arc<dyn Store>,
@@ -25,32 +25,34 @@ pub struct Tidelock {
     active: Arc<Active>,
 }
 
-/// How many aggregates' states, and as many scopes', are remembered, unless something else is asked
-/// for.
+/// The default capacity of the state caches, of aggregates and of scopes each.
 const CACHED_STATES: usize = 10_000;
 
 impl Tidelock {
-    /// Over the store that a URL names, as [`open`](crate::open) has it.
+    /// Opens the store that a URL names: see [`open`](crate::open).
+    ///
+    /// # Errors
+    /// Those of [`open`](crate::open).
     pub async fn open(url: &str) -> Result<Self> {
         Ok(Self::over(crate::open(url).await?))
     }
 
-    /// Over this store.
+    /// Creates a handle on an open store.
     pub fn over(store: Arc<dyn Store>) -> Self {
         let (lines, scope_lines) = (Lines::new(CACHED_STATES), ScopeLines::new(CACHED_STATES));
         let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
         Self { store, lines, scope_lines, retry, random, workflows, active: Arc::default() }
     }
 
-    /// The same, retrying like this where a call does not say otherwise.
+    /// Sets the default retry policy of calls.
     #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same, with the states of so many aggregates, and of so many scopes, remembered, of those
-    /// used most lately; with 0, of none. What was remembered before is not.
+    /// Sets the capacity of the state caches (LRU, aggregates and scopes each), and clears them. 0
+    /// disables them.
     #[must_use]
     pub fn with_cache(mut self, aggregates: usize) -> Self {
         self.lines = Lines::new(aggregates);
@@ -58,34 +60,34 @@ impl Tidelock {
         self
     }
 
-    /// The same, with pauses that are drawn from this seed, so that a run can be repeated.
+    /// Sets the seed of the random jitter in retry pauses, so that a test can be repeated.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.random = Arc::new(Random::seeded(seed));
         self
     }
 
-    /// The aggregate of this kind with this id, whether it exists or not.
+    /// Returns a handle on the aggregate of this kind with this id, whether it exists or not.
     pub fn aggregate<A: Aggregate>(&self, id: impl AsRef<str>) -> AggregateRef<A> {
         AggregateRef::new(self.clone(), id.as_ref())
     }
 
-    /// Several aggregates, to decide about them in one commit.
+    /// Starts a decision about several aggregates in one commit.
     pub fn decide<S: AggregateSet>(&self, aggregates: S) -> MultiDecision<S::Participants> {
         MultiDecision::new(self.clone(), aggregates.participants())
     }
 
-    /// The runs of this store: start them, signal them, wait for them, look after them.
+    /// Returns the client of runs: start, signal, wait, list, operate.
     pub fn runs(&self) -> Runs {
         Runs::new(self.clone())
     }
 
-    /// The workflows that this process drives.
+    /// The workflows registered in this process.
     pub(crate) fn workflows(&self) -> &Workflows {
         &self.workflows
     }
 
-    /// The scope of this kind with this id, kept in the store, whether it exists or not.
+    /// Returns a handle on the stored scope of this kind with this id, whether it exists or not.
     pub fn scope<S: ScopeState>(&self, kind: ScopeKind, id: impl AsRef<str>) -> Scope<S> {
         Scope::durable(self.clone(), kind, id.as_ref())
     }
@@ -106,17 +108,20 @@ impl Tidelock {
         &self.random
     }
 
-    /// The runs that this process drives at the moment.
+    /// The runs that this process drives now.
     pub(crate) fn active(&self) -> &Arc<Active> {
         &self.active
     }
 
-    /// The store itself.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Stored events as a type of yours, with the personal data that belongs to them.
+    /// Decodes stored events, with the personal data that belongs to them.
+    ///
+    /// # Errors
+    /// `Unreadable` if an event is not an `E`; the store's errors.
     pub async fn read<E: Event>(
         &self,
         events: Vec<StoredEvent>,
@@ -124,12 +129,15 @@ impl Tidelock {
         Recorded::read(&*self.store, events).await
     }
 
-    /// Erases all personal data about a subject, and says in how many events there was any. The
+    /// Erases all personal data of a subject, and returns the number of events that had any. The
     /// events stay, without it.
     ///
-    /// From the moment that this begins nobody can read or add anything about the subject. If it is
-    /// cut short, call it again: it goes on. An erased subject stays erased; somebody who comes
-    /// back is a new subject.
+    /// From the start of the call, personal data of the subject can be neither read nor added. If
+    /// the call is interrupted, call it again: it continues. An erased subject stays erased; a
+    /// person who returns is a new subject.
+    ///
+    /// # Errors
+    /// The store's errors.
     pub async fn erase_subject(&self, subject: &str) -> Result<usize> {
         personal::erase(&*self.store, subject).await
     }

@@ -42,7 +42,7 @@
 //!         // … the work; long work renews its lease with `store.renew` meanwhile …
 //!         match store.commit(Commit::new().settle(lease.ack())).await?.committed() {
 //!             Ok(_) => println!("{} is done", lease.item),
-//!             Err(conflict) => println!("somebody else has it now: {conflict}"),
+//!             Err(conflict) => println!("another worker has it now: {conflict}"),
 //!         }
 //!     }
 //! #   rounds += 1;
@@ -143,12 +143,10 @@ pub mod __private {
     pub use tidelock_store::{RawJson, StoreError};
 }
 
-/// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL
-/// of one's own.
+/// The PostgreSQL store, for its own features: a transaction that holds a commit and your SQL.
 #[cfg(feature = "postgres")]
 pub use tidelock_store_postgres as postgres;
-/// The SQLite store itself, for what only it can do: statements of one's own in a commit's
-/// transaction.
+/// The SQLite store, for its own features: your statements in a commit's transaction.
 #[cfg(feature = "sqlite")]
 pub use tidelock_store_sqlite as sqlite;
 

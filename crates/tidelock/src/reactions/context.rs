@@ -69,7 +69,7 @@ impl ReactionCtx {
         &self.shared.task.lease().item.key
     }
 
-    /// Proof of the lease, for a commit of one's own that must not land once the lease is lost.
+    /// The lease token, for a separate commit that must not land once the lease is lost.
     pub fn lease(&self) -> LeaseToken {
         self.shared.task.token()
     }

@@ -1,4 +1,4 @@
-//! A decision on fresh state whose events land with a handler's ack.
+//! A staged decision: a function of the current state that can be evaluated again.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -10,7 +10,7 @@ use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion, Guard, Stream
 use crate::reactions::HandlerError;
 use crate::worker::panic_message;
 
-/// Takes the decision on the state as it is now; gives the parts of a commit that it comes to.
+/// Evaluates the decision on the current state, and returns the parts of a commit.
 pub(crate) type Take =
     Box<dyn Fn() -> BoxFuture<'static, Result<Commit, HandlerError>> + Send + Sync>;
 
@@ -21,13 +21,13 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    /// Takes it for the first time.
+    /// Evaluates it for the first time.
     pub(crate) async fn new(take: Take) -> Result<Self, HandlerError> {
         let parts = take().await?;
         Ok(Self::taken(take, parts))
     }
 
-    /// It came to these parts the first time.
+    /// A decision that was evaluated to these parts.
     pub(crate) fn taken(take: Take, parts: Commit) -> Self {
         Self { take, parts }
     }
@@ -40,7 +40,7 @@ impl Decision {
             || self.parts.guards.iter().any(guards)
     }
 
-    /// Takes it again, outside the code that took it first: a panic is a failure of that code.
+    /// Evaluates it again, outside the code that staged it: a panic is a failure of that code.
     pub(crate) async fn again(&mut self) -> Result<(), HandlerError> {
         let taking = async { (self.take)().await };
         let taken = AssertUnwindSafe(taking).catch_unwind().await;
@@ -50,7 +50,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Puts what it came to behind what is there.
+    /// Adds its parts to a commit.
     pub(crate) fn add_to(&self, commit: &mut Commit) {
         let Commit { appends, writes, wakes, guards, trims, .. } = self.parts.clone();
         appends.into_iter().for_each(|append| add_append(commit, append));
@@ -61,7 +61,7 @@ impl Decision {
     }
 }
 
-/// Two that expect nothing of one stream are one append: a commit has no more than one to each.
+/// Joins appends without expectations: a commit has at most one append to each stream.
 fn add_append(commit: &mut Commit, append: Append) {
     let joins = |there: &&mut Append| {
         there.stream == append.stream && is_undemanding(there) && is_undemanding(&append)

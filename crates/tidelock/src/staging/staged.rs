@@ -10,7 +10,7 @@ use super::decision::Decision;
 use crate::reactions::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
 
-/// How often a decision is taken again before the handler is.
+/// How often decisions are taken again before the handler runs again.
 pub(super) const TRIES: usize = 20;
 
 /// Parts of a commit, and decisions whose events are part of it.
@@ -23,31 +23,31 @@ pub(crate) struct Staged {
     pub(crate) via: CommitVia,
 }
 
-/// What became of a commit with staged parts.
+/// The outcome of landing staged parts with a settlement.
 #[derive(Debug)]
 pub(crate) enum Landed {
-    /// It is there, or it never will be because the lease was lost.
+    /// It has landed, or the lease was lost and it never will.
     Settled(TaskOutcome),
-    /// A part of it did not hold: the handler has to look again.
+    /// A part did not hold: the handler has to run again.
     Refused(HandlerError),
 }
 
-/// What came of one try.
+/// The outcome of one attempt.
 #[derive(Debug)]
 pub(crate) enum Tried {
-    /// It is there.
+    /// It has landed.
     Landed,
     /// The lease is lost, and nothing was written.
     Lost,
-    /// A part of the caller's own did not hold.
+    /// A part of the caller did not hold.
     Moved(Conflict),
-    /// Others were quicker than a decision, which has been taken again.
+    /// A decision was stale, and has been taken again.
     Stale,
-    /// A part of it did not hold: whoever staged it has to look again.
+    /// A staged part did not hold: the code that staged it has to run again.
     Refused(HandlerError),
 }
 
-/// Whose part did not hold.
+/// Which group of parts did not hold, the one that decides first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Blame {
     Lease,
@@ -89,8 +89,7 @@ impl Staged {
         self.decisions.iter().any(|decision| decision.is_about(stream))
     }
 
-    /// Lands it with this settlement. Decisions that others were quicker than are taken again; the
-    /// handler is not.
+    /// Lands it with this settlement. Stale decisions are taken again, without the handler.
     pub(crate) async fn land(
         mut self,
         task: &LeasedTask,
@@ -112,7 +111,7 @@ impl Staged {
         Ok(Landed::Refused(too_slow()))
     }
 
-    /// Tries once to land it with these parts of the caller's own.
+    /// Tries once to land it with these parts of the caller.
     pub(crate) async fn attempt(
         &mut self,
         sender: Sender<'_>,
@@ -150,7 +149,7 @@ impl Staged {
         self.via.can_be_tried_again()
     }
 
-    /// The caller's own parts first, then what is staged, then what was decided.
+    /// The caller's parts first, then the staged ones, then the decisions'.
     fn assemble(&self, own: &Commit) -> Commit {
         let mut commit = own.clone();
         join(&mut commit, self.commit.clone());
@@ -158,7 +157,7 @@ impl Staged {
         commit
     }
 
-    /// Whose parts clashed; if several people's, whoever has to act first.
+    /// Which group of parts did not hold.
     fn blame(&self, own: &Commit, conflict: &Conflict) -> Blame {
         if conflict.has(ViolationKind::LeaseLost) {
             return Blame::Lease;
@@ -190,7 +189,7 @@ impl Staged {
     }
 }
 
-/// Others were quicker every time.
+/// Concurrent writers won every attempt.
 pub(crate) fn too_slow() -> HandlerError {
     HandlerError::again("others were quicker every time that the decision was taken")
 }

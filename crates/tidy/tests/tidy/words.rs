@@ -21,17 +21,13 @@ const WORDS: &[&[&str]] = &[
 /// How many occurrences each area may have. These numbers only go down; an area that is not listed
 /// has none.
 const ALLOWED: &[(&str, usize)] = &[
-    ("crates/bench", 23),
-    ("crates/cli", 111),
-    ("crates/http", 265),
-    ("crates/stress", 63),
-    ("crates/test-postgres", 35),
-    ("crates/test-run", 2),
-    ("crates/test-stage", 14),
-    ("crates/tidelock", 743),
-    ("crates/tower", 43),
-    ("crates/tutorial", 5),
-    ("docs", 275),
+    ("crates/bench", 2),
+    ("crates/cli", 3),
+    // Comments in a dump of an old schema.
+    ("crates/test-stage", 2),
+    ("crates/tidelock", 16),
+    // Decision pages, which stay as they were written.
+    ("docs", 46),
 ];
 
 #[test]
