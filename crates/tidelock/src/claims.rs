@@ -164,6 +164,15 @@ impl Claims {
         self.operation.as_ref().map_or(Ok(()), Operation::check)
     }
 
+    /// Rejects an operation id in a unit of work, which happens once by itself.
+    fn refuse_operation(&self) -> Result<(), StoreError> {
+        self.operation.as_ref().map_or(Ok(()), |_| {
+            Err(StoreError::invalid(
+                "a claim with an operation id has its own commit; leave the id out in a transaction",
+            ))
+        })
+    }
+
     /// Sends a commit until its outcome is known.
     async fn send(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         submit::send(&**self.store(), commit, self.tidelock.retry(), self.tidelock.random()).await

@@ -12,10 +12,7 @@ use crate::events::RetryPolicy;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::reactions::HandlerError;
-use crate::staging::{Sender, Staged, Tried, Tx};
-
-/// How often decisions are taken again before the closure runs again.
-const DECISIONS: usize = 20;
+use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, Tx, too_slow};
 
 impl Tidelock {
     /// Runs a closure that stages events, records, scope mutations, quota draws, claims, queue
@@ -126,7 +123,7 @@ impl<F> Transact<'_, F> {
         if staged.is_empty() {
             return Ok(None);
         }
-        for attempt in 1..=DECISIONS {
+        for attempt in 1..=DECISION_ATTEMPTS {
             match staged.attempt(Sender::Handle(self.tidelock), &Commit::new(), attempt).await? {
                 Tried::Landed => return Ok(None),
                 Tried::Stale => {}
@@ -135,7 +132,7 @@ impl<F> Transact<'_, F> {
                 Tried::Refused(error) => return refused(error, &staged),
             }
         }
-        Ok(Some(crate::staging::too_slow()))
+        Ok(Some(too_slow()))
     }
 }
 

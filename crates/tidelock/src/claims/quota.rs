@@ -249,9 +249,9 @@ impl Quota {
         units: u32,
     ) -> Result<Result<(Commit, Grant), QuotaExceeded>, ClaimError> {
         self.check()?;
+        self.claims.refuse_operation()?;
         let window = self.current_window().await?;
-        let mut debit = Debit::new(self.key(), window, i64::from(units), self.limit)?
-            .once(self.claims.operation.as_ref())?;
+        let mut debit = Debit::new(self.key(), window, i64::from(units), self.limit)?;
         for _ in 0..ATTEMPTS {
             let used = taken(&**self.claims.store(), self.key().as_str()).await?;
             let used = used.map_or(0, |(used, _)| used);

@@ -230,6 +230,7 @@ impl Singleton {
         &self,
         details: &(impl Serialize + ?Sized),
     ) -> Result<Result<Commit, SingletonTaken>, ClaimError> {
+        self.claims.refuse_operation()?;
         let key = self.key_at(self.claims.store().now().await?)?;
         let (record, lease) = (keys::record(&key)?, keys::lease(&key)?);
         let slots = self.claims.store().get(&[record, lease.clone()]).await?;

@@ -29,7 +29,7 @@ impl Tx {
 
     fn destination(&self) -> CommitTarget {
         let tx = self.clone();
-        let stage = Box::new(move |decision| tx.staged().decisions.push(decision));
+        let stage = Box::new(move |decision| tx.staged(|staged| staged.decisions.push(decision)));
         CommitTarget::Commit(self.tidelock().clone(), stage)
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Change, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Slot, StoreError, StoreExt,
+    Change, Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Slot, StoreError,
+    StoreExt,
 };
 
 use super::document::Doc;
@@ -24,14 +25,15 @@ impl<S: ScopeState> Scope<S> {
     }
 
     /// Applies a mutation to the state as it is in the store now, or as `staged` leaves it, and
-    /// returns the write that makes it so. An unchanged state is written again: the caller has
-    /// seen it, so it must not change until the commit.
+    /// returns the parts of a commit that make it so. An unchanged state is guarded, not written:
+    /// the caller has seen it, so it must not change until the commit.
     pub(crate) async fn propose<R, X>(
         &self,
         staged: Option<RecordWrite>,
         mutate: impl FnOnce(&mut S) -> Result<R, X>,
-    ) -> Result<(RecordWrite, R), ScopeError<X>> {
+    ) -> Result<(Commit, R), ScopeError<X>> {
         let (tidelock, name) = self.stored().ok_or_else(|| self.unstored())?;
+        let is_staged = staged.is_some();
         let (doc, expected) = match staged {
             Some(RecordWrite { expected, change: Change::Put { value, .. }, .. }) => {
                 (Doc::parse(name, value).map_err(ScopeError::widen)?, expected)
@@ -47,14 +49,18 @@ impl<S: ScopeState> Scope<S> {
         };
         let mut state = S::clone(&doc.state);
         let answer = mutate(&mut state).map_err(ScopeError::Refused)?;
-        let text = match (doc.text, *doc.state == state) {
-            (Some(text), true) => text,
-            _ => {
-                self.options().allow(name, &state)?;
-                RawJson::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?
-            }
-        };
-        Ok((self.options().with_ttl(RecordWrite::put(name.key(), expected, text)), answer))
+        if *doc.state == state {
+            let guarded = if is_staged {
+                Commit::new()
+            } else {
+                Commit::new().guard_record(name.key(), expected)
+            };
+            return Ok((guarded, answer));
+        }
+        self.options().allow(name, &state)?;
+        let text = RawJson::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?;
+        let write = self.options().with_ttl(RecordWrite::put(name.key(), expected, text));
+        Ok((Commit::new().write(write), answer))
     }
 
     fn unstored(&self) -> StoreError {

@@ -11,7 +11,7 @@ use crate::reactions::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
 
 /// How often decisions are taken again before the handler runs again.
-pub(super) const TRIES: usize = 20;
+pub(crate) const DECISION_ATTEMPTS: usize = 20;
 
 /// Parts of a commit, and decisions whose events are part of it.
 #[derive(Debug, Default)]
@@ -61,11 +61,6 @@ impl Staged {
         self.commit == Commit::new() && self.decisions.is_empty() && self.via.is_store()
     }
 
-    /// Changes the staged parts.
-    pub(crate) fn change(&mut self, change: impl FnOnce(Commit) -> Commit) {
-        self.commit = change(std::mem::take(&mut self.commit));
-    }
-
     /// Adds these parts to the staged ones.
     pub(crate) fn join(&mut self, parts: Commit) {
         join(&mut self.commit, parts);
@@ -76,12 +71,10 @@ impl Staged {
         self.commit.writes.iter().find(|write| write.key == *key)
     }
 
-    /// Stages a write instead of an earlier one to the same record.
-    pub(crate) fn replace(&mut self, write: RecordWrite) {
-        match self.commit.writes.iter_mut().find(|there| there.key == write.key) {
-            Some(there) => *there = write,
-            None => self.commit.writes.push(write),
-        }
+    /// Stages parts whose writes take the place of earlier ones to the same records.
+    pub(crate) fn replace(&mut self, parts: Commit) {
+        self.commit.writes.retain(|there| parts.writes.iter().all(|write| write.key != there.key));
+        self.join(parts);
     }
 
     /// Whether a decision about this stream is staged.
@@ -97,7 +90,7 @@ impl Staged {
     ) -> Result<Landed> {
         let settled = TaskOutcome::by(&settlement.exit);
         let own = Commit::new().settle(settlement);
-        for attempts in 1..=TRIES {
+        for attempts in 1..=DECISION_ATTEMPTS {
             match self.attempt(Sender::Task(task), &own, attempts).await? {
                 Tried::Landed => return Ok(Landed::Settled(settled)),
                 Tried::Lost => return Ok(Landed::Settled(TaskOutcome::Lost)),

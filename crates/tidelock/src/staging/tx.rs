@@ -2,8 +2,7 @@
 
 use std::fmt::{Debug, Display};
 use std::ops::RangeBounds;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use serde::Serialize;
@@ -50,21 +49,19 @@ struct Shared {
     tidelock: Tidelock,
     metadata: Metadata,
     effect_key: String,
-    staged: Mutex<Staged>,
-    is_over: AtomicBool,
+    /// None once the unit of work is over.
+    staged: Mutex<Option<Staged>>,
 }
 
 impl Tx {
     pub(crate) fn new(tidelock: &Tidelock, metadata: Metadata, effect_key: String) -> Self {
-        let (staged, is_over) = (Mutex::default(), AtomicBool::new(false));
-        let tidelock = tidelock.clone();
-        Self { shared: Arc::new(Shared { tidelock, metadata, effect_key, staged, is_over }) }
+        let (tidelock, staged) = (tidelock.clone(), Mutex::new(Some(Staged::default())));
+        Self { shared: Arc::new(Shared { tidelock, metadata, effect_key, staged }) }
     }
 
     /// Ends the unit of work and takes what was staged.
     pub(crate) fn finish(&self) -> Staged {
-        self.shared.is_over.store(true, Ordering::SeqCst);
-        std::mem::take(&mut self.staged())
+        self.lock().take().unwrap_or_default()
     }
 
     /// The handle. Writes made through it are not part of this unit of work.
@@ -108,7 +105,7 @@ impl Tx {
     {
         self.check()?;
         let stream = aggregate.stream()?;
-        if self.staged().decides_on(stream) {
+        if self.staged(|staged| staged.decides_on(stream))? {
             return Err(twice("stream", stream).into());
         }
         let decide = Arc::new(decide);
@@ -122,8 +119,8 @@ impl Tx {
             }
             .boxed()
         };
-        self.staged().decisions.push(Decision::taken(Box::new(again), first));
-        Ok(())
+        let decision = Decision::taken(Box::new(again), first);
+        Ok(self.staged(|staged| staged.decisions.push(decision))?)
     }
 
     /// Stages the parts that a function of the current state returns. On a conflict the function
@@ -140,8 +137,7 @@ impl Tx {
     {
         self.check()?;
         let decision = Decision::new(Box::new(move || propose().boxed())).await?;
-        self.staged().decisions.push(decision);
-        Ok(())
+        Ok(self.staged(|staged| staged.decisions.push(decision))?)
     }
 
     /// Loads an aggregate, and stages a guard on its version.
@@ -196,10 +192,10 @@ impl Tx {
         mutate: impl FnOnce(&mut S) -> Result<R, X>,
     ) -> Result<R, ScopeError<X>> {
         self.check()?;
-        let staged = scope.key()?;
-        let staged = self.staged().writes_to(staged).cloned();
-        let (write, answer) = scope.propose(staged, mutate).await?;
-        self.staged().replace(write);
+        let key = scope.key()?;
+        let staged = self.staged(|staged| staged.writes_to(key).cloned())?;
+        let (parts, answer) = scope.propose(staged, mutate).await?;
+        self.staged(|staged| staged.replace(parts))?;
         Ok(answer)
     }
 
@@ -211,7 +207,7 @@ impl Tx {
         self.check()?;
         match quota.propose(units).await? {
             Ok((parts, grant)) => {
-                self.staged().join(parts);
+                self.parts(parts)?;
                 Ok(QuotaOutcome::Granted(grant))
             }
             Err(exceeded) => Ok(QuotaOutcome::Exceeded(exceeded)),
@@ -230,7 +226,7 @@ impl Tx {
         self.check()?;
         match singleton.propose(details).await? {
             Ok(parts) => {
-                self.staged().join(parts);
+                self.parts(parts)?;
                 Ok(SingletonOutcome::Won(()))
             }
             Err(taken) => Ok(SingletonOutcome::Taken(taken)),
@@ -247,9 +243,7 @@ impl Tx {
         events: impl IntoEvents<A::Event>,
     ) -> Result<()> {
         self.check()?;
-        let parts = aggregate.decision().metadata(self.metadata().clone()).parts(events)?;
-        self.staged().join(parts);
-        Ok(())
+        self.parts(aggregate.decision().metadata(self.metadata().clone()).parts(events)?)
     }
 
     /// Stages events at the end of a stream, which must then be as expected. They inherit the
@@ -266,8 +260,7 @@ impl Tx {
         self.check()?;
         let stream = StreamName::new(stream.as_ref())?;
         let events: Vec<NewEvent> = events.into_iter().map(|event| self.caused(event)).collect();
-        self.staged().change(|commit| commit.append(&stream, expected, events));
-        Ok(())
+        self.parts(Commit::new().append(&stream, expected, events))
     }
 
     /// Stages the JSON of a value under a key, whatever was there.
@@ -358,8 +351,7 @@ impl Tx {
         value: &T,
     ) -> Result<()> {
         let write = claim.completion(value)?;
-        self.staged().fenced.push(write.key.clone());
-        self.write(write)
+        self.fenced_parts([write.key.clone()], Commit::new().write(write))
     }
 
     /// Stages the confirmation of a reservation.
@@ -368,7 +360,10 @@ impl Tx {
     /// The errors of [`Reservation::confirmation`].
     pub fn confirm(&self, reservation: &Reservation) -> Result<()> {
         let writes = reservation.confirmation()?;
-        self.parts(writes.into_iter().fold(Commit::new(), Commit::write))
+        let is_pinned =
+            |write: &&RecordWrite| matches!(write.expected, ExpectedRevision::Revision(_));
+        let keys: Vec<_> = writes.iter().filter(is_pinned).map(|write| write.key.clone()).collect();
+        self.fenced_parts(keys, writes.into_iter().fold(Commit::new(), Commit::write))
     }
 
     /// Fences the commit by a lock, claim or lease: it lands only while that is held.
@@ -376,15 +371,21 @@ impl Tx {
     /// # Errors
     /// `Invalid` if the unit of work is over.
     pub fn fence(&self, held: &impl Fenced) -> Result<()> {
-        self.check()?;
         let parts = held.fence_parts()?;
-        let mut staged = self.staged();
-        staged.fenced.extend(parts.guards.iter().filter_map(|guard| match guard {
+        let key = |guard: &Guard| match guard {
             Guard::Record { key, .. } => Some(key.clone()),
             Guard::Stream { .. } => None,
-        }));
-        staged.join(parts);
-        Ok(())
+        };
+        let keys: Vec<_> = parts.guards.iter().filter_map(key).collect();
+        self.fenced_parts(keys, parts)
+    }
+
+    /// Stages parts that no longer hold for good once one of these records has changed.
+    fn fenced_parts(&self, keys: impl IntoIterator<Item = RecordKey>, parts: Commit) -> Result<()> {
+        Ok(self.staged(|staged| {
+            staged.fenced.extend(keys);
+            staged.join(parts);
+        })?)
     }
 
     /// Stages parts of a commit as they are: everything that the store's contract has.
@@ -392,43 +393,48 @@ impl Tx {
     /// # Errors
     /// `Invalid` if the unit of work is over.
     pub fn parts(&self, parts: Commit) -> Result<()> {
-        self.check()?;
-        self.staged().join(parts);
-        Ok(())
+        Ok(self.staged(|staged| staged.join(parts))?)
     }
 
     /// Lands a transaction of the store's PostgreSQL database with this unit of work. Begin it with
     /// [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write to your
     /// own tables in it.
+    ///
+    /// # Errors
+    /// `Invalid` if the unit of work is over.
     #[cfg(feature = "postgres")]
-    pub fn with_postgres(&self, own: tidelock_store_postgres::PgTx) {
-        self.staged().via = super::CommitVia::Postgres(own);
+    pub fn with_postgres(&self, own: tidelock_store_postgres::PgTx) -> Result<()> {
+        Ok(self.staged(|staged| staged.via = super::CommitVia::Postgres(own))?)
     }
 
     /// Lands these statements, for your own tables in the store's SQLite file, with this unit of
     /// work.
+    ///
+    /// # Errors
+    /// `Invalid` if the unit of work is over.
     #[cfg(feature = "sqlite")]
     pub fn with_sqlite(
         &self,
         store: &tidelock_store_sqlite::SqliteStore,
         own: impl IntoIterator<Item = tidelock_store_sqlite::SqlStatement>,
-    ) {
-        let own = own.into_iter().collect();
-        self.staged().via = super::CommitVia::Sqlite(store.clone(), own);
+    ) -> Result<()> {
+        let via = super::CommitVia::Sqlite(store.clone(), own.into_iter().collect());
+        Ok(self.staged(|staged| staged.via = via)?)
     }
 
-    pub(crate) fn staged(&self) -> MutexGuard<'_, Staged> {
+    /// Accesses what is staged; an error once the unit of work is over.
+    pub(crate) fn staged<T>(&self, access: impl FnOnce(&mut Staged) -> T) -> Result<T, StoreError> {
+        self.lock().as_mut().map(access).ok_or_else(|| {
+            StoreError::invalid("the transaction is over: its closure or handler has returned")
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Staged>> {
         self.shared.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses calls on a clone that outlived the unit of work.
     fn check(&self) -> Result<(), StoreError> {
-        match self.shared.is_over.load(Ordering::SeqCst) {
-            true => Err(StoreError::invalid(
-                "the transaction is over: its closure or handler has returned",
-            )),
-            false => Ok(()),
-        }
+        self.staged(|_| ())
     }
 
     /// Adds what the event leaves out of the metadata.

@@ -26,6 +26,9 @@ on_every_store!(
     a_lock_that_was_lost_fences_the_commit,
     attempts_that_are_used_up_are_a_contended_error,
     a_second_mutation_of_a_scope_sees_the_first,
+    an_unchanged_scope_is_not_written,
+    a_reservation_that_was_refunded_fences_the_commit,
+    a_claim_with_an_operation_id_is_refused,
     a_kept_clone_is_refused_after_the_closure_has_returned,
 );
 
@@ -288,6 +291,46 @@ async fn a_second_mutation_of_a_scope_sees_the_first(ground: Ground) {
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
+/// TX-1.
+async fn an_unchanged_scope_is_not_written(ground: Ground) {
+    let tidelock = ground.open().await;
+    let scope = basket(&tidelock);
+    let length = tidelock.transact(async |tx: Tx| -> tidelock::Result<usize> {
+        tx.put("length", &0)?;
+        tx.mutate(&scope, |basket| basket.len()).await
+    });
+    assert_eq!(length.await.unwrap(), 0);
+    assert_eq!(scope.load().await.unwrap().revision, None);
+}
+
+/// TX-6.
+async fn a_reservation_that_was_refunded_fences_the_commit(ground: Ground) {
+    let tidelock = ground.open().await;
+    let quota = tidelock.claims().quota("seats", 5);
+    let reserved = quota.reserve(1, Duration::from_secs(60)).await.unwrap().granted().unwrap();
+    reserved.refund().await.unwrap();
+    let calls = AtomicU32::new(0);
+    let lost = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+        calls.fetch_add(1, Ordering::SeqCst);
+        tx.put("seat", &1)?;
+        tx.confirm(&reserved)
+    });
+    let lost = lost.await.unwrap_err();
+    assert_eq!((lost.kind(), calls.into_inner()), (ErrorKind::LeaseLost, 1), "{lost}");
+    assert_eq!(quota.usage().await.unwrap().used, 0);
+}
+
+/// TX-5.
+async fn a_claim_with_an_operation_id_is_refused(ground: Ground) {
+    let tidelock = ground.open().await;
+    let claims = tidelock.claims().operation_id("once");
+    let (quota, singleton) = (claims.quota("seats", 5), claims.singleton("first"));
+    let taken = tidelock.transact(async |tx: Tx| tx.take(&quota, 1).await.map(drop));
+    assert_eq!(taken.await.unwrap_err().kind(), ErrorKind::Invalid);
+    let claimed = tidelock.transact(async |tx: Tx| tx.claim(&singleton, "a").await.map(drop));
+    assert_eq!(claimed.await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
 /// TX-7.
 async fn a_kept_clone_is_refused_after_the_closure_has_returned(ground: Ground) {
     let tidelock = ground.open().await;
@@ -303,4 +346,8 @@ async fn a_kept_clone_is_refused_after_the_closure_has_returned(ground: Ground) 
     let error = kept.put("b", &1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("the transaction is over"), "{error}");
+    let started: Error = kept.start("w", "r", &()).version(1).await.unwrap_err().into();
+    let signalled: Error = kept.signal("r", "go", &()).await.unwrap_err().into();
+    assert_eq!((started.kind(), signalled.kind()), (ErrorKind::Invalid, ErrorKind::Invalid));
+    assert!(tidelock.runs().run("r").get().await.is_err(), "nothing was started");
 }

@@ -185,7 +185,7 @@ fn rows_land_with_the_step_on_sqlite() {
                 ctx.transact("sell", |tx: Tx| {
                     let insert =
                         tidelock::sqlite::SqlStatement::new("INSERT INTO sold VALUES (?1)");
-                    tx.with_sqlite(&store, [insert.with(tx.effect_key().to_owned())]);
+                    tx.with_sqlite(&store, [insert.with(tx.effect_key().to_owned())]).unwrap();
                     async { Ok::<_, HandlerError>(()) }
                 })
                 .await
@@ -220,7 +220,7 @@ fn rows_land_with_the_step_on_postgres() {
                             let own = store.begin().await?;
                             let insert = "INSERT INTO sold_in_steps VALUES ($1)";
                             own.execute(insert, &[&tx.effect_key().to_owned()]).await?;
-                            tx.with_postgres(own);
+                            tx.with_postgres(own)?;
                             if seen.count() == 1 {
                                 tx.write(RecordWrite::delete(
                                     &RecordKey::new("nothing")?,

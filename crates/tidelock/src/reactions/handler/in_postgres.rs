@@ -53,7 +53,7 @@ where
                     "the handler kept its transaction: drop it before the handler ends",
                 )
             })?;
-            context.staged().via = CommitVia::Postgres(own);
+            context.staged(|staged| staged.via = CommitVia::Postgres(own))?;
             Ok(())
         }
         .boxed()

@@ -47,7 +47,7 @@ where
                 statements.extend(handler(event, context.clone()).await?);
             }
             if !statements.is_empty() {
-                context.staged().via = CommitVia::Sqlite(store, statements);
+                context.staged(|staged| staged.via = CommitVia::Sqlite(store, statements))?;
             }
             Ok(())
         }

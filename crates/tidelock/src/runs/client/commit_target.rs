@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tidelock_store::StoreError;
 
 use super::RunError;
 use super::proposal::{Proposal, RequestOutcome, carry_out};
@@ -30,7 +31,7 @@ pub(crate) enum CommitTarget {
     /// To the store, at once.
     Store(Tidelock),
     /// Into a later commit, through this callback.
-    Commit(Tidelock, Box<dyn FnOnce(Decision) + Send>),
+    Commit(Tidelock, Box<dyn FnOnce(Decision) -> Result<(), StoreError> + Send>),
 }
 
 impl CommitTarget {
@@ -48,7 +49,7 @@ impl CommitTarget {
                 carry_out(&tidelock, contended, || request.propose(&tidelock)).await
             }
             Self::Commit(tidelock, stage) => {
-                stage(decision(tidelock, Arc::new(request)).await?);
+                stage(decision(tidelock, Arc::new(request)).await?)?;
                 Ok(RequestOutcome::New)
             }
         }

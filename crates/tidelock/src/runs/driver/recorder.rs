@@ -9,11 +9,8 @@ use super::{After, Driver};
 use crate::reactions::HandlerError;
 use crate::runs::activation::{Activation, Batch, Landing, LandingEnd};
 use crate::runs::keys;
-use crate::staging::{Sender, Tried, too_slow};
+use crate::staging::{DECISION_ATTEMPTS, Sender, Tried, too_slow};
 use crate::worker::is_loss;
-
-/// How often a staged decision is repeated before its step is.
-const DECISION_ATTEMPTS: usize = 20;
 
 /// The outcome of a commit.
 #[derive(Debug)]
