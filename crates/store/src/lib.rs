@@ -12,6 +12,7 @@
 pub mod limits;
 
 mod clock;
+mod convert;
 mod error;
 mod ids;
 mod json;
