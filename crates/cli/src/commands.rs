@@ -3,6 +3,7 @@
 mod bulk_action;
 mod confirm;
 mod interrupt;
+mod pages;
 
 mod bench;
 mod cancel;

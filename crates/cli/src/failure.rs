@@ -42,6 +42,15 @@ impl From<StoreError> for Failure {
     }
 }
 
+impl From<tidelock::Error> for Failure {
+    fn from(error: tidelock::Error) -> Self {
+        match error.details::<StoreError>() {
+            Some(source) => source.clone().into(),
+            None => Self::failed(error.to_string(), "tidelock doctor, to see what is wrong"),
+        }
+    }
+}
+
 impl From<CloseError> for Failure {
     fn from(error: CloseError) -> Self {
         let what = error.to_string();

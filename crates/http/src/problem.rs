@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind};
+use tidelock::{ErrorKind, RetryAdvice, StoreError, StoreErrorKind};
 use utoipa::ToSchema;
 
 use crate::limits;
@@ -184,6 +184,19 @@ impl From<StoreError> for Problem {
                 ..problem.with("outcome", "unknown")
             },
         }
+    }
+}
+
+impl From<tidelock::Error> for Problem {
+    fn from(error: tidelock::Error) -> Self {
+        if let Some(store) = error.details::<StoreError>() {
+            return store.clone().into();
+        }
+        let (status, code) = match error.kind() {
+            ErrorKind::Unreadable => (StatusCode::CONFLICT, "unreadable"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+        };
+        Self::new(status, code, error.to_string())
     }
 }
 

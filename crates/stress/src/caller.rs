@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidelock::store::Result as StoreResult;
 use tidelock::{
-    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Store, Timestamp,
+    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Store, StoreError, Timestamp,
 };
 use tokio::time::{sleep, timeout};
 
@@ -183,4 +183,14 @@ impl Backoff {
         self.next = (self.next * 2).min(Self::LONGEST);
         Ok(())
     }
+}
+
+/// Converts an error of a listing to the store error that it is.
+pub(crate) fn store_result<T>(answer: tidelock::Result<T>) -> StoreResult<T> {
+    answer.map_err(|error| {
+        error
+            .details::<StoreError>()
+            .cloned()
+            .unwrap_or_else(|| StoreError::invalid(error.to_string()))
+    })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidelock::reactions::{ReactionFilter, TargetInfo};
 use tidelock::{HeadQuery, StoreExt, StoredEvent, StreamName, Tidelock};
 
-use crate::caller::{Bug, Caller};
+use crate::caller::{Bug, Caller, store_result};
 use crate::reaction::Reaction;
 use crate::space::Space;
 
@@ -71,7 +71,8 @@ async fn targets(caller: &Caller, space: &Space) -> Result<Vec<TargetInfo>, Bug>
     let mut targets = Vec::new();
     for reaction in Reaction::ALL {
         let filter = ReactionFilter::named(&space.reaction(reaction));
-        targets.extend(caller.insist("items", || reactions.list(&filter)).await?);
+        let list = || async { store_result(reactions.list(&filter).all().await) };
+        targets.extend(caller.insist("items", list).await?);
     }
     Ok(targets)
 }

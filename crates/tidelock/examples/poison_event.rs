@@ -41,10 +41,10 @@ pub(crate) async fn play(tidelock: &Tidelock) -> Result<Vec<String>> {
 
     let blocked = ReactionFilter::named("invoice").blocked(true);
     run_until(tidelock, print_v1, async || {
-        Ok(!tidelock.reactions().list(&blocked).await?.is_empty())
+        Ok(!tidelock.reactions().list(&blocked).all().await?.is_empty())
     })
     .await?;
-    for target in tidelock.reactions().list(&blocked).await? {
+    for target in tidelock.reactions().list(&blocked).all().await? {
         let error = target.error.unwrap_or_default();
         told.push(format!(
             "{} is blocked with {} events to go: {error}",

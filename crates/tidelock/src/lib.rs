@@ -80,6 +80,7 @@ extern crate self as tidelock;
 mod open;
 
 mod event;
+mod feed;
 mod metadata;
 mod recorded;
 
@@ -108,6 +109,7 @@ pub mod worker;
 
 mod error;
 mod handle;
+mod list;
 pub mod testing;
 mod transact;
 
@@ -126,7 +128,9 @@ pub use crate::events::{
     Loaded, MultiDecision, ParticipantSet, Personal, Provenance, RetryPolicy, Snapshots,
     VersionConflict,
 };
+pub use crate::feed::{Feed, FeedItem, Follow};
 pub use crate::handle::Tidelock;
+pub use crate::list::{List, ListStream, Page};
 pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};

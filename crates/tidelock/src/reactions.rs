@@ -38,7 +38,7 @@ pub use gone::{EventsGone, ResetError};
 pub use handler_error::HandlerError;
 pub use input::Input;
 pub use keys::{is_reserved, reaction_of};
-pub use listing::{RouteState, TargetInfo, TargetPage};
+pub use listing::{RouteState, TargetInfo};
 pub use operators::{ReactionFilter, Reactions, ResetEffects};
 pub use options::{OnExhausted, StartFrom};
 pub use position_map::{KeptByReactions, MappedPosition, PositionMap};

@@ -49,7 +49,7 @@ mod options;
 pub use document::Document;
 pub use error::ScopeError;
 pub use kind::ScopeKind;
-pub use listing::{ScopeInfo, ScopePage};
+pub use listing::{ScopeFilter, ScopeInfo, Scopes};
 pub use mutated::{Mutated, MutationOutcome};
 pub use mutation::Mutation;
 pub use scope::Scope;

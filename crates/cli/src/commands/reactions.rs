@@ -5,9 +5,10 @@ mod target;
 
 use std::sync::Arc;
 
-use tidelock::reactions::{ReactionFilter, Reactions};
-use tidelock::{Store, StoreExt, Timestamp, limits};
+use tidelock::reactions::{ReactionFilter, Reactions, TargetInfo};
+use tidelock::{Store, StoreExt, Timestamp};
 
+use super::pages;
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -51,23 +52,14 @@ async fn targets(
     now: Timestamp,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let filter = filter(args);
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let page = reactions.page(&filter, after.take(), left.min(limits::PAGE_SIZE)).await?;
-        let lagging = page.targets.into_iter().filter(|target| !args.lagging || target.lag() > 0);
-        let rows: Vec<_> = lagging.map(|target| target::Row::new(target, now, args.full)).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(_) if left == 0 => {
-                return Ok(out.note("there may be more: --all, or a narrower pattern")?);
-            }
-            Some(next) => after = Some(next),
-            None if !any => return Ok(out.note("no such target of a reaction in this store")?),
-            None => return Ok(()),
-        }
+    let row = |target: TargetInfo| {
+        let is_shown = !args.lagging || target.lag() > 0;
+        is_shown.then(|| target::Row::new(target, now, args.full))
+    };
+    let list = reactions.list(&filter(args));
+    match pages::show(list, args.paging, out, row, "a narrower pattern").await? {
+        true => Ok(()),
+        false => Ok(out.note("no such target of a reaction in this store")?),
     }
 }
 

@@ -1,9 +1,10 @@
 //! `tidelock scopes`: lists state documents, by kind and id.
 
 use serde::Serialize;
-use tidelock::scopes::ScopeInfo;
-use tidelock::{Tidelock, Timestamp, limits};
+use tidelock::scopes::{ScopeFilter, ScopeInfo};
+use tidelock::{Tidelock, Timestamp};
 
+use super::pages;
 use crate::args::ScopesArgs;
 use crate::failure::Failure;
 use crate::output::{Output, TableRow, ahead, cut, json_line};
@@ -29,24 +30,12 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let tidelock = Tidelock::over(store_url.open().await?.store);
     let now = Some(tidelock.store().now().await?);
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let limit = left.min(limits::PAGE_SIZE);
-        let page = tidelock.scopes(args.kind.as_deref(), &args.prefix, after.take(), limit).await?;
-        left -= page.scopes.len().min(left);
-        any |= !page.scopes.is_empty();
-        let row = |scope| Row { scope, now, full: args.full };
-        out.list(&page.scopes.into_iter().map(row).collect::<Vec<_>>())?;
-        match page.next {
-            Some(_) if left == 0 => {
-                return Ok(out.note("there may be more: --all, or a longer prefix")?);
-            }
-            Some(next) => after = Some(next),
-            None if !any => {
-                return Ok(out.note(&format!("no such scope in {}", store_url.shown()))?);
-            }
-            None => return Ok(()),
-        }
+    let filter = args.kind.map_or_else(ScopeFilter::all, ScopeFilter::kind);
+    let scopes = tidelock.scopes().list(&filter.id_prefix(args.prefix));
+    let row = |scope| Some(Row { scope, now, full: args.full });
+    match pages::show(scopes, args.paging, out, row, "a longer prefix").await? {
+        true => Ok(()),
+        false => Ok(out.note(&format!("no such scope in {}", store_url.shown()))?),
     }
 }
 

@@ -273,7 +273,7 @@ pub(crate) async fn mail(store: &Arc<dyn Store>, events: u64) {
     let tidelock = Tidelock::over(store.clone());
     let running = tidelock_test_stage::Running::start(mailing(&tidelock));
     tidelock_test_stage::until("every order is mailed or blocked", async || {
-        let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
+        let targets = tidelock.reactions().list(&ReactionFilter::all()).all().await.unwrap();
         let (mail, tour): (Vec<_>, Vec<_>) =
             targets.into_iter().partition(|target| target.reaction == "mail");
         let reached =

@@ -77,9 +77,9 @@ pub(crate) async fn list(
     let mut shown = Vec::new();
     for route in reactions.routes().await? {
         let blocked = ReactionFilter::named(&route.reaction).blocked(true);
-        let page = reactions.page(&blocked, None, PAGE).await?;
+        let page = reactions.list(&blocked).limit(PAGE).await?;
         let lag = route.lag(end, now);
-        shown.push(ReactionDto::new(route, lag, page.targets.len() as u64));
+        shown.push(ReactionDto::new(route, lag, page.items.len() as u64));
     }
     Ok(Answer(Page::new(shown, None::<String>)))
 }
@@ -187,7 +187,7 @@ pub(crate) async fn targets(
         filter = filter.blocked(blocked);
     }
     let after = asked.after.map(|Cursor(place)| place);
-    let page = reactions(&served).page(&filter, after, limit).await?;
-    let targets = page.targets.into_iter().map(TargetDto::from).collect();
+    let page = reactions(&served).list(&filter).after(after).limit(limit).await?;
+    let targets = page.items.into_iter().map(TargetDto::from).collect();
     Ok(Answer(Page::new(targets, page.next.map(Cursor))))
 }

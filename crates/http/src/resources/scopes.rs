@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidelock::scopes::{Document, ScopeInfo};
+use tidelock::scopes::{Document, ScopeFilter, ScopeInfo};
 use tidelock::{RawJson, RecordKey, Revision, Scope, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
@@ -124,9 +124,10 @@ pub(crate) async fn list(
         let detail = "a prefix applies to the ids of one kind: add kind";
         return Err(Problem::bad_request("kind-missing", detail));
     }
-    let page =
-        served.tidelock().scopes(asked.kind.as_deref(), &asked.prefix, asked.after, limit).await?;
-    Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeDto::from).collect(), page.next)))
+    let filter = asked.kind.map_or_else(ScopeFilter::all, ScopeFilter::kind);
+    let scopes = served.tidelock().scopes().list(&filter.id_prefix(asked.prefix));
+    let page = scopes.after(asked.after).limit(limit).await?;
+    Ok(Answer(Page::new(page.items.into_iter().map(ScopeDto::from).collect(), page.next)))
 }
 
 /// Read a scope's document. Its revision is the `ETag`.

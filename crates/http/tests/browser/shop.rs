@@ -133,7 +133,7 @@ async fn settled(tidelock: &Tidelock) {
         .await
         .unwrap();
     until("the orders are mailed or blocked, and the checkout waits", async || {
-        let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
+        let targets = tidelock.reactions().list(&ReactionFilter::all()).all().await.unwrap();
         let waits = matches!(
             tidelock.runs().run("checkout-1").standing().await.unwrap(),
             RunStatus::Waiting { .. }

@@ -73,15 +73,6 @@ impl TargetInfo {
     }
 }
 
-/// A page of targets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TargetPage {
-    /// The targets, ordered by reaction and target. May be fewer than the limit though more follow.
-    pub targets: Vec<TargetInfo>,
-    /// The last item read, if there may be more. Pass it to read on.
-    pub next: Option<ItemRef>,
-}
-
 /// The routing state of a reaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RouteState {

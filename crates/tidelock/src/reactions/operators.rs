@@ -8,15 +8,14 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
     Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, ItemRef,
-    LaneName, Mark, NamePattern, Priority, QueueName, RawJson, Record, RecordQuery, RecordWrite,
-    Result, Store, StoreError, StoreExt, When, limits,
+    LaneName, Mark, NamePattern, Priority, QueueName, RawJson, Record, RecordKey, RecordQuery,
+    RecordWrite, Result, Store, StoreError, StoreExt, When, limits,
 };
 
 use super::rebuild::{Rebuild, StoredRebuild};
 use super::router::{Cursor, Rerouted};
-use super::{
-    EventsGone, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, TargetPage, keys,
-};
+use super::{EventsGone, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, keys};
+use crate::list::{List, Page};
 use crate::missing::{Missing, is_any, near};
 
 pub use filter::ReactionFilter;
@@ -42,7 +41,7 @@ pub enum ResetEffects {
 ///
 /// let tidelock = Tidelock::open("memory:").await?;
 /// let blocked = ReactionFilter::named("mail").blocked(true);
-/// for target in tidelock.reactions().list(&blocked).await? {
+/// for target in tidelock.reactions().list(&blocked).all().await? {
 ///     println!("{}: {} events behind: {:?}", target.target, target.lag(), target.error);
 /// }
 /// tidelock.reactions().unblock(&blocked).await?; // after the cause is fixed
@@ -60,10 +59,9 @@ impl Reactions {
         Self { store }
     }
 
-    /// Lists all targets that match, ordered by reaction and target.
+    /// Lists the targets that match, ordered by reaction and target.
     ///
-    /// Each comes with its lag, failures, lease holder and error. [`page`](Self::page) reads them
-    /// page by page.
+    /// Each comes with its lag, failures, lease holder and error.
     ///
     /// # Examples
     ///
@@ -73,35 +71,42 @@ impl Reactions {
     /// use tidelock::prelude::*;
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
-    /// let targets = tidelock.reactions().list(&ReactionFilter::named("mail")).await?;
+    /// let targets = tidelock.reactions().list(&ReactionFilter::named("mail")).all().await?;
     /// let lag: u64 = targets.iter().map(|target| target.lag()).sum();
     /// assert_eq!(lag, 0);
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// Returns the store's error.
-    pub async fn list(&self, filter: &ReactionFilter) -> Result<Vec<TargetInfo>> {
-        Ok(self.items(filter).await?.into_iter().filter_map(TargetInfo::of).collect())
+    pub fn list(&self, filter: &ReactionFilter) -> List<TargetInfo, ItemRef> {
+        let (reactions, filter) = (self.clone(), filter.clone());
+        List::new(move |after, limit| {
+            let (reactions, filter) = (reactions.clone(), filter.clone());
+            async move { Ok(reactions.page(&filter, after, limit).await?) }
+        })
     }
 
-    /// Lists one page of the targets that match, after `after`.
-    ///
-    /// The filter's source streams are ignored.
-    ///
-    /// # Errors
-    /// Returns the store's error.
-    pub async fn page(
+    /// Reads one page, filter by filter: they are ordered by queue, as the items are.
+    async fn page(
         &self,
         filter: &ReactionFilter,
         after: Option<ItemRef>,
         limit: usize,
-    ) -> Result<TargetPage> {
-        let query = ItemQuery { filter: filter.items(), after, limit };
-        let page = self.store.full_page(query).await?;
-        let targets = page.items.into_iter().filter_map(TargetInfo::of).collect();
-        Ok(TargetPage { targets, next: page.next })
+    ) -> Result<Page<TargetInfo, ItemRef>> {
+        let mut items: Vec<TargetInfo> = Vec::new();
+        let mut filters = self.item_filters(filter).await?.into_iter();
+        while let Some(filter) = filters.next() {
+            let (after, left) = (after.clone(), limit.saturating_sub(items.len()));
+            let page = self.store.full_page(ItemQuery { filter, after, limit: left }).await?;
+            let last = page.items.last().map(|item| item.item.clone());
+            items.extend(page.items.into_iter().filter_map(TargetInfo::of));
+            if page.next.is_some() {
+                return Ok(Page { items, next: page.next });
+            }
+            if last.is_some() && items.len() >= limit && filters.len() > 0 {
+                return Ok(Page { items, next: last });
+            }
+        }
+        Ok(Page { items, next: None })
     }
 
     /// Returns one target of one reaction, if it exists.
@@ -109,7 +114,8 @@ impl Reactions {
     /// # Errors
     /// Returns the store's error.
     pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<TargetInfo>> {
-        Ok(self.list(&ReactionFilter::named(reaction).target(target)).await?.pop())
+        let filter = ReactionFilter::named(reaction).target(target);
+        Ok(self.page(&filter, None, 1).await?.items.pop())
     }
 
     /// Returns the routing state of each reaction.
@@ -302,17 +308,27 @@ impl Reactions {
         slot.into_live().map(|record| record.value.to()).transpose()
     }
 
-    /// Returns all rows of a projection, by target.
+    /// Lists the rows of a projection with their targets, ordered by target.
     ///
     /// # Errors
-    /// As [`row`](Self::row).
-    pub async fn rows<S: DeserializeOwned>(&self, projection: &str) -> Result<Vec<(String, S)>> {
-        let prefix = keys::rows(projection);
-        let records = self.records(&prefix).await?;
-        let row = |record: Record| {
-            Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?))
-        };
-        records.into_iter().map(row).collect()
+    /// Reading it fails with `Unreadable` if a row is not an `S`.
+    pub fn rows<S>(&self, projection: impl AsRef<str>) -> List<(String, S), RecordKey>
+    where
+        S: DeserializeOwned + 'static,
+    {
+        let (store, prefix) = (self.store.clone(), keys::rows(projection.as_ref()));
+        List::new(move |after, limit| {
+            let (store, prefix) = (store.clone(), prefix.clone());
+            async move {
+                let query = RecordQuery { prefix: prefix.clone(), after, limit };
+                let page = store.full_page(query).await?;
+                let row = |record: Record| {
+                    Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?))
+                };
+                let items = page.records.into_iter().map(row).collect::<Result<_>>()?;
+                Ok(Page { items, next: page.next })
+            }
+        })
     }
 
     /// Returns the name in this filter that does not exist, if any, to explain an empty result. A
@@ -421,7 +437,7 @@ impl Reactions {
     }
 }
 
-fn rebuild_key(queue: &QueueName, key: &ItemKey) -> Result<tidelock_store::RecordKey> {
+fn rebuild_key(queue: &QueueName, key: &ItemKey) -> Result<RecordKey> {
     keys::rebuild(keys::reaction_of(queue).unwrap_or_default(), key)
 }
 

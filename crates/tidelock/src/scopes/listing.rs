@@ -1,12 +1,15 @@
 //! Paged listing of the scopes in a store, for administration.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use tidelock_store::{
-    RawJson, Record, RecordKey, RecordQuery, Result, Revision, StoreExt, Timestamp,
+    RawJson, Record, RecordKey, RecordQuery, Revision, Store, StoreExt, Timestamp,
 };
 
 use super::keys;
 use crate::handle::Tidelock;
+use crate::list::{List, Page};
 
 /// A scope in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,31 +26,58 @@ pub struct ScopeInfo {
     pub state: RawJson,
 }
 
-/// A page of scopes, ordered by kind and id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ScopePage {
-    /// The scopes.
-    pub scopes: Vec<ScopeInfo>,
-    /// Cursor of the next page, if there may be more.
-    pub next: Option<RecordKey>,
+/// Selects scopes by kind and id. The default selects all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScopeFilter {
+    kind: Option<String>,
+    id_prefix: String,
+}
+
+impl ScopeFilter {
+    /// Selects the scopes of every kind.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Selects the scopes of the kind with this name.
+    pub fn kind(name: impl Into<String>) -> Self {
+        Self { kind: Some(name.into()), ..Self::default() }
+    }
+
+    /// Selects only the scopes of the kind whose id begins with `prefix`.
+    #[must_use]
+    pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.id_prefix = prefix.into();
+        self
+    }
+}
+
+/// The scopes of a store, for administration.
+#[derive(Debug, Clone)]
+pub struct Scopes {
+    store: Arc<dyn Store>,
 }
 
 impl Tidelock {
-    /// Lists scopes by kind and id prefix, page by page; all kinds if none is given.
-    ///
-    /// # Errors
-    /// `LimitExceeded` if `limit` is larger than a page; otherwise errors of the store.
-    pub async fn scopes(
-        &self,
-        kind: Option<&str>,
-        id_prefix: &str,
-        after: Option<RecordKey>,
-        limit: usize,
-    ) -> Result<ScopePage> {
-        let query = RecordQuery { prefix: keys::documents(kind, id_prefix), after, limit };
-        let page = self.store().full_page(query).await?;
-        let scopes = page.records.into_iter().filter_map(ScopeInfo::of).collect();
-        Ok(ScopePage { scopes, next: page.next })
+    /// Returns the view of all scopes of the store, for administration.
+    pub fn scopes(&self) -> Scopes {
+        Scopes { store: self.store().clone() }
+    }
+}
+
+impl Scopes {
+    /// Lists scopes, ordered by kind and id.
+    pub fn list(&self, filter: &ScopeFilter) -> List<ScopeInfo, RecordKey> {
+        let prefix = keys::documents(filter.kind.as_deref(), &filter.id_prefix);
+        let store = self.store.clone();
+        List::new(move |after, limit| {
+            let (store, prefix) = (store.clone(), prefix.clone());
+            async move {
+                let page = store.full_page(RecordQuery { prefix, after, limit }).await?;
+                let items = page.records.into_iter().filter_map(ScopeInfo::of).collect();
+                Ok(Page { items, next: page.next })
+            }
+        })
     }
 }
 

@@ -15,6 +15,7 @@ mod commuting;
 mod contention;
 mod evolution;
 mod execute;
+mod feed;
 mod hostile;
 mod metadata;
 mod operations;

@@ -176,7 +176,7 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: TestStore
         bought += i64::from(stock.execute(Stock::take).await.is_ok());
     }
     let routed = async || {
-        let listed = tidelock.reactions().list(&ReactionFilter::named("take")).await.unwrap();
+        let listed = tidelock.reactions().list(&ReactionFilter::named("take")).all().await.unwrap();
         listed.len() == 10 && listed.iter().all(|target| target.lag() == 0)
     };
     until("every order is handled", routed).await;
@@ -404,7 +404,7 @@ async fn a_projection_keeps_one_row_for_each_target(stage: TestStore) {
     until("tea is rebuilt", async || row("tea").await == Some(Row { sold: 25, sales: 6 })).await;
     until_quiet(&tidelock, "totals").await;
     running.stop().await;
-    let rows = tidelock.reactions().rows::<Row>("totals").await.unwrap();
+    let rows = tidelock.reactions().rows::<Row>("totals").all().await.unwrap();
     assert_eq!(rows[0], ("shop-milk".to_owned(), Row { sold: 5, sales: 5 }));
     assert_eq!(rows.len(), 2);
 }

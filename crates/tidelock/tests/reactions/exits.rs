@@ -271,7 +271,7 @@ async fn a_page_full_of_failures_is_no_hot_loop_and_others_proceed(stage: TestSt
     let running = Running::start(app);
     good.until(1).await;
     let filter = ReactionFilter::named("mixed").blocked(true);
-    let on_record = async || tidelock.reactions().list(&filter).await.unwrap().len() == 100;
+    let on_record = async || tidelock.reactions().list(&filter).all().await.unwrap().len() == 100;
     until("all of the poison is on record", on_record).await;
     assert_eq!(bad.load(Ordering::SeqCst), 300, "each was tried three times and never again");
     note(&tidelock, "good", "later").await;

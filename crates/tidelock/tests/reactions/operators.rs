@@ -69,7 +69,7 @@ async fn the_listing_shows_lag_holder_failures_and_errors(stage: TestStore) {
         target(&tidelock, "mixed", "bad").await.is_some_and(|t| t.blocked)
     })
     .await;
-    let listed = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
+    let listed = tidelock.reactions().list(&ReactionFilter::all()).all().await.unwrap();
     assert_eq!(listed.iter().map(|t| t.target.as_str()).collect::<Vec<_>>(), ["bad", "busy"]);
     assert_eq!(listed[0].error.as_deref(), Some("out of ink"));
     assert_eq!(listed[1].holder.as_ref().unwrap().worker.as_str(), "worker-7");
@@ -99,8 +99,9 @@ async fn filters_choose_by_reaction_target_source_and_blocked(stage: TestStore) 
         .to(|event: &StoredEvent| format!("parcel-of-{}", event.stream));
     let app = app.reaction("ship", ship, |_: StoredEvent, _| async { Ok(()) });
     let running = Running::start(app);
-    let list =
-        async |filter: ReactionFilter| names(&tidelock.reactions().list(&filter).await.unwrap());
+    let list = async |filter: ReactionFilter| {
+        names(&tidelock.reactions().list(&filter).all().await.unwrap())
+    };
     until("all are there", async || list(ReactionFilter::all()).await.len() == 5).await;
     let blocked = async || list(ReactionFilter::all().blocked(true)).await == ["mail/order-2"];
     until("one is blocked", blocked).await;
@@ -150,7 +151,7 @@ async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: TestSto
     // Routed by a process that serves another lane.
     let running = Running::start(app("nobody"));
     let all = async || {
-        tidelock.reactions().list(&ReactionFilter::named("work")).await.unwrap().len() == 4
+        tidelock.reactions().list(&ReactionFilter::named("work")).all().await.unwrap().len() == 4
     };
     until("all are routed", all).await;
     running.stop().await;
@@ -192,7 +193,7 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: TestStore) {
     let running = Running::start(app);
     let blocked = ReactionFilter::all().blocked(true);
     until("all are blocked", async || {
-        tidelock.reactions().list(&blocked).await.unwrap().len() == 10
+        tidelock.reactions().list(&blocked).all().await.unwrap().len() == 10
     })
     .await;
     let family = ReactionFilter::all().targets(NamePattern::like("webhooks-*"));
@@ -201,7 +202,7 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: TestStore) {
     seen.until(15).await;
     running.stop().await;
     assert!(seen.lines()[10..].iter().all(|stream| stream.starts_with("webhooks-")));
-    assert_eq!(tidelock.reactions().list(&blocked).await.unwrap().len(), 5);
+    assert_eq!(tidelock.reactions().list(&blocked).all().await.unwrap().len(), 5);
 }
 
 /// REACT-20. Every store pages alike, so memory is enough.
@@ -225,7 +226,8 @@ fn more_reactions_than_a_page_has_records_are_all_seen() {
         running.stop().await;
         let routes = tidelock.reactions().routes().await.unwrap();
         assert_eq!(routes.len(), limits::PAGE_SIZE + 1);
-        let fed = tidelock.reactions().list(&ReactionFilter::all().sources("vip-")).await.unwrap();
+        let fed =
+            tidelock.reactions().list(&ReactionFilter::all().sources("vip-")).all().await.unwrap();
         assert_eq!(names(&fed), ["zealous/vip-1"]);
     });
 }

@@ -71,7 +71,7 @@ async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_o
         seen.lines().into_iter().filter(|line| line.starts_with("order-7")).collect();
     assert_eq!(mine, (0..9).map(|nth| format!("order-7 {nth}")).collect::<Vec<_>>());
     assert_eq!(seen.count(), 15, "and nothing twice");
-    let listed = tidelock.reactions().list(&ReactionFilter::named("track")).await.unwrap();
+    let listed = tidelock.reactions().list(&ReactionFilter::named("track")).all().await.unwrap();
     assert_eq!(
         listed.iter().map(|t| t.target.as_str()).collect::<Vec<_>>(),
         ["order-7", "order-8"]
@@ -113,9 +113,9 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: TestSto
     seen.until(3).await;
     other.until(4).await;
     let filter = ReactionFilter::named("track").blocked(true);
-    let shown = async || tidelock.reactions().list(&filter).await.unwrap().len() == 1;
+    let shown = async || tidelock.reactions().list(&filter).all().await.unwrap().len() == 1;
     until("the route is shown as blocked", shown).await;
-    let blocked = tidelock.reactions().list(&filter).await.unwrap().pop().unwrap();
+    let blocked = tidelock.reactions().list(&filter).all().await.unwrap().pop().unwrap();
     assert!(blocked.unrouted && blocked.lag() == 1);
     assert_eq!(blocked.error.as_deref(), Some("the destination is unknown"));
 
@@ -152,10 +152,13 @@ async fn a_route_that_panics_is_a_route_that_fails(stage: TestStore) {
     let running = Running::start(app);
     seen.until(1).await;
     let filter = ReactionFilter::named("jumpy").blocked(true);
-    until("it is shown", async || tidelock.reactions().list(&filter).await.unwrap().len() == 1)
-        .await;
+    until("it is shown", async || {
+        tidelock.reactions().list(&filter).all().await.unwrap().len() == 1
+    })
+    .await;
     running.stop().await;
-    let error = tidelock.reactions().list(&filter).await.unwrap().pop().unwrap().error.unwrap();
+    let error =
+        tidelock.reactions().list(&filter).all().await.unwrap().pop().unwrap().error.unwrap();
     assert!(error.contains("routing function panicked") && error.contains("a snake"), "{error}");
 }
 
@@ -182,7 +185,10 @@ async fn an_event_without_a_target_is_not_delivered(stage: TestStore) {
     seen.until(2).await;
     until_quiet(&tidelock, "people").await;
     running.stop().await;
-    assert_eq!(tidelock.reactions().list(&ReactionFilter::named("people")).await.unwrap().len(), 2);
+    assert_eq!(
+        tidelock.reactions().list(&ReactionFilter::named("people")).all().await.unwrap().len(),
+        2
+    );
 }
 
 /// REACT-19. The router changes repeatedly, and nothing is linked twice or skipped.

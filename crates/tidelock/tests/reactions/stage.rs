@@ -25,7 +25,7 @@ pub(crate) async fn until_blocked(tidelock: &Tidelock, reaction: &str, name: &st
 pub(crate) async fn until_quiet(tidelock: &Tidelock, reaction: &str) {
     let filter = ReactionFilter::named(reaction);
     let quiet = async || {
-        let listed = tidelock.reactions().list(&filter).await.unwrap();
+        let listed = tidelock.reactions().list(&filter).all().await.unwrap();
         listed.iter().all(|target| target.lag() == 0 && target.holder.is_none())
     };
     until(&format!("{reaction} is quiet"), quiet).await;

@@ -113,7 +113,7 @@ async fn handlers_that_never_end_do_not_block_others(stage: TestStore) {
     }));
     seen.until(1).await;
     let filter = ReactionFilter::named("mixed").blocked(true);
-    let all = async || tidelock.reactions().list(&filter).await.unwrap().len() == 4;
+    let all = async || tidelock.reactions().list(&filter).all().await.unwrap().len() == 4;
     until("all that hang are known for it", all).await;
     running.stop().await;
 }

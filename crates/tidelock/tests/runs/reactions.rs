@@ -57,8 +57,9 @@ async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Test
     // once.
     let filter = ReactionFilter::named("orders");
     tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap();
-    let quiet =
-        async || tidelock.reactions().list(&filter).await.unwrap().iter().all(|t| t.lag() == 0);
+    let quiet = async || {
+        tidelock.reactions().list(&filter).all().await.unwrap().iter().all(|t| t.lag() == 0)
+    };
     until("all is handled again", quiet).await;
     assert_eq!(count(&tidelock, "order-1", "~started").await, 1);
     assert_eq!(count(&tidelock, "order-1", "~signalled").await, 1);
@@ -85,7 +86,8 @@ async fn a_start_whose_ack_does_not_land_does_not_happen(stage: TestStore) {
     let running = Running::start(app);
     append(&tidelock, "order-1", "placed", &json!({})).await;
     let blocked = async || {
-        let listed = tidelock.reactions().list(&ReactionFilter::named("orders")).await.unwrap();
+        let listed =
+            tidelock.reactions().list(&ReactionFilter::named("orders")).all().await.unwrap();
         listed.iter().any(|target| target.blocked)
     };
     until("the handler has failed", blocked).await;

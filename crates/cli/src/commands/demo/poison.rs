@@ -100,7 +100,7 @@ async fn until_blocked(
 ) -> Result<TargetInfo, Stopped> {
     let begun = stage.store.now().await?;
     loop {
-        let targets = tidelock.reactions().list(&ReactionFilter::named(name)).await?;
+        let targets = tidelock.reactions().list(&ReactionFilter::named(name)).all().await?;
         if let Some(target) = targets.into_iter().find(|target| target.blocked) {
             return Ok(target);
         }
