@@ -14,6 +14,7 @@ mod aggregate_ref;
 mod decision;
 mod error;
 mod executed;
+mod execution;
 mod into_events;
 mod multi_decision;
 mod retry;
@@ -22,9 +23,9 @@ mod folded;
 mod load;
 mod snapshots;
 
-mod group_commit;
+mod cached_stream;
 mod participant;
-mod state_cache;
+mod rebase;
 
 pub(crate) mod encoded;
 pub(crate) mod keys;
@@ -48,5 +49,3 @@ pub use snapshots::Snapshots;
 
 pub(crate) use keys::snapshot as snapshot_key;
 pub(crate) use retry::{Attempts, Random};
-pub(crate) use state_cache::StateCache as Lines;
-pub(crate) use submit::send;

@@ -2,23 +2,24 @@
 
 use std::sync::Arc;
 
-use tidelock_store::{Result, Store, StoredEvent};
+use tidelock_store::{Result, Store, StoredEvent, StreamName};
 
 use crate::event::Event;
 use crate::events::{
-    Aggregate, AggregateRef, AggregateSet, Lines, MultiDecision, Random, RetryPolicy, personal,
+    Aggregate, AggregateRef, AggregateSet, MultiDecision, Random, RetryPolicy, personal,
 };
+use crate::group_commit::StateCache;
 use crate::recorded::{ReadError, Recorded};
 use crate::runs::registered::Workflows;
 use crate::runs::{Active, Runs};
-use crate::scopes::{Lines as ScopeLines, Scope, ScopeKind, ScopeState};
+use crate::scopes::{self, Scope, ScopeKind, ScopeState};
 
 /// A handle on one store and the patterns over it. Cheap to clone; clones share their caches.
 #[derive(Debug, Clone)]
 pub struct Tidelock {
     store: Arc<dyn Store>,
-    lines: Arc<Lines>,
-    scope_lines: Arc<ScopeLines>,
+    states: Arc<StateCache<StreamName>>,
+    documents: Arc<StateCache<scopes::Name>>,
     retry: RetryPolicy,
     random: Arc<Random>,
     workflows: Arc<Workflows>,
@@ -39,9 +40,9 @@ impl Tidelock {
 
     /// Creates a handle on an open store.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        let (lines, scope_lines) = (Lines::new(CACHED_STATES), ScopeLines::new(CACHED_STATES));
+        let (states, documents) = (StateCache::new(CACHED_STATES), StateCache::new(CACHED_STATES));
         let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
-        Self { store, lines, scope_lines, retry, random, workflows, active: Arc::default() }
+        Self { store, states, documents, retry, random, workflows, active: Arc::default() }
     }
 
     /// Sets the default retry policy of calls.
@@ -55,8 +56,8 @@ impl Tidelock {
     /// disables them.
     #[must_use]
     pub fn with_cache(mut self, aggregates: usize) -> Self {
-        self.lines = Lines::new(aggregates);
-        self.scope_lines = ScopeLines::new(aggregates);
+        self.states = StateCache::new(aggregates);
+        self.documents = StateCache::new(aggregates);
         self
     }
 
@@ -92,12 +93,14 @@ impl Tidelock {
         Scope::durable(self.clone(), kind, id.as_ref())
     }
 
-    pub(crate) fn scope_lines(&self) -> &Arc<ScopeLines> {
-        &self.scope_lines
+    /// The cached documents of scopes.
+    pub(crate) fn documents(&self) -> &Arc<StateCache<scopes::Name>> {
+        &self.documents
     }
 
-    pub(crate) fn lines(&self) -> &Arc<Lines> {
-        &self.lines
+    /// The cached states of aggregates.
+    pub(crate) fn states(&self) -> &Arc<StateCache<StreamName>> {
+        &self.states
     }
 
     pub(crate) fn retry(&self) -> RetryPolicy {

@@ -85,6 +85,7 @@ mod metadata;
 mod recorded;
 
 mod events;
+mod group_commit;
 
 pub mod reactions;
 

@@ -34,11 +34,9 @@ mod sync;
 
 mod local;
 
-mod batched;
+mod cached_scope;
+mod call;
 mod counter;
-mod exclusive;
-mod group_commit;
-mod state_cache;
 
 mod keys;
 mod listing;
@@ -56,4 +54,4 @@ pub use scope::Scope;
 pub use state::ScopeState;
 pub use watch::ScopeWatch;
 
-pub(crate) use state_cache::StateCache as Lines;
+pub(crate) use name::Name;

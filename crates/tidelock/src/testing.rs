@@ -39,7 +39,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tidelock_store::{ExpectedVersion, MemoryStore};
+use tidelock_store::MemoryStore;
 
 use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents};
 use crate::handle::Tidelock;
@@ -47,8 +47,7 @@ use crate::handle::Tidelock;
 /// Creates an aggregate with these events.
 pub fn given<A: Aggregate>(events: impl IntoEvents<A::Event>) -> Given<A> {
     let given = given_nothing();
-    finish(given.aggregate.append(ExpectedVersion::NoStream, events))
-        .expect("what is given can be stored");
+    finish(given.aggregate.new_only().append(events)).expect("what is given can be stored");
     given
 }
 

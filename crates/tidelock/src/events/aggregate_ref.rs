@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
-use tidelock_store::{ExpectedVersion, Position, Result, StoreExt, StreamName, Timestamp, Version};
+use tidelock_store::{Position, Result, StoreExt, StreamName, Timestamp, Version};
 
 use super::aggregate::Aggregate;
+use super::cached_stream::CachedStream;
 use super::decision::Decision;
 use super::error::{ExecuteError, LoadError};
 use super::executed::Executed;
@@ -122,7 +123,7 @@ impl<A: Aggregate> AggregateRef<A> {
 
     /// Loads the current state, with what is needed to cache it or to write a snapshot.
     pub(crate) async fn fold(&self) -> Result<Folded<A>, LoadError> {
-        let entry = self.tidelock.lines().entry::<A>(self.stream()?);
+        let entry = self.tidelock.states().entry::<CachedStream<A>>(self.stream()?);
         entry.load(&**self.tidelock.store()).await
     }
 
@@ -232,17 +233,45 @@ impl<A: Aggregate> AggregateRef<A> {
         self.decision().new_only()
     }
 
-    /// Appends events without loading the state: see [`Decision::append`].
+    /// Appends events without loading the state, whatever the version: see [`Decision::append`].
     ///
     /// # Errors
-    /// [`ExecuteError::Conflict`] if the stream is not as expected; [`ExecuteError::Store`] if the
-    /// store failed.
+    /// [`ExecuteError::Closed`] if the stream is closed; [`ExecuteError::Store`] if the store
+    /// failed.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// #[derive(Default, Clone)]
+    /// struct Stock { left: i64 }
+    ///
+    /// #[derive(Event)]
+    /// struct Received { units: i64 }
+    ///
+    /// impl Aggregate for Stock {
+    ///     const KIND: &'static str = "stock";
+    ///     type Event = Received;
+    ///
+    ///     fn apply(&mut self, event: &Received) {
+    ///         self.left += event.units;
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> tidelock::Result<()> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("sku-7");
+    /// stock.append(Received { units: 3 }).await?;
+    /// assert_eq!(stock.load().await?.left, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn append(
         &self,
-        expected: ExpectedVersion,
         events: impl IntoEvents<A::Event>,
     ) -> Result<Executed, ExecuteError<std::convert::Infallible>> {
-        self.decision().append(expected, events).await
+        self.decision().append(events).await
     }
 
     pub(crate) fn tidelock(&self) -> &Tidelock {
@@ -250,6 +279,6 @@ impl<A: Aggregate> AggregateRef<A> {
     }
 
     pub(crate) fn participant(&self) -> Result<Participant<A>> {
-        Ok(Participant::new(self.tidelock.lines().entry(self.stream()?)))
+        Ok(Participant::new(self.tidelock.states().entry(self.stream()?)))
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tidelock_store::{ExpectedVersion, Position, StoredEvent, StreamName, Timestamp, Version};
+use tidelock_store::{Position, StoredEvent, StreamName, Timestamp, Version};
 
 use super::aggregate::Aggregate;
 
@@ -46,11 +46,6 @@ impl<A: Aggregate> Default for Folded<A> {
 }
 
 impl<A: Aggregate> Folded<A> {
-    /// The version an append decided on this state expects. A new stream must not exist.
-    pub(crate) fn expected(&self) -> ExpectedVersion {
-        self.version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
-    }
-
     /// The version of the next event.
     pub(crate) fn next(&self) -> Version {
         self.version.map_or(Version::FIRST, |version| version.plus(1))

@@ -1,49 +1,48 @@
-//! Participants: the aggregates of a decision that needs its own commit.
+//! Participants: the aggregates of a decision.
 //!
-//! Each participant holds the decision lock of its aggregate until the commit ends. Several locks
-//! are acquired in the order of the stream names, so that two decisions never deadlock.
+//! Each participant of a decision with its own commit keeps its turn until the commit ends. Several
+//! turns are taken in the order of the stream names, so that two decisions never deadlock.
 
 use std::sync::Arc;
 
 use tidelock_store::{
-    Appended, Commit, Committed, EventId, ExpectedVersion, Result, StreamName, Timestamp, Version,
-    async_trait,
+    Commit, Committed, EventId, ExpectedVersion, Result, StreamName, async_trait,
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::aggregate::Aggregate;
 use super::aggregate_ref::AggregateRef;
+use super::cached_stream::{CachedStream, StreamView};
 use super::encoded::Encoded;
 use super::error::LoadError;
 use super::executed::{Executed, Provenance};
 use super::folded::Folded;
-use super::group_commit::{PendingDecision, View};
 use super::into_events::IntoEvents;
 use super::operation::{self, OperationRecord};
 use super::options::Options;
-use super::state_cache::CacheEntry;
+use super::rebase::PendingDecision;
+use crate::group_commit::{CacheEntry, View};
 use crate::handle::Tidelock;
 
 /// One aggregate of a decision.
 pub struct Participant<A: Aggregate> {
-    /// Dropped before the cache entry.
-    pending: Option<PendingDecision<A>>,
-    lock: Option<OwnedMutexGuard<()>>,
-    view: Option<View<A>>,
+    /// The previous attempt's decision. Dropped before the cache entry.
+    pub(super) pending: Option<PendingDecision<A>>,
+    turn: Option<OwnedMutexGuard<()>>,
+    view: Option<View<CachedStream<A>>>,
     decided: Arc<[A::Event]>,
     encoded: Encoded,
     snapshot: Option<Folded<A>>,
-    entry: CacheEntry<A>,
+    pub(super) entry: CacheEntry<CachedStream<A>>,
 }
 
-/// Type-erased participant.
+/// Type-erased participant of a decision with its own commit.
 #[async_trait]
 pub(crate) trait AnyParticipant: Send {
     fn stream(&self) -> &StreamName;
-    /// Acquires the decision lock and waits for earlier batches. Returns `false` after the
-    /// deadline.
-    async fn lock(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool;
+    /// Waits for the turn and for earlier batches. Returns `false` after the deadline.
+    async fn take_turn(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool;
     /// Loads the state.
     async fn load(&mut self, tidelock: &Tidelock) -> Result<(), LoadError>;
     /// Whether the state was compared with the store.
@@ -56,17 +55,23 @@ pub(crate) trait AnyParticipant: Send {
     fn has_events(&self) -> bool;
     fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit>;
     fn operation_record(&self) -> OperationRecord;
-    /// Releases the decision lock and tracks the decided events for a rebase.
-    fn unlock(&mut self);
-    fn committed(&mut self, committed: &Committed) -> Executed;
+    /// Ends the turn after a conflict, and tracks the decided events for a rebase.
+    fn end_turn(&mut self);
+    /// Returns the result, and caches the committed events.
+    fn executed(
+        &mut self,
+        committed: Option<&Committed>,
+        attempts: u32,
+        how: Provenance,
+    ) -> Executed;
     async fn write_due_snapshot(&mut self, tidelock: &Tidelock);
 }
 
 impl<A: Aggregate> Participant<A> {
-    pub(crate) fn new(entry: CacheEntry<A>) -> Self {
+    pub(crate) fn new(entry: CacheEntry<CachedStream<A>>) -> Self {
         Self {
             pending: None,
-            lock: None,
+            turn: None,
             view: None,
             decided: Vec::new().into(),
             encoded: Encoded::default(),
@@ -75,52 +80,57 @@ impl<A: Aggregate> Participant<A> {
         }
     }
 
-    fn view(&self) -> &View<A> {
+    fn view(&self) -> &StreamView<A> {
+        &self.loaded().state
+    }
+
+    fn loaded(&self) -> &View<CachedStream<A>> {
         self.view.as_ref().expect("a state is loaded before it is decided on")
     }
 
-    fn version_after(&self) -> Option<Version> {
-        let before = self.view().version;
-        match (self.decided.len() as u64, before) {
-            (0, before) => before,
-            (more, Some(before)) => Some(before.plus(more)),
-            (more, None) => Some(Version::FIRST.plus(more - 1)),
+    /// Encodes decided events. Rejects those that no store accepts before they enter a batch, so
+    /// that they do not fail the other callers' commit.
+    pub(super) fn encode(&self, events: &[A::Event], options: &Options) -> Result<Encoded> {
+        let stream = &self.entry.key;
+        let id = |nth| match &options.operation {
+            Some(operation) => operation::event_id(operation, stream, nth),
+            None => EventId::fresh(),
+        };
+        let encoded = Encoded::with_ids(events, &options.metadata, id)
+            .map_err(|e| e.about(format_args!("stream {stream:?}")))?;
+        if encoded.is_large() {
+            let events = encoded.events.iter().cloned();
+            Commit::new().append(stream, ExpectedVersion::Any, events).check()?;
         }
-    }
-
-    fn record_append(&mut self, appended: &Appended, at: Timestamp) {
-        let last = appended.positions.map(|(_, last)| (last, at));
-        let view = self.view();
-        let personal = view.is_personal || self.encoded.is_personal();
-        self.snapshot = self.entry.apply_committed(view.version, &self.decided, last, personal);
+        Ok(encoded)
     }
 }
 
 #[async_trait]
 impl<A: Aggregate> AnyParticipant for Participant<A> {
     fn stream(&self) -> &StreamName {
-        &self.entry.stream
+        &self.entry.key
     }
 
-    async fn lock(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool {
-        self.lock = self.entry.acquire(|| deadline).await;
-        if self.lock.is_some()
+    async fn take_turn(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool {
+        self.turn = self.entry.turn(|| deadline).await;
+        if self.turn.is_some()
             && let Some(tail) = self.entry.tail()
         {
-            // The next load shows whether it was committed.
-            tail.outcome(&self.entry, tidelock).await;
+            // The next load shows whether it landed.
+            tail.outcome(tidelock).await;
         }
-        self.lock.is_some()
+        self.turn.is_some()
     }
 
     async fn load(&mut self, tidelock: &Tidelock) -> Result<(), LoadError> {
         self.view = None;
-        self.view = Some(self.entry.view(&**tidelock.store()).await?);
+        self.view = Some(self.entry.view_or_read(&**tidelock.store()).await?);
         Ok(())
     }
 
     fn is_fresh(&self) -> bool {
-        self.view().is_fresh
+        self.loaded().is_fresh
     }
 
     fn invalidate(&self) {
@@ -128,7 +138,7 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
     }
 
     fn expected(&self) -> ExpectedVersion {
-        self.view().version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
+        self.view().expected()
     }
 
     fn rebase(&mut self) -> bool {
@@ -144,46 +154,54 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
     }
 
     fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit> {
-        let stream = &self.entry.stream;
         if self.decided.is_empty() {
-            return Ok(commit.guard_stream(stream, self.expected()));
+            return Ok(commit.guard_stream(self.stream(), self.expected()));
         }
-        let id = |nth| match &options.operation {
-            Some(operation) => operation::event_id(operation, stream, nth),
-            None => EventId::fresh(),
-        };
-        let encoded = Encoded::with_ids(&*self.decided, &options.metadata, id);
-        self.encoded = encoded.map_err(|e| e.about(format_args!("stream {stream:?}")))?;
-        self.encoded.clone().add_to(commit, stream, self.expected())
+        self.encoded = self.encode(&self.decided, options)?;
+        self.encoded.clone().add_to(commit, self.stream(), self.expected())
     }
 
     fn operation_record(&self) -> OperationRecord {
-        let events = self.encoded.events.iter().map(|event| event.id).collect();
-        OperationRecord { stream: self.entry.stream.clone(), version: self.version_after(), events }
-    }
-
-    fn unlock(&mut self) {
-        self.entry.invalidate();
-        let version = self.view().version;
-        self.pending = Some(self.entry.track(self.decided.clone(), version));
-        (self.view, self.lock) = (None, None);
-    }
-
-    fn committed(&mut self, committed: &Committed) -> Executed {
-        let appended =
-            committed.appends.iter().find(|appended| appended.stream == self.entry.stream);
-        let OperationRecord { stream, version, events } = self.operation_record();
-        if let Some(appended) = appended {
-            self.record_append(appended, committed.at);
+        OperationRecord {
+            stream: self.stream().clone(),
+            version: self.view().version_after(self.decided.len()),
+            events: self.encoded.events.iter().map(|event| event.id).collect(),
         }
-        let position = appended.and_then(|appended| Some(appended.positions?.1));
-        (self.view, self.lock) = (None, None);
-        Executed { stream, version, position, events, attempts: 1, how: Provenance::Decided }
+    }
+
+    fn end_turn(&mut self) {
+        self.invalidate();
+        let (entry, known) = (Arc::clone(&self.entry), self.view().version);
+        self.pending = Some(PendingDecision::new(entry, self.decided.clone(), known));
+        (self.view, self.turn) = (None, None);
+    }
+
+    fn executed(
+        &mut self,
+        committed: Option<&Committed>,
+        attempts: u32,
+        how: Provenance,
+    ) -> Executed {
+        let OperationRecord { stream, version, events } = self.operation_record();
+        let mut position = None;
+        if let Some(committed) = committed
+            && let Some(appended) = committed.appends.iter().find(|one| one.stream == stream)
+        {
+            let last = appended.positions.map(|(_, last)| (last, committed.at));
+            let (before, personal) = (self.view().version, self.view().is_personal);
+            let personal = personal || self.encoded.is_personal();
+            self.snapshot = self
+                .entry
+                .with(|state| state.apply_committed(before, &self.decided, last, personal));
+            position = last.map(|(position, _)| position);
+        }
+        (self.view, self.turn) = (None, None);
+        Executed { stream, version, position, events, attempts, how }
     }
 
     async fn write_due_snapshot(&mut self, tidelock: &Tidelock) {
         if let Some(folded) = self.snapshot.take() {
-            write_snapshot(tidelock, &self.entry.stream, &folded).await;
+            write_snapshot(tidelock, &self.entry.key, &folded).await;
         }
     }
 }

@@ -4,6 +4,14 @@ use tidelock_store::{Commit, CommitId, CommitOutcome, Result, RetryAdvice, Store
 use uuid::Uuid;
 
 use super::retry::{Random, RetryPolicy};
+use crate::group_commit::Submit;
+use crate::handle::Tidelock;
+
+impl Submit for Tidelock {
+    async fn submit(&self, commit: &Commit) -> Result<CommitOutcome> {
+        send(&**self.store(), commit, self.retry(), self.random()).await
+    }
+}
 
 /// Adds a retry id, unless the commit can be repeated without one because it only appends events.
 pub(crate) fn ensure_retry_id(commit: Commit) -> Commit {

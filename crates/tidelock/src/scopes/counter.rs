@@ -15,7 +15,7 @@ use super::error::ScopeError;
 use super::mutated::{Mutated, MutationOutcome};
 use super::name::Name;
 use super::state::ScopeState;
-use crate::events::send;
+use crate::group_commit::Submit;
 use crate::handle::Tidelock;
 
 /// Whether every integer is a valid state of this type.
@@ -34,7 +34,7 @@ pub(crate) async fn add(
         let mut write = RecordWrite::add(name.key(), by, Bounds::NONE);
         write.expected = expected;
         let commit = Commit::new().with_retry_id().write(write);
-        let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
+        let sent = tidelock.submit(&commit).await?;
         let conflict = match sent.committed() {
             Ok(committed) => return Ok(counted(&committed)),
             Err(conflict) => conflict,

@@ -8,7 +8,7 @@ use super::keys;
 use super::kind::ScopeKind;
 
 /// Name of a scope, displayed as `kind/id`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     key: RecordKey,
     /// Length of the key's prefix before the kind.

@@ -7,10 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 use tidelock_store::{Result, Revision, StoreExt};
 
-use super::batched::Queued;
+use super::call::Call;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
-use super::exclusive::Exclusive;
 use super::kind::ScopeKind;
 use super::local::Local;
 use super::mutated::Mutated;
@@ -20,7 +19,6 @@ use super::name::Name;
 use super::operation::Codec;
 use super::options::Options;
 use super::state::ScopeState;
-use super::state_cache::CacheEntry;
 use super::watch::ScopeWatch;
 use crate::handle::Tidelock;
 
@@ -210,14 +208,11 @@ impl<S: ScopeState> Scope<S> {
         match &self.backend {
             Backend::Memory(local) => local.create(options, state).await,
             Backend::Store(tidelock, name) => {
-                let entry = tidelock.scope_lines().entry(name);
-                let queued = Queued::begin(tidelock, options, &entry)?;
+                let call = Call::begin(tidelock, options, name)?;
                 let text = tidelock_store::RawJson::new(&state)
                     .map_err(|e| e.about(format_args!("scope {name}")))?;
                 options.allow(name, &state)?;
-                Exclusive::new(queued)?
-                    .create(Doc { state: Arc::new(state), text: Some(text) })
-                    .await
+                call.create(Doc { state: Arc::new(state), text: Some(text) }).await
             }
             Backend::Invalid(error) => Err(error.clone().into()),
         }
@@ -234,10 +229,7 @@ impl<S: ScopeState> Scope<S> {
     pub(super) async fn delete_with(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
         match &self.backend {
             Backend::Memory(local) => local.delete(options).await,
-            Backend::Store(tidelock, name) => {
-                let entry = tidelock.scope_lines().entry(name);
-                Exclusive::new(Queued::begin(tidelock, options, &entry)?)?.delete().await
-            }
+            Backend::Store(tidelock, name) => Call::begin(tidelock, options, name)?.delete().await,
             Backend::Invalid(error) => Err(error.clone().into()),
         }
     }
@@ -251,8 +243,7 @@ impl<S: ScopeState> Scope<S> {
         match &self.backend {
             Backend::Memory(_) => self.mutate(|_| ()).await,
             Backend::Store(tidelock, name) => {
-                let entry = tidelock.scope_lines().entry(name);
-                Exclusive::new(self.queued(tidelock, &entry)?)?.touch().await
+                Call::begin(tidelock, &self.options, name)?.touch().await
             }
             Backend::Invalid(error) => Err(error.clone().into()),
         }
@@ -435,13 +426,7 @@ impl<S: ScopeState> Scope<S> {
         match &self.backend {
             Backend::Memory(local) => local.mutate(options, mutator, codec).await,
             Backend::Store(tidelock, name) => {
-                let entry = tidelock.scope_lines().entry(name);
-                let queued = Queued::begin(tidelock, options, &entry)?;
-                if options.needs_own_commit() {
-                    Exclusive::new(queued)?.mutate(mutator, codec).await
-                } else {
-                    queued.mutate(mutator).await
-                }
+                Call::begin(tidelock, options, name)?.mutate(mutator, codec).await
             }
             Backend::Invalid(error) => Err(error.clone().into()),
         }
@@ -465,14 +450,6 @@ impl<S: ScopeState> Scope<S> {
 
     pub(super) fn options(&self) -> &Options<S> {
         &self.options
-    }
-
-    fn queued<'a>(
-        &'a self,
-        tidelock: &'a Tidelock,
-        entry: &'a CacheEntry<S>,
-    ) -> Result<Queued<'a, S>, ScopeError> {
-        Queued::begin(tidelock, &self.options, entry)
     }
 }
 

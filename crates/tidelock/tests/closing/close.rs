@@ -38,7 +38,7 @@ async fn a_closed_stream_is_archived_empty_and_shut(stage: TestStore) {
     assert_eq!(shelf.versions(), [1, 2, 3, 4, 5]);
     assert_eq!(state_of(&tidelock).await, (StreamState::Closed(version(5)), 0));
     for handle in [&tidelock, &other] {
-        let refused = handle.aggregate::<Account>("7").append(ExpectedVersion::Any, paid(1)).await;
+        let refused = handle.aggregate::<Account>("7").append(paid(1)).await;
         assert!(matches!(refused, Err(ExecuteError::Closed { .. })), "{refused:?}");
     }
 }
@@ -87,7 +87,7 @@ async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = tidelock.aggregate::<Account>("7");
     let many = (0..1_000).map(|_| paid(1)).collect::<Vec<_>>();
-    account.append(ExpectedVersion::NoStream, many).await.unwrap();
+    account.new_only().append(many).await.unwrap();
     account.execute(pay(1)).await.unwrap();
 
     let first_page_only = {

@@ -62,7 +62,7 @@ async fn a_decision_on_the_state_before_the_close_is_refused_after_it(stage: Tes
     assert!(matches!(refused, ExecuteError::Closed { .. }), "{refused}");
     let pinned = late.at_version(loaded.version.unwrap()).execute(pay(1)).await.unwrap_err();
     assert!(matches!(pinned, ExecuteError::Closed { .. }), "{pinned}");
-    let unseen = late.append(ExpectedVersion::Any, Paid { amount: 1 }).await.unwrap_err();
+    let unseen = late.append(Paid { amount: 1 }).await.unwrap_err();
     assert!(matches!(unseen, ExecuteError::Closed { .. }), "{unseen}");
 }
 

@@ -141,7 +141,7 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
     let events = || [StockEvent::Received { units: 1 }, StockEvent::Received { units: 2 }];
     let append = async |tidelock: &Tidelock| {
         let command = tidelock.aggregate::<Stock>("tea").decision().event_ids(ids);
-        command.append(ExpectedVersion::NoStream, events()).await.unwrap()
+        command.new_only().append(events()).await.unwrap()
     };
     let (first, again) = (append(&here).await, append(&there).await);
     assert_eq!((first.how, again.how), (Provenance::Decided, Provenance::Replayed));
@@ -150,14 +150,9 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
         (again.version, again.position, again.events)
     );
     let command = here.aggregate::<Stock>("tea").decision().event_ids(ids);
-    let refused =
-        command.append(ExpectedVersion::Any, StockEvent::Received { units: 1 }).await.unwrap_err();
+    let refused = command.append(StockEvent::Received { units: 1 }).await.unwrap_err();
     assert!(refused.to_string().contains("2 event ids for 1 events"), "{refused}");
-    let lost = here
-        .aggregate::<Stock>("tea")
-        .append(ExpectedVersion::NoStream, events())
-        .await
-        .unwrap_err();
+    let lost = here.aggregate::<Stock>("tea").new_only().append(events()).await.unwrap_err();
     assert!(matches!(lost, ExecuteError::Conflict { .. }), "{lost}");
 }
 

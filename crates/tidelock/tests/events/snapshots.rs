@@ -159,12 +159,7 @@ async fn a_snapshot_of_an_earlier_life_is_not_used(ground: Ground) {
     walk::<1>(&tidelock, 10).await;
     walk::<1>(&tidelock, 5).await;
     trim(&ground, 15).await;
-    let append = ground
-        .open()
-        .await
-        .aggregate::<Walk<1>>("one")
-        .append(ExpectedVersion::Any, Walked {})
-        .await;
+    let append = ground.open().await.aggregate::<Walk<1>>("one").append(Walked {}).await;
     assert_eq!(append.unwrap().version.unwrap().get(), 16);
     let refused = ground.open().await.aggregate::<Walk<1>>("one").load().await.unwrap_err();
     assert!(matches!(refused, LoadError::Trimmed { first, .. } if first.get() == 16), "{refused}");

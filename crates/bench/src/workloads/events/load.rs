@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{
-    Aggregate, AggregateRef, ExpectedVersion, Store, StoreExt, StreamName, Tidelock, limits,
-};
+use tidelock::{Aggregate, AggregateRef, Store, StoreExt, StreamName, Tidelock, limits};
 
 use super::account::{Account, Kept, many};
 use super::{baseline, finish};
@@ -40,7 +38,7 @@ async fn fill(tidelock: &Tidelock, events: usize, snapshot: bool) -> Result<(), 
     let mut left = events - 1;
     while left > 0 {
         let some = left.min(limits::EVENTS_PER_COMMIT);
-        account.append(ExpectedVersion::Any, many(some)).await.map_err(|error| refused(&error))?;
+        account.append(many(some)).await.map_err(|error| refused(&error))?;
         left -= some;
     }
     let last = || Ok::<_, std::convert::Infallible>(many(1));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tidelock_store::Version;
 
-use super::GroupCommit;
-use crate::events::aggregate::Aggregate;
+use super::aggregate::Aggregate;
+use super::cached_stream::CachedStream;
+use crate::group_commit::Entry;
 
 /// Number of event lists kept. A decision that missed more runs again.
 const LISTS: usize = 64;
@@ -21,7 +22,7 @@ pub(super) struct Recent<E> {
 
 /// Decided events that are not committed yet, and the version they were decided on.
 pub(crate) struct PendingDecision<A: Aggregate> {
-    group: Arc<GroupCommit<A>>,
+    entry: Arc<Entry<CachedStream<A>>>,
     pub(crate) events: Arc<[A::Event]>,
     /// The store's version at the time of the decision. Events pending at that time may have been
     /// committed at other versions, or not at all.
@@ -76,40 +77,44 @@ impl<E> Recent<E> {
 impl<A: Aggregate> PendingDecision<A> {
     /// Starts tracking decided events, so that they can be rebased after a conflict.
     pub(crate) fn new(
-        group: Arc<GroupCommit<A>>,
+        entry: Arc<Entry<CachedStream<A>>>,
         events: Arc<[A::Event]>,
         known: Option<Version>,
     ) -> Self {
-        group.lock().recent.in_flight += 1;
-        Self { group, events, known }
+        entry.with(|stream| stream.recent.in_flight += 1);
+        Self { entry, events, known }
     }
 
     /// Whether the decision is still valid: every event of it commutes with every event since,
     /// committed or pending. A decision without events is valid if nothing was appended.
     pub(crate) fn is_valid(&self) -> bool {
-        let inner = self.group.lock();
-        let Some(base) = &inner.base else { return false };
+        self.entry.with(|stream| self.commutes(stream).unwrap_or(false))
+    }
+
+    /// Returns `None` if the events since are not known.
+    fn commutes(&self, stream: &CachedStream<A>) -> Option<bool> {
+        let next = stream.base.as_ref()?.next();
         if self.events.is_empty() {
-            return inner.version() == self.known;
+            return Some(stream.version() == self.known);
         }
         let from = self.known.map_or(Version::FIRST, |version| version.plus(1));
-        if base.next() < from {
-            return false;
+        if next < from {
+            return None;
         }
-        let Some(committed) = inner.recent.between(from, base.next()) else { return false };
-        let pending = inner.pending.iter().flat_map(|events| events.iter());
-        committed
-            .chain(pending)
-            .all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs)))
+        let committed = stream.recent.between(from, next)?;
+        let pending = stream.pending.iter().flat_map(|events| events.iter());
+        let mut missed = committed.chain(pending);
+        Some(missed.all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs))))
     }
 }
 
 impl<A: Aggregate> Drop for PendingDecision<A> {
     fn drop(&mut self) {
-        let recent = &mut self.group.lock().recent;
-        recent.in_flight -= 1;
-        if recent.in_flight == 0 {
-            recent.clear();
-        }
+        self.entry.with(|stream| {
+            stream.recent.in_flight -= 1;
+            if stream.recent.in_flight == 0 {
+                stream.recent.clear();
+            }
+        });
     }
 }

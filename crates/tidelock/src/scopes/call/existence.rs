@@ -7,21 +7,20 @@ use tidelock_store::{
     Commit, Committed, Conflict, ExpectedRevision, RecordWrite, Result, Revision, Slot,
 };
 
-use super::super::document::Doc;
-use super::super::error::ScopeError;
-use super::super::group_commit::{found, text};
-use super::super::mutated::{Mutated, MutationOutcome};
-use super::super::operation::Codec;
-use super::super::state::ScopeState;
-use super::Exclusive;
+use super::Call;
+use crate::scopes::cached_scope::{found, text};
+use crate::scopes::document::Doc;
+use crate::scopes::error::ScopeError;
+use crate::scopes::mutated::{Mutated, MutationOutcome};
+use crate::scopes::operation::Codec;
+use crate::scopes::state::ScopeState;
 
-impl<S: ScopeState> Exclusive<'_, S> {
+impl<S: ScopeState> Call<'_, S> {
     /// Creates the scope with this state, if it does not exist.
     pub(in super::super) async fn create(self, doc: Doc<S>) -> Result<Mutated, ScopeError> {
-        let _lock = self.lock().await?;
+        let _turn = self.own_turn().await?;
         let write = RecordWrite::put(self.key(), ExpectedRevision::Absent, text(&doc));
-        let mut commit =
-            self.queued.options.also.clone().write(self.queued.options.with_ttl(write));
+        let mut commit = self.options.also.clone().write(self.options.with_ttl(write));
         let mut predicted = None;
         if self.operation.is_some() {
             let (before, record) = self.read().await?;
@@ -33,20 +32,18 @@ impl<S: ScopeState> Exclusive<'_, S> {
         }
         match self.send(commit).await? {
             Ok(committed) => {
-                let revision = self.written(&committed);
-                self.queued.group.committed(doc, revision);
-                let applied = MutationOutcome::Applied(revision);
+                let applied = MutationOutcome::Applied(self.committed(doc, &committed));
                 if let Some(predicted) = predicted {
                     self.correct_record(&committed, predicted, applied).await?;
                 }
-                Ok(self.queued.mutated((), applied))
+                Ok(self.mutated((), applied))
             }
             Err(conflict) if self.was_executed_concurrently(&conflict) => {
                 self.replay(conflict).await
             }
-            Err(conflict) => Err(match found(&self.queued.group.name, &conflict) {
+            Err(conflict) => Err(match found(self.name(), &conflict) {
                 Some(Slot::Live(record)) => {
-                    let scope = self.queued.group.name.to_string();
+                    let scope = self.name().to_string();
                     ScopeError::Taken { scope, revision: record.revision }
                 }
                 _ => ScopeError::Part(conflict),
@@ -56,12 +53,12 @@ impl<S: ScopeState> Exclusive<'_, S> {
 
     /// Deletes the scope, if it is as expected.
     pub(in super::super) async fn delete(self) -> Result<Mutated, ScopeError> {
-        let _lock = self.lock().await?;
+        let _turn = self.own_turn().await?;
         let (before, record) = self.read().await?;
         if let Some(record) = record {
             return Ok(Codec::json().replay(&record)?);
         }
-        let (name, expected) = (&self.queued.group.name, self.queued.options.expected);
+        let (name, expected) = (self.name(), self.options.expected);
         if before.live().is_none() {
             return match expected {
                 ExpectedRevision::Exists | ExpectedRevision::Revision(_) => {
@@ -71,15 +68,15 @@ impl<S: ScopeState> Exclusive<'_, S> {
             };
         }
         let write = RecordWrite::delete(self.key(), expected);
-        let commit = self.queued.options.also.clone().write(write);
+        let commit = self.options.also.clone().write(write);
         match self.send(self.with_record(commit, MutationOutcome::Applied(after(&before)))?).await?
         {
             Ok(committed) => {
-                self.queued.group.invalidate();
+                self.entry.invalidate();
                 let applied = MutationOutcome::Applied(self.written(&committed));
                 self.correct_record(&committed, MutationOutcome::Applied(after(&before)), applied)
                     .await?;
-                Ok(self.queued.mutated((), applied))
+                Ok(self.mutated((), applied))
             }
             Err(conflict) if self.was_executed_concurrently(&conflict) => {
                 self.replay(conflict).await
@@ -101,7 +98,7 @@ impl<S: ScopeState> Exclusive<'_, S> {
                 return self.replay(conflict).await;
             }
         }
-        Ok(self.queued.mutated((), outcome))
+        Ok(self.mutated((), outcome))
     }
 
     /// Returns the recorded result of an operation that was executed concurrently and caused this
@@ -120,13 +117,13 @@ impl<S: ScopeState> Exclusive<'_, S> {
         predicted: MutationOutcome,
         outcome: MutationOutcome,
     ) -> Result<()> {
-        let Some(operation) = &self.queued.options.operation else { return Ok(()) };
+        let Some(operation) = &self.options.operation else { return Ok(()) };
         self.correct(committed, Codec::json().remember(operation, predicted, &())?, outcome).await
     }
 
     /// Adds the operation's record to the commit, if there is an operation.
     fn with_record(&self, commit: Commit, outcome: MutationOutcome) -> Result<Commit> {
-        let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
+        let (Some(operation), Some(key)) = (&self.options.operation, &self.operation) else {
             return Ok(commit);
         };
         Ok(commit.write(Codec::json().remember(operation, outcome, &())?.write(operation, key)?))
