@@ -12,9 +12,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
-use crate::committer::Committer;
+use crate::commit::Committer;
+use crate::connect::LazyConnection;
 use crate::error::failed;
-use crate::lazy_connection::LazyConnection;
 use crate::statement::{Statement, now};
 
 /// Of all sessions that block one waiting for a row of this schema: the one that is not waiting

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tidelock_store::{Clock, Result, StoreError, Timestamp};
 use tokio_postgres::types::Type;
 
+use crate::connect::LazyConnection;
 use crate::error::{failed, is_denied};
-use crate::lazy_connection::LazyConnection;
 use crate::leases::micros;
 use crate::statement::Statement;
 
@@ -108,7 +108,7 @@ impl StoreTime {
         &self,
         connection: &LazyConnection,
         statement: &'static Statement,
-        with: crate::session::Parameters<'_>,
+        with: crate::connect::Parameters<'_>,
     ) -> Result<Reading> {
         let reading = self.try_read_clock(connection, statement, with).await?;
         reading.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))
@@ -118,7 +118,7 @@ impl StoreTime {
         &self,
         connection: &LazyConnection,
         statement: &'static Statement,
-        with: crate::session::Parameters<'_>,
+        with: crate::connect::Parameters<'_>,
     ) -> Result<Option<Reading>> {
         let asked = self.stopwatch.elapsed();
         let rows = connection.read(statement, with).await?;

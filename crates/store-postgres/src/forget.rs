@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
+use crate::connect::LazyConnection;
 use crate::error::failed;
-use crate::lazy_connection::LazyConnection;
 use crate::statement::{Statement, forget_at};
 
 /// Rows per transaction.

@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::connect::LazyConnection;
 use crate::error::{corrupt, failed};
-use crate::lazy_connection::LazyConnection;
 use crate::log::{moment, number, text};
 use crate::statement::{Statement, now};
 

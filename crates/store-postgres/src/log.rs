@@ -10,9 +10,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use crate::connect::LazyConnection;
+use crate::connect::Parameters;
 use crate::error::{corrupt, failed};
-use crate::lazy_connection::LazyConnection;
-use crate::session::Parameters;
 use crate::statement::Statement;
 
 /// The columns of an event, in the order in which [`Alike::event`] reads them.

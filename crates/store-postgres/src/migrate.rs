@@ -12,8 +12,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use crate::connect::Session;
 use crate::error::{failed, is_deadlock, is_denied, is_race};
-use crate::session::Session;
 use crate::statement::Statement;
 
 struct Migration {

@@ -7,8 +7,8 @@ use tidelock_store::{
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::connect::LazyConnection;
 use crate::error::{corrupt, failed};
-use crate::lazy_connection::LazyConnection;
 use crate::log::{moment, number, text};
 use crate::statement::{Statement, now};
 

@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::Notification;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::connector::Connector;
+use crate::connect::Connector;
+use crate::connect::Session;
 use crate::error::failed;
 use crate::open::{Notify, PostgresOptions, Prepare};
-use crate::session::Session;
 use crate::statement::Statement;
 use message::Changed;
 use notify_queue::NotifyQueue;

@@ -5,8 +5,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{item, item_columns, micros};
+use crate::connect::Session;
 use crate::error::{commit_failed, failed};
-use crate::session::Session;
 use crate::statement::Statement;
 
 /// Locks no more than it takes: locks are acquired in the order of the candidates, until there are

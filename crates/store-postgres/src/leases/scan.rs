@@ -10,9 +10,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::scan_hints::{ScanHint, ScanHints};
+use crate::connect::Session;
 use crate::error::{corrupt, failed};
 use crate::log::{moment, text};
-use crate::session::Session;
 use crate::statement::{Statement, now};
 
 /// Items to read beyond those that are wanted, because other sessions may be taking the same ones.

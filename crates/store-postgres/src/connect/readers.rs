@@ -7,7 +7,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::lazy_connection::LazyConnection;
+use crate::connect::lazy_connection::LazyConnection;
 
 #[derive(Debug)]
 pub(crate) struct Readers {

@@ -13,9 +13,9 @@ use tokio_postgres::config::{ChannelBinding, TargetSessionAttrs};
 
 use super::server::{Server, USUAL_PORT};
 use super::{Address, Route};
+use crate::connect::setting::Setting;
+use crate::connect::tls::{Mode, Trust};
 use crate::open::PostgresOptions;
-use crate::setting::Setting;
-use crate::tls::{Mode, Trust};
 
 /// TCP keepalive: idle time before the first probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);

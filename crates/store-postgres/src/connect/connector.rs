@@ -13,12 +13,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Notification;
 
-use crate::address::Address;
+use crate::connect::address::Address;
+use crate::connect::identity::Identity;
+use crate::connect::session::Session;
+use crate::connect::tls;
 use crate::error::failed;
-use crate::identity::Identity;
 use crate::open::{PostgresOptions, Prepare};
-use crate::session::Session;
-use crate::tls;
 
 /// Everything needed to connect to the store.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::pipeline::{Answers, Nth, Pipeline};
 use super::writes::Writes;
-use super::{Placed, Sent, provisional, recall};
+use super::{Placed, provisional, recall};
 use crate::error::{corrupt, failed};
 use crate::leases::{item, item_columns};
 use crate::log::{Alike, event_columns, number, stream_row, text};
 use crate::records::{record, record_columns};
-use crate::session::Session;
 use crate::statement::{Statement, forget_at};
 
 static LOCK_STREAMS: Statement = Statement::new(
@@ -157,41 +157,45 @@ impl Wanted {
         Self { queues, keys, ..Self::default() }
     }
 
-    /// Sends the query for each kind of row that is needed, and for the time.
-    pub(super) fn ask<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
-        let mut sent: Vec<Sent<'a>> = Vec::new();
+    /// Adds the query for each kind of row that is needed, and for the time.
+    pub(super) fn ask<'a>(&'a self, pipeline: &mut Pipeline<'a>) -> Asked {
+        let session = pipeline.session;
         let hold = self.absent == Absent::Hold;
         if hold {
-            sent.push(Box::pin(async { session.query(&HOLD_STREAMS, &[&self.streams]).await }));
+            pipeline.push(async { session.query(&HOLD_STREAMS, &[&self.streams]).await });
         }
-        if !self.streams.is_empty() {
-            sent.push(Box::pin(async { session.query(&LOCK_STREAMS, &[&self.streams]).await }));
-        }
+        let streams = (!self.streams.is_empty())
+            .then(|| pipeline.push(async { session.query(&LOCK_STREAMS, &[&self.streams]).await }));
         if hold {
-            sent.push(Box::pin(async { session.query(&HOLD_RECORDS, &[&self.records]).await }));
+            pipeline.push(async { session.query(&HOLD_RECORDS, &[&self.records]).await });
         }
-        if !self.records.is_empty() {
-            sent.push(Box::pin(async { session.query(&LOCK_RECORDS, &[&self.records]).await }));
-        }
-        if !self.queues.is_empty() {
-            sent.push(Box::pin(async {
-                session.query(&LOCK_ITEMS, &[&self.queues, &self.keys]).await
-            }));
-        }
-        if !self.events.is_empty() {
-            sent.push(Box::pin(async { session.query(&FIND_EVENTS, &[&self.events]).await }));
-        }
-        if !self.commits.is_empty() {
-            sent.push(Box::pin(async { session.query(&FIND_COMMITS, &[&self.commits]).await }));
-        }
-        if !self.categories.is_empty() {
-            sent.push(Box::pin(async {
-                session.query(&VERSION_FLOORS, &[&self.categories]).await
-            }));
-        }
-        sent.push(Box::pin(async { session.query(&MOMENT, &[]).await }));
-        sent
+        let records = (!self.records.is_empty())
+            .then(|| pipeline.push(async { session.query(&LOCK_RECORDS, &[&self.records]).await }));
+        let items = (!self.queues.is_empty()).then(|| {
+            pipeline.push(async { session.query(&LOCK_ITEMS, &[&self.queues, &self.keys]).await })
+        });
+        let events = (!self.events.is_empty())
+            .then(|| pipeline.push(async { session.query(&FIND_EVENTS, &[&self.events]).await }));
+        let commits = (!self.commits.is_empty())
+            .then(|| pipeline.push(async { session.query(&FIND_COMMITS, &[&self.commits]).await }));
+        let floors = (!self.categories.is_empty()).then(|| {
+            pipeline.push(async { session.query(&VERSION_FLOORS, &[&self.categories]).await })
+        });
+        let moment = Some(pipeline.query(&MOMENT));
+        Asked { streams, records, items, events, commits, floors, moment }
     }
+}
+
+/// Where the answers about each kind of row are found.
+#[derive(Debug)]
+pub(super) struct Asked {
+    streams: Option<Nth>,
+    records: Option<Nth>,
+    items: Option<Nth>,
+    events: Option<Nth>,
+    commits: Option<Nth>,
+    floors: Option<Nth>,
+    moment: Option<Nth>,
 }
 
 fn may_create(append: &Append) -> bool {
@@ -231,42 +235,26 @@ pub(super) struct Held {
 }
 
 impl Loaded {
-    /// Reads the answers.
-    pub(super) fn read(wanted: &Wanted, answers: &[Vec<Row>]) -> Result<Self> {
-        let mut answers = answers.iter();
-        let mut next = |asked: bool| answers.next_if(asked);
-        let hold = wanted.absent == Absent::Hold;
-        next(hold);
-        let (streams, held_streams) = found_or_held(next(!wanted.streams.is_empty()), 0, stream)?;
-        next(hold);
-        let (records, held_records) =
-            found_or_held(next(!wanted.records.is_empty()), 0, keyed_record)?;
-        let items = found(next(!wanted.queues.is_empty()), |row| {
-            let item = item(row, 0)?;
-            Ok((item.item.clone(), item))
-        })?;
-        let events = found(next(!wanted.events.is_empty()), event)?;
-        let commits = next(!wanted.commits.is_empty());
-        let version_floors = found(next(!wanted.categories.is_empty()), |row| {
-            Ok((text(row, 0)?.to_owned(), number(row, 1)?))
-        })?;
-        let meta = next(true).and_then(|rows| rows.first());
+    pub(super) fn read(asked: Asked, answers: &Answers) -> Result<Self> {
+        let (streams, held_streams) = found_or_held(answers.rows(asked.streams), stream)?;
+        let (records, held_records) = found_or_held(answers.rows(asked.records), keyed_record)?;
+        let items = found(answers.rows(asked.items), keyed_item)?;
+        let meta = answers.rows(asked.moment).first();
         let meta = meta.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
-        let now = Timestamp::from_micros(meta.try_get(0).map_err(failed)?)?;
         let there = There {
             streams: streams.keys().map(ToString::to_string).collect(),
             records: records.keys().map(ToString::to_string).collect(),
             items: items.keys().cloned().collect(),
         };
         Ok(Self {
-            now,
+            now: Timestamp::from_micros(meta.try_get(0).map_err(failed)?)?,
             floors: floors(meta)?,
-            version_floors,
+            version_floors: found(answers.rows(asked.floors), version_floor)?,
             streams,
             records,
             items,
-            events,
-            commits: found(commits, remembered)?,
+            events: found(answers.rows(asked.events), event)?,
+            commits: found(answers.rows(asked.commits), remembered)?,
             there,
             held: Held { streams: held_streams, records: held_records },
             added: 0,
@@ -382,22 +370,21 @@ fn floors(row: &Row) -> Result<Floors> {
 }
 
 fn found<K: std::hash::Hash + Eq, V>(
-    rows: Option<&Vec<Row>>,
+    rows: &[Row],
     read: impl Fn(&Row) -> Result<(K, V)>,
 ) -> Result<HashMap<K, V>> {
-    rows.into_iter().flatten().map(read).collect()
+    rows.iter().map(read).collect()
 }
 
-/// Separates real rows from the names of placeholders.
+/// Separates real rows from the names of placeholders. A row begins with its name and number.
 fn found_or_held<K: std::hash::Hash + Eq, V>(
-    rows: Option<&Vec<Row>>,
-    name: usize,
+    rows: &[Row],
     read: impl Fn(&Row) -> Result<(K, V)>,
 ) -> Result<(HashMap<K, V>, Vec<String>)> {
     let (mut found, mut held) = (HashMap::new(), Vec::new());
-    for row in rows.into_iter().flatten() {
-        if number(row, name + 1)? == 0 {
-            held.push(text(row, name)?.to_owned());
+    for row in rows {
+        if number(row, 1)? == 0 {
+            held.push(text(row, 0)?.to_owned());
         } else {
             let (key, value) = read(row)?;
             found.insert(key, value);
@@ -412,6 +399,15 @@ fn stream(row: &Row) -> Result<(StreamName, StreamRow)> {
 
 fn keyed_record(row: &Row) -> Result<(RecordKey, RecordRow)> {
     Ok((RecordKey::new(text(row, 0)?).map_err(corrupt)?, record(row, 0)?))
+}
+
+fn keyed_item(row: &Row) -> Result<(ItemRef, Item)> {
+    let item = item(row, 0)?;
+    Ok((item.item.clone(), item))
+}
+
+fn version_floor(row: &Row) -> Result<(String, u64)> {
+    Ok((text(row, 0)?.to_owned(), number(row, 1)?))
 }
 
 fn event(row: &Row) -> Result<(EventId, StoredEvent)> {
@@ -446,15 +442,4 @@ fn revise(committed: &mut Committed, revisions: Option<Vec<i64>>) -> Result<()> 
         written.revision = Some(Revision::new(revision as u64).map_err(corrupt)?);
     }
     Ok(())
-}
-
-/// Takes the next answer only if its query was sent.
-trait NextIf<'a> {
-    fn next_if(&mut self, asked: bool) -> Option<&'a Vec<Row>>;
-}
-
-impl<'a> NextIf<'a> for std::slice::Iter<'a, Vec<Row>> {
-    fn next_if(&mut self, asked: bool) -> Option<&'a Vec<Row>> {
-        if asked { self.next() } else { None }
-    }
 }

@@ -6,10 +6,10 @@ use futures_util::future::try_join;
 use tidelock_store::{Result, StoreOperation};
 use tokio_postgres::Row;
 
-use crate::connector::Connector;
+use crate::connect::connect_failures::ConnectFailures;
+use crate::connect::connector::Connector;
+use crate::connect::session::{Parameters, Session};
 use crate::error::{closed, failed, is_refusal};
-use crate::failures::Failures;
-use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 
 /// A statement and its parameters.
@@ -22,7 +22,7 @@ pub(crate) struct LazyConnection {
     session: RwLock<Option<Arc<Session>>>,
     /// Held while connecting, so that concurrent callers connect only once.
     connecting: tokio::sync::Mutex<()>,
-    failures: Failures,
+    failures: ConnectFailures,
 }
 
 impl LazyConnection {
@@ -31,7 +31,7 @@ impl LazyConnection {
             connector,
             session: RwLock::default(),
             connecting: tokio::sync::Mutex::default(),
-            failures: Failures::default(),
+            failures: ConnectFailures::default(),
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::address::Address;
+    use crate::connect::address::Address;
     use crate::open::PostgresOptions;
 
     /// A server that accepts connections and never answers.

@@ -2,9 +2,9 @@
 
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
+use crate::connect::session::Session;
 use crate::error::failed;
 use crate::open::PostgresOptions;
-use crate::session::Session;
 use crate::statement::Statement;
 
 /// The oldest supported PostgreSQL.

@@ -18,8 +18,8 @@ use tidelock_store::Result;
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::connect::setting::Setting;
 use crate::open::PostgresOptions;
-use crate::setting::Setting;
 use typed::Typed;
 
 /// The servers of a database, in the order in which they are tried.

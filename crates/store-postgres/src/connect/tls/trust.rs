@@ -21,7 +21,7 @@ use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, 
 use tidelock_store::{Result, StoreError};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::setting::Setting;
+use crate::connect::setting::Setting;
 
 /// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidelock_store::{Result, StoreOperation};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::connector::Connector;
+use crate::connect::connect_failures::ConnectFailures;
+use crate::connect::connector::Connector;
+use crate::connect::session::Session;
 use crate::error::closed;
-use crate::failures::Failures;
-use crate::session::Session;
 
 /// A pool of connections, created on demand.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct Pool {
     connector: Arc<Connector>,
     idle: Arc<Mutex<Vec<Arc<Session>>>>,
     places: Arc<Semaphore>,
-    failures: Arc<Failures>,
+    failures: Arc<ConnectFailures>,
 }
 
 /// An exclusive connection.

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use tidelock_store::{Commit, CommitOutcome, Result};
 use tokio::sync::oneshot;
 
+use super::CommitPath;
+
 /// The most commits per batch.
 const BATCH: usize = 256;
 
@@ -35,8 +37,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) commit: Commit,
-    /// It was refused on the fast path.
-    pub(super) refused: bool,
+    pub(super) path: CommitPath,
     pub(super) reply: oneshot::Sender<Result<CommitOutcome>>,
     bytes: usize,
     load: usize,
@@ -55,13 +56,13 @@ pub(super) enum Next {
 impl Job {
     pub(super) fn new(
         commit: Commit,
-        refused: bool,
+        path: CommitPath,
         reply: oneshot::Sender<Result<CommitOutcome>>,
     ) -> Self {
         let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
         // A new record takes the server about a third of the time of an event.
         let others = commit.parts() - commit.writes.len() / 2;
-        Self { bytes: commit.bytes(), load: events.max(others), commit, refused, reply }
+        Self { bytes: commit.bytes(), load: events.max(others), commit, path, reply }
     }
 
     fn is_abandoned(&self) -> bool {
@@ -171,10 +172,8 @@ mod tests {
         let (reply, answer) = oneshot::channel();
         let events = (0..events).map(|nth| NewEvent::of("said", &nth).unwrap());
         let stream = StreamName::new("a").unwrap();
-        (
-            Job::new(Commit::new().append(&stream, ExpectedVersion::Any, events), false, reply),
-            answer,
-        )
+        let commit = Commit::new().append(&stream, ExpectedVersion::Any, events);
+        (Job::new(commit, CommitPath::Append, reply), answer)
     }
 
     fn push(queue: &mut Queue, events: usize) -> Answer {

@@ -17,8 +17,8 @@ use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOpera
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use crate::connect::session::Session;
 use crate::error::failed;
-use crate::session::Session;
 use crate::statement::Statement;
 
 static QUERY: Statement = Statement::new(

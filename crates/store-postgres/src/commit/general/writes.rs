@@ -12,10 +12,10 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::columns::{EventColumns, ItemColumns};
+use super::pipeline::{Nth, Pipeline};
 use super::rows::{Held, Loaded};
-use super::{Placed, Sent, ordinal, provisional, replace_provisional};
+use super::{Placed, ordinal, provisional, replace_provisional};
 use crate::error::failed;
-use crate::session::Session;
 use crate::statement::{Statement, forget_at};
 
 const STREAM_TYPES: &[Type] =
@@ -284,101 +284,104 @@ impl Writes {
         if there { &mut self.old } else { &mut self.new }
     }
 
-    /// Sends everything, in the order in which all writers of this store write.
-    pub(super) fn send<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
-        let mut sent = Vec::new();
-        self.release_placeholders(session, &mut sent);
-        put_streams(session, &CREATE_STREAMS, &self.new.streams, &mut sent);
-        self.check_floors(session, &mut sent);
-        put_streams(session, &CHANGE_STREAMS, &self.old.streams, &mut sent);
-        put_records(session, &CREATE_RECORDS, &self.new.records, &mut sent);
-        put_records(session, &CHANGE_RECORDS, &self.old.records, &mut sent);
-        put_items(session, &CREATE_ITEMS, &self.new.items, &mut sent);
-        put_items(session, &CHANGE_ITEMS, &self.old.items, &mut sent);
-        self.forget(session, &mut sent);
-        self.add_events(session, &mut sent);
-        self.send_trims(session, &mut sent);
-        self.send_commits(session, &mut sent);
+    /// Adds everything, in the order in which all writers of this store write; returns where the
+    /// positions of the events are found.
+    pub(super) fn send<'a>(&'a self, pipeline: &mut Pipeline<'a>) -> Option<Nth> {
+        self.release_placeholders(pipeline);
+        put_streams(pipeline, &CREATE_STREAMS, &self.new.streams);
+        self.check_floors(pipeline);
+        put_streams(pipeline, &CHANGE_STREAMS, &self.old.streams);
+        put_records(pipeline, &CREATE_RECORDS, &self.new.records);
+        put_records(pipeline, &CHANGE_RECORDS, &self.old.records);
+        put_items(pipeline, &CREATE_ITEMS, &self.new.items);
+        put_items(pipeline, &CHANGE_ITEMS, &self.old.items);
+        self.forget(pipeline);
+        let events = self.add_events(pipeline);
+        self.send_trims(pipeline);
+        self.send_commits(pipeline);
         if self.confirm && self.has_no_rows() {
-            sent.push(Box::pin(session.query(&CONFIRM, &[])));
+            pipeline.query(&CONFIRM);
         }
-        sent
+        events
     }
 
-    /// Removes the placeholder rows. They keep other transactions out until the end of the
-    /// transaction, and new rows are created in their place.
-    fn release_placeholders<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
-        let Held { streams, records } = &self.held;
-        if !(streams.is_empty() && records.is_empty()) {
-            sent.push(Box::pin(async move { session.query(&LET_GO, &[streams, records]).await }));
-        }
-    }
-
-    fn check_floors<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
-        if self.floors.is_empty() {
-            return;
-        }
-        let (names, floors): (Vec<&str>, Vec<i64>) =
-            self.floors.iter().map(|(name, floor)| (name.as_str(), *floor as i64)).unzip();
-        sent.push(Box::pin(async move { session.query(&CHECK_FLOORS, &[&names, &floors]).await }));
-    }
-
-    /// The positions of the new events.
-    pub(super) fn placed(&self, answers: &[Vec<Row>]) -> Result<Placed> {
+    /// The positions of the new events, from the answer to `ADD_EVENTS`.
+    pub(super) fn placed(&self, rows: &[Row]) -> Result<Placed> {
         if self.events.is_empty() {
             return Ok(Placed { positions: Vec::new(), at: self.now });
         }
-        let mut rows = answers.iter().flatten().filter(|row| row.len() == 2);
-        let row =
-            rows.next().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+        let row = rows
+            .first()
+            .ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
         let positions: Vec<i64> = row.try_get(0).map_err(failed)?;
         let at = Timestamp::from_micros(row.try_get(1).map_err(failed)?)?;
         let positions = positions.into_iter().map(|position| Position::new(position as u64));
         Ok(Placed { positions: positions.collect::<Result<_>>()?, at })
     }
 
-    fn add_events<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
-        if self.events.is_empty() {
-            return;
+    /// Removes the placeholder rows. They keep other transactions out until the end of the
+    /// transaction, and new rows are created in their place.
+    fn release_placeholders<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
+        let (session, Held { streams, records }) = (pipeline.session, &self.held);
+        if !(streams.is_empty() && records.is_empty()) {
+            pipeline.push(async move { session.query(&LET_GO, &[streams, records]).await });
         }
-        sent.push(Box::pin(session.query(&TAKE_TICKET, &[])));
-        let events = EventColumns::of(&self.events);
-        sent.push(Box::pin(async move { session.query(&ADD_EVENTS, &events.parameters()).await }));
     }
 
-    fn send_trims<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
+    fn check_floors<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
+        if self.floors.is_empty() {
+            return;
+        }
+        let session = pipeline.session;
+        let (names, floors): (Vec<&str>, Vec<i64>) =
+            self.floors.iter().map(|(name, floor)| (name.as_str(), *floor as i64)).unzip();
+        pipeline.push(async move { session.query(&CHECK_FLOORS, &[&names, &floors]).await });
+    }
+
+    fn add_events<'a>(&'a self, pipeline: &mut Pipeline<'a>) -> Option<Nth> {
+        if self.events.is_empty() {
+            return None;
+        }
+        pipeline.query(&TAKE_TICKET);
+        let (session, events) = (pipeline.session, EventColumns::of(&self.events));
+        let added = async move { session.query(&ADD_EVENTS, &events.parameters()).await };
+        Some(pipeline.push(added))
+    }
+
+    fn send_trims<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
         if self.trims.is_empty() {
             return;
         }
+        let session = pipeline.session;
         let (names, through): (Vec<&str>, Vec<i64>) = self
             .trims
             .iter()
             .map(|(stream, through)| (stream.as_str(), through.get() as i64))
             .unzip();
         let trimmed = names.clone();
-        sent.push(Box::pin(async move { session.query(&CLOSE_FOR_TRIM, &[&trimmed]).await }));
-        sent.push(Box::pin(async move { session.query(&TRIM, &[&names, &through]).await }));
+        pipeline.push(async move { session.query(&CLOSE_FOR_TRIM, &[&trimmed]).await });
+        pipeline.push(async move { session.query(&TRIM, &[&names, &through]).await });
         // Some of them are open in the end.
-        put_streams(session, &CHANGE_STREAMS, &self.new.streams, sent);
-        put_streams(session, &CHANGE_STREAMS, &self.old.streams, sent);
+        put_streams(pipeline, &CHANGE_STREAMS, &self.new.streams);
+        put_streams(pipeline, &CHANGE_STREAMS, &self.old.streams);
     }
 
-    fn forget<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
+    fn forget<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
         if self.commits.is_empty() {
             return;
         }
+        let (session, now) = (pipeline.session, self.now.micros());
         let ids: Vec<Uuid> =
             self.commits.keys().map(|id| Uuid::from_bytes(*id.as_bytes())).collect();
-        let now = self.now.micros();
-        sent.push(Box::pin(async move { session.query(&FORGET, &[&ids, &now]).await }));
+        pipeline.push(async move { session.query(&FORGET, &[&ids, &now]).await });
     }
 
-    fn send_commits<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
+    fn send_commits<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
         if self.commits.is_empty() {
             return;
         }
-        let memory = RememberColumns::of(self);
-        sent.push(Box::pin(async move { session.query(&REMEMBER, &memory.parameters()).await }));
+        let (session, memory) = (pipeline.session, RememberColumns::of(self));
+        pipeline.push(async move { session.query(&REMEMBER, &memory.parameters()).await });
     }
 
     /// The id of the event with this number.
@@ -449,10 +452,9 @@ fn renumber(committed: &mut Committed) -> Vec<u64> {
 }
 
 fn put_streams<'a>(
-    session: &'a Session,
+    pipeline: &mut Pipeline<'a>,
     statement: &'static Statement,
     rows: &'a BTreeMap<StreamName, StreamRow>,
-    sent: &mut Vec<Sent<'a>>,
 ) {
     if rows.is_empty() {
         return;
@@ -463,16 +465,16 @@ fn put_streams<'a>(
     let closed: Vec<bool> = rows.values().map(|row| row.closed).collect();
     let forget_at: Vec<Option<i64>> =
         rows.values().map(|row| row.forget_at.map(Timestamp::micros)).collect();
-    sent.push(Box::pin(async move {
+    let session = pipeline.session;
+    pipeline.push(async move {
         session.query(statement, &[&names, &versions, &firsts, &closed, &forget_at]).await
-    }));
+    });
 }
 
 fn put_records<'a>(
-    session: &'a Session,
+    pipeline: &mut Pipeline<'a>,
     statement: &'static Statement,
     rows: &'a BTreeMap<RecordKey, RecordRow>,
-    sent: &mut Vec<Sent<'a>>,
 ) {
     if rows.is_empty() {
         return;
@@ -483,19 +485,19 @@ fn put_records<'a>(
         rows.values().map(|row| row.value.as_ref().map(RawJson::as_str)).collect();
     let expiries: Vec<Option<i64>> =
         rows.values().map(|row| row.expires_at.map(Timestamp::micros)).collect();
-    sent.push(Box::pin(async move {
+    let session = pipeline.session;
+    pipeline.push(async move {
         session.query(statement, &[&keys, &revisions, &values, &expiries]).await
-    }));
+    });
 }
 
 fn put_items<'a>(
-    session: &'a Session,
+    pipeline: &mut Pipeline<'a>,
     statement: &'static Statement,
     rows: &'a BTreeMap<ItemRef, Item>,
-    sent: &mut Vec<Sent<'a>>,
 ) {
     if !rows.is_empty() {
-        let items = ItemColumns::of(rows.values());
-        sent.push(Box::pin(async move { session.query(statement, &items.parameters()).await }));
+        let (session, items) = (pipeline.session, ItemColumns::of(rows.values()));
+        pipeline.push(async move { session.query(statement, &items.parameters()).await });
     }
 }

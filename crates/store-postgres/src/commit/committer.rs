@@ -9,8 +9,6 @@
 //! large load is left over: then one batch is encoded and decoded while the other is being written.
 //! Smaller loads gain more from sharing a batch.
 
-mod queue;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,21 +20,14 @@ use tidelock_store::{
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::append;
-use crate::commit::{self, Judged};
+use super::queue::{Job, Next, Queue};
+use super::{BatchPlan, CommitPath, FastVerdicts, Verdict, general};
+use crate::connect::LazyConnection;
 use crate::error::closed;
-use crate::lazy_connection::LazyConnection;
-use crate::session::Session;
 use crate::wake::Wakes;
-use crate::write;
-use queue::{Job, Next, Queue};
 
 /// The load left over from which on the second lane is used.
 const SECOND_LOAD: usize = 48;
-
-/// Fast-path commits take the general path with the rest if there is fewer than one of them in this
-/// many.
-const FEW: usize = 8;
 
 /// How often other tasks run before the next batch is taken, so that the last batch's callers can
 /// join it.
@@ -105,27 +96,19 @@ impl CommitLane {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Makes one commit on the fast path; none if it must take the general path.
-    async fn make(&self, fast: FastPath<'_>, commit: &Commit) -> Result<Option<Judged>> {
+    /// Makes one commit on its fast path; none if it must take the general path.
+    async fn make(&self, path: CommitPath, commit: &Commit) -> Result<Option<Verdict>> {
         let session = self.connection.session().await?;
-        let made = match fast {
-            FastPath::Append(append) => append::append(&session, append).await,
-            FastPath::Writes => {
-                write::write_together(&session, &[commit]).await.map(|mut one| one.pop().flatten())
-            }
-        };
-        made.map_err(|e| self.connection.connector().at(e))
+        let made = path.try_fast(&session, &[commit]).await;
+        made.map(|mut one| one.pop().flatten()).map_err(|e| self.connection.connector().at(e))
     }
 }
 
 /// The result of an inline commit.
 enum Inline {
-    /// It has its answer.
     Done(Result<CommitOutcome>),
-    /// It must take the general path.
-    Refused,
-    /// It has to be queued.
-    Not,
+    /// It has to be queued for this path.
+    Queue(CommitPath),
 }
 
 impl Committer {
@@ -145,13 +128,12 @@ impl Committer {
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let _waiting = Waiting::new(&self.shared.waiting);
-        let refused = match self.shared.commit_inline(&commit).await {
+        let path = match self.shared.commit_inline(&commit, CommitPath::of(&commit)).await {
             Inline::Done(outcome) => return outcome,
-            Inline::Refused => true,
-            Inline::Not => false,
+            Inline::Queue(path) => path,
         };
         let (reply, answer) = oneshot::channel();
-        self.shared.push(Job::new(commit, refused, reply))?;
+        self.shared.push(Job::new(commit, path, reply))?;
         answer.await.map_err(|_| cut_off())?
     }
 
@@ -223,23 +205,25 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits inline, in the caller's own task, if the fast path allows it and the connection is
+    /// Commits inline, in the caller's own task, if a fast path allows it and the connection is
     /// free: every hop to another task costs a good part of the time of a commit. It is one
     /// statement, so a caller that is dropped in the middle leaves nothing open.
-    async fn commit_inline(&self, commit: &Commit) -> Inline {
-        let Some(fast) = FastPath::of(commit) else { return Inline::Not };
-        let Ok(_conn_lock) = self.first.conn_lock.try_lock() else { return Inline::Not };
+    async fn commit_inline(&self, commit: &Commit, path: CommitPath) -> Inline {
+        if path == CommitPath::General {
+            return Inline::Queue(path);
+        }
+        let Ok(_conn_lock) = self.first.conn_lock.try_lock() else { return Inline::Queue(path) };
         // Behind abandoned requests it is better to wait in the queue, where a dropped caller
         // leaves nothing behind.
         if !self.queue().is_free() || self.first.connection.is_behind() {
-            return Inline::Not;
+            return Inline::Queue(path);
         }
         let _busy = self.first.begin();
         // Boxed, because callers that find the connection busy would otherwise carry its size for
         // nothing.
-        match Box::pin(self.first.make(fast, commit)).await {
-            Ok(Some(judged)) => Inline::Done(self.notify(judged)),
-            Ok(None) => Inline::Refused,
+        match Box::pin(self.first.make(path, commit)).await {
+            Ok(Some(verdict)) => Inline::Done(self.notify(verdict)),
+            Ok(None) => Inline::Queue(CommitPath::General),
             Err(error) => Inline::Done(Err(error)),
         }
     }
@@ -267,115 +251,55 @@ impl Shared {
             Ok(session) => session,
             Err(error) => return fail(batch, &error),
         };
-        let Sorted { appends, writes, mut general } = Sorted::of(batch);
-        let (appended, written) =
-            join(append_all(&session, &appends), write_all(&session, &writes)).await;
-        for (fast, judged) in [(appends, appended), (writes, written)] {
-            match judged {
-                Ok(judged) => self.answer_fast(fast, judged, &mut general),
+        let BatchPlan { appends, records, mut general } = BatchPlan::of(batch);
+        let (to_append, to_write) = (commits(&appends), commits(&records));
+        let (appended, written) = join(
+            CommitPath::Append.try_fast(&session, &to_append),
+            CommitPath::Records.try_fast(&session, &to_write),
+        )
+        .await;
+        for (fast, verdicts) in [(appends, appended), (records, written)] {
+            match verdicts {
+                Ok(verdicts) => self.answer_fast(fast, verdicts, &mut general),
                 Err(error) => fail(fast, &connection.connector().at(error)),
             }
         }
         if general.is_empty() {
             return;
         }
-        let commits: Vec<&Commit> = general.iter().map(|job| &job.commit).collect();
-        match commit::commit(&session, &commits).await {
-            Ok(judged) => {
-                general.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged));
-            }
+        match general::commit(&session, &commits(&general)).await {
+            Ok(verdicts) => general
+                .into_iter()
+                .zip(verdicts)
+                .for_each(|(job, verdict)| self.answer(job, verdict)),
             Err(error) => fail(general, &connection.connector().at(error)),
         }
     }
 
-    /// Answers what was judged on the fast path, and leaves the rest to the general path.
-    fn answer_fast(&self, fast: Vec<Job>, judged: Vec<Option<Judged>>, general: &mut Vec<Job>) {
-        for (job, judged) in fast.into_iter().zip(judged) {
-            match judged {
-                Some(judged) => self.answer(job, judged),
+    /// Answers what was judged on a fast path, and leaves the rest to the general path.
+    fn answer_fast(&self, fast: Vec<Job>, verdicts: FastVerdicts, general: &mut Vec<Job>) {
+        for (job, verdict) in fast.into_iter().zip(verdicts) {
+            match verdict {
+                Some(verdict) => self.answer(job, verdict),
                 None => general.push(job),
             }
         }
     }
 
-    fn answer(&self, job: Job, judged: Judged) {
+    fn answer(&self, job: Job, verdict: Verdict) {
         // The caller may be gone.
-        let _ = job.reply.send(self.notify(judged));
+        let _ = job.reply.send(self.notify(verdict));
     }
 
     /// Notifies the waiters of what was written.
-    fn notify(&self, judged: Judged) -> Result<CommitOutcome> {
-        self.wakes.written(judged.topics);
-        judged.outcome
+    fn notify(&self, verdict: Verdict) -> Result<CommitOutcome> {
+        self.wakes.written(verdict.topics);
+        verdict.outcome
     }
 }
 
-/// The fast path that a commit can take.
-enum FastPath<'a> {
-    Append(append::Plain<'a>),
-    Writes,
-}
-
-impl<'a> FastPath<'a> {
-    fn of(commit: &'a Commit) -> Option<Self> {
-        match append::only_append(commit) {
-            Some(append) => Some(Self::Append(append)),
-            None => write::only_writes(commit).then_some(Self::Writes),
-        }
-    }
-}
-
-/// A batch, by path. Fast-path commits that share a statement name different rows.
-#[derive(Default)]
-struct Sorted {
-    appends: Vec<Job>,
-    writes: Vec<Job>,
-    general: Vec<Job>,
-}
-
-impl Sorted {
-    fn of(batch: Vec<Job>) -> Self {
-        let commits: Vec<&Commit> = batch.iter().map(|job| &job.commit).collect();
-        let fits: Vec<(bool, bool)> = append::can_go_together(&commits)
-            .into_iter()
-            .zip(write::can_go_together(&commits))
-            .collect();
-        let mut sorted = Self::default();
-        for (job, (appends, writes)) in batch.into_iter().zip(fits) {
-            let path = match (job.refused, appends, writes) {
-                (false, true, _) => &mut sorted.appends,
-                (false, _, true) => &mut sorted.writes,
-                _ => &mut sorted.general,
-            };
-            path.push(job);
-        }
-        sorted.stay_together();
-        sorted
-    }
-
-    /// When nearly all commits take the general path, a separate trip for the few that need not
-    /// would delay everything.
-    fn stay_together(&mut self) {
-        if (self.appends.len() + self.writes.len()) * FEW < self.general.len() {
-            self.general.append(&mut self.appends);
-            self.general.append(&mut self.writes);
-        }
-    }
-}
-
-async fn write_all(session: &Session, jobs: &[Job]) -> Result<Vec<Option<Judged>>> {
-    let commits: Vec<&Commit> = jobs.iter().map(|job| &job.commit).collect();
-    if commits.is_empty() { Ok(Vec::new()) } else { write::write_together(session, &commits).await }
-}
-
-async fn append_all(session: &Session, jobs: &[Job]) -> Result<Vec<Option<Judged>>> {
-    let appends: Vec<append::Plain<'_>> =
-        jobs.iter().filter_map(|job| append::only_append(&job.commit)).collect();
-    match appends[..] {
-        [] => Ok(Vec::new()),
-        [one] => Ok(vec![append::append(session, one).await?]),
-        _ => append::append_together(session, &appends).await,
-    }
+fn commits(jobs: &[Job]) -> Vec<&Commit> {
+    jobs.iter().map(|job| &job.commit).collect()
 }
 
 /// Answers every caller of the batch with the error.

@@ -16,7 +16,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::address::{Address, Route};
+use crate::connect::address::{Address, Route};
 
 pub(crate) use trust::{Mode, Trust, is_server_name};
 

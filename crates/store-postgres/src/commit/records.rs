@@ -1,30 +1,27 @@
-//! Record fast path: commits that only write records, as a single statement.
+//! Records path: commits that only write records, as a single statement.
 //!
-//! The server judges and writes such commits in one statement, by themselves or in a batch with
-//! others of their kind: one round trip. The statement compares revisions and assigns the next; it
-//! never reads a value. What it accepts is written. What it refuses is judged here by the rule that
-//! all stores share, from the rows that it found. All other cases (a commit made before under its
-//! id, a record that expired a moment ago, concurrent writes) take the [general
-//! path](crate::commit). So the meaning of a commit stays in one place.
+//! The server judges and writes them in one round trip. The statement compares revisions and
+//! assigns the next (compare-and-swap); it never reads a value. What it accepts is written. What it
+//! refuses is judged here by the rule that all stores share, from the rows that it found. All other
+//! cases (a commit made before under its id, a record that expired a moment ago, concurrent writes)
+//! take the [general path](super::general).
 
 mod probe;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, RecordWrite,
-    Result, StoreError, Timestamp, Topic, When, Written, limits,
+    Change, Commit, CommitOutcome, Committed, ExpectedRevision, RecordWrite, Result, StoreError,
+    Timestamp, Topic, When, Written, limits,
 };
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use crate::commit::{Judged, not_replicated};
-use crate::error::{commit_failed, is_race};
+use super::{FastVerdicts, Verdict, query_committing};
+use crate::connect::Session;
 use crate::leases::micros;
-use crate::session::Session;
 use crate::statement::Statement;
-
 use probe::Probe;
 
 static WRITE_MANY: Statement = Statement::new(
@@ -49,46 +46,25 @@ static WRITE_MANY: Statement = Statement::new(
 );
 
 /// Whether a commit only writes records, and needs no more than their revisions.
-pub(crate) fn only_writes(commit: &Commit) -> bool {
+pub(super) fn is_plain(commit: &Commit) -> bool {
     commit.parts() == commit.writes.len() && commit.writes.iter().all(|write| code(write).is_some())
 }
 
-/// The commits that can share a batch: each writes other records.
-pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
-    let (mut keys, mut ids): (HashSet<&RecordKey>, HashSet<CommitId>) = Default::default();
-    let mut fits = |commit: &'a Commit| {
-        let apart = commit.writes.iter().all(|write| !keys.contains(&write.key));
-        let fits = apart && only_writes(commit) && commit.id.is_none_or(|id| ids.insert(id));
-        if fits {
-            keys.extend(commit.writes.iter().map(|write| &write.key));
-        }
-        fits
+/// Makes commits that write different records; for each in turn, none if it must take the general
+/// path.
+pub(super) async fn write(session: &Session, commits: &[&Commit]) -> Result<FastVerdicts> {
+    let columns = Columns::of(commits);
+    let Some(rows) = query_committing(session, &WRITE_MANY, &columns.parameters()).await? else {
+        return Ok(commits.iter().map(|_| None).collect());
     };
-    commits.iter().map(|commit| fits(commit)).collect()
-}
-
-/// Commits that write different records; for each in turn, none if it must take the general path.
-pub(crate) async fn write_together(
-    session: &Session,
-    commits: &[&Commit],
-) -> Result<Vec<Option<Judged>>> {
-    let batch = Batch::of(commits);
-    let warnings = session.warnings();
-    let rows = match session.query(&WRITE_MANY, &batch.parameters()).await {
-        Err(error) if is_race(&error) => return Ok(commits.iter().map(|_| None).collect()),
-        answered => answered.map_err(commit_failed)?,
-    };
-    if session.warnings() > warnings {
-        return Err(not_replicated());
-    }
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("a write of records was not answered"))?;
-    let probe = Probe::read(row, &batch.order)?;
+    let probe = Probe::read(row, &columns.order)?;
     (0..).zip(commits).map(|(nth, commit)| judge(nth, commit, &probe)).collect()
 }
 
 /// The answer to a commit; none if the general path must find it.
-fn judge(nth: usize, commit: &Commit, probe: &Probe) -> Result<Option<Judged>> {
+fn judge(nth: usize, commit: &Commit, probe: &Probe) -> Result<Option<Verdict>> {
     if !probe.is_refused(nth) {
         let written = |(at, write): (usize, &RecordWrite)| Written {
             key: write.key.clone(),
@@ -98,7 +74,7 @@ fn judge(nth: usize, commit: &Commit, probe: &Probe) -> Result<Option<Judged>> {
         let writes = commit.writes.iter().enumerate().map(written).collect();
         let committed = Committed { at: probe.moment, appends: Vec::new(), writes };
         let topics = commit.writes.iter().map(|write| Topic::Record(write.key.clone())).collect();
-        return Ok(Some(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics }));
+        return Ok(Some(Verdict { outcome: Ok(CommitOutcome::Committed(committed)), topics }));
     }
     // A commit with an id may have been made before, and a record that had expired when it was read
     // may have been renewed since.
@@ -107,7 +83,7 @@ fn judge(nth: usize, commit: &Commit, probe: &Probe) -> Result<Option<Judged>> {
     }
     match plan::decide(commit, probe.moment, &mut probe.rows(nth, commit))? {
         Decision::Conflict(conflict) => {
-            Ok(Some(Judged { outcome: Ok(CommitOutcome::Conflict(conflict)), topics: Vec::new() }))
+            Ok(Some(Verdict { outcome: Ok(CommitOutcome::Conflict(conflict)), topics: Vec::new() }))
         }
         _ => Ok(None),
     }
@@ -134,7 +110,7 @@ const EXISTS: i64 = -2;
 
 /// The writes of many commits, as columns, sorted by key.
 #[derive(Default)]
-struct Batch<'a> {
+struct Columns<'a> {
     /// The commit of each write, and its index there.
     order: Vec<(usize, usize)>,
     keys: Vec<&'a str>,
@@ -155,22 +131,22 @@ struct Batch<'a> {
     mentions_to: Vec<i32>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> Columns<'a> {
     fn of(commits: &[&'a Commit]) -> Self {
-        let mut batch = Self::default();
+        let mut columns = Self::default();
         let places =
             |(nth, commit): (usize, &&'a Commit)| (0..commit.writes.len()).map(move |at| (nth, at));
-        batch.order = commits.iter().enumerate().flat_map(places).collect();
-        batch.order.sort_unstable_by_key(|(nth, at)| &commits[*nth].writes[*at].key);
-        for at in 0..batch.order.len() {
-            let (nth, write) = batch.order[at];
-            batch.add(nth, &commits[nth].writes[write]);
+        columns.order = commits.iter().enumerate().flat_map(places).collect();
+        columns.order.sort_unstable_by_key(|(nth, at)| &commits[*nth].writes[*at].key);
+        for at in 0..columns.order.len() {
+            let (nth, write) = columns.order[at];
+            columns.add(nth, &commits[nth].writes[write]);
         }
-        let places: HashMap<(usize, usize), i32> = batch.order.iter().copied().zip(1..).collect();
+        let places: HashMap<(usize, usize), i32> = columns.order.iter().copied().zip(1..).collect();
         for (nth, commit) in commits.iter().enumerate() {
-            batch.remember(nth, commit, &places);
+            columns.remember(nth, commit, &places);
         }
-        batch
+        columns
     }
 
     fn add(&mut self, nth: usize, write: &'a RecordWrite) {

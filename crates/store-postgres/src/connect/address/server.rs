@@ -7,7 +7,7 @@ use tidelock_store::{Result, StoreError};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
-use crate::tls::{Mode, Trust, is_server_name};
+use crate::connect::tls::{Mode, Trust, is_server_name};
 
 /// The default port.
 pub(super) const USUAL_PORT: u16 = 5432;

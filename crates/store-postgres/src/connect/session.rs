@@ -13,10 +13,10 @@ use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Notification, Row};
 
-use crate::identity::Epoch;
+use crate::connect::identity::Epoch;
+use crate::connect::tls::Connection;
 use crate::open::Prepare;
 use crate::statement::{Statement, in_schema};
-use crate::tls::Connection;
 use backlog::Backlog;
 
 type PgResult<T> = Result<T, tokio_postgres::Error>;

@@ -10,7 +10,7 @@ use tidelock_store::StoreError;
 
 /// The failures so far.
 #[derive(Debug, Default)]
-pub(crate) struct Failures {
+pub(crate) struct ConnectFailures {
     known: Mutex<Known>,
 }
 
@@ -24,7 +24,7 @@ struct Known {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitStart(u64);
 
-impl Failures {
+impl ConnectFailures {
     pub(crate) fn start_wait(&self) -> WaitStart {
         WaitStart(self.lock().count)
     }
@@ -56,11 +56,11 @@ mod tests {
     use futures_util::future::join_all;
     use tidelock_store::{Result, RetryAdvice};
 
-    use crate::address::Address;
-    use crate::connector::Connector;
-    use crate::lazy_connection::LazyConnection;
+    use crate::connect::address::Address;
+    use crate::connect::connector::Connector;
+    use crate::connect::lazy_connection::LazyConnection;
+    use crate::connect::pool::Pool;
     use crate::open::PostgresOptions;
-    use crate::pool::Pool;
 
     /// A server that closes every connection immediately, and counts them.
     fn refusing() -> (u16, Arc<AtomicUsize>) {
