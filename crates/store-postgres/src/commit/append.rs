@@ -11,40 +11,21 @@ use tidelock_store::{
     AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, Position,
     Result, StoreError, Timestamp, Topic, Version,
 };
-use tokio_postgres::types::Type;
 
 use super::{FastVerdicts, Verdict, query_committing};
 use crate::connect::{Parameters, Session};
 use crate::error::{corrupt, failed};
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 use columns::Columns;
 
-/// A stream, its expected version, and an event.
-static ONE: [Type; 6] = [Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT];
-
-/// One event to an existing stream, the most common commit: what `tidelock.append_one` does, as one
-/// plain statement. It is faster than a function that has to start several. But it takes longer to
-/// plan than it saves, so it is used only on connections that keep their plans.
+/// One event to an existing stream, the most common commit: one plain statement,
+/// which is faster than a function that has to start several. But it takes longer to plan than it
+/// saves, so it is used only on connections that keep their plans.
 ///
 /// The statement reads as of its start. If it had to wait for the stream's row, the newest event
 /// from which it takes its time is one from before the wait: two overlapping commits may be dated
 /// in any order.
-static APPEND_NEXT: Statement = Statement::new(
-    "WITH stream AS (
-         UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
-         WHERE s.name = $1 AND NOT s.closed AND (s.version = $2 OR $2 = -2) RETURNING s.version)
-     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-         SELECT nextval('tidelock.positions'), $1, t.version, $3, $4, $5, $6,
-                greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
-         FROM (SELECT l.version, tidelock.take_ticket(l.last) AS taken
-               FROM (SELECT version, pg_sequence_last_value('tidelock.positions') AS last FROM stream) l) t
-         CROSS JOIN tidelock.meta m
-         LEFT JOIN LATERAL (
-             SELECT e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
-         WHERE m.one AND t.taken
-     RETURNING ARRAY[recorded_at, version - 1, position]",
-    &ONE,
-);
+static APPEND_NEXT: Statement = statement!(file "append_next": TEXT, INT8, UUID, TEXT, TEXT, TEXT);
 
 /// One event to each of many existing streams, named once and sorted. Returns the moment, then the
 /// streams that were as expected (numbered from 1), their new versions, and the positions of their
@@ -52,55 +33,16 @@ static APPEND_NEXT: Statement = Statement::new(
 ///
 /// An aggregate over all changed rows takes the ticket, so after the last of their locks was
 /// acquired; and a position is drawn only for a row that was joined to the ticket.
-static APPEND_NEXT_OF_EACH: Statement = Statement::new(
-    "WITH moved AS (
-         UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
-         FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
-             AS n (name, expected, id, type, payload, metadata, nth)
-         WHERE s.name = n.name AND NOT s.closed AND (s.version = n.expected OR n.expected = -2)
-         RETURNING n.nth, n.name, s.version, n.id, n.type, n.payload, n.metadata),
-     ticket AS MATERIALIZED (
-         SELECT a.nths, a.versions, tidelock.take_ticket(a.last) AS taken,
-                greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at) AS moment
-         FROM (SELECT array_agg(nth) AS nths, array_agg(version) AS versions,
-                      pg_sequence_last_value('tidelock.positions') AS last FROM moved) a
-         CROSS JOIN tidelock.meta m
-         LEFT JOIN LATERAL (
-             SELECT e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
-         WHERE m.one AND a.nths IS NOT NULL),
-     placed AS (
-         INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-         SELECT nextval('tidelock.positions'), v.name, v.version, v.id, v.type, v.payload, v.metadata, t.moment
-         FROM ticket t CROSS JOIN moved v WHERE t.taken
-         RETURNING position)
-     SELECT t.moment || t.nths || t.versions || (SELECT array_agg(position) FROM placed) FROM ticket t",
-    &[
-        Type::TEXT_ARRAY,
-        Type::INT8_ARRAY,
-        Type::UUID_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-    ],
-);
-static APPEND_MANY: Statement = Statement::new(
-    "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-    &[
-        Type::TEXT_ARRAY,
-        Type::INT8_ARRAY,
-        Type::INT8_ARRAY,
-        Type::INT4_ARRAY,
-        Type::INT8_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::UUID_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::INT8_ARRAY,
-    ],
-);
+static APPEND_NEXT_OF_EACH: Statement = statement!(file "append_next_of_each":
+    TEXT_ARRAY, INT8_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
+
+/// Any number of events to each of many streams, which may be new, and leases that fence them.
+/// Returns the moment, the version that each stream had (-1 if its append was refused), and a
+/// position for each event; nothing if none was accepted.
+static APPEND_MANY: Statement = statement!(
+    "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)":
+    TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT4_ARRAY, INT8_ARRAY, TEXT_ARRAY, UUID_ARRAY, TEXT_ARRAY,
+    TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
 
 /// Whether a commit is one append to an open stream, without an id.
 pub(super) fn is_plain(commit: &Commit) -> bool {

@@ -15,35 +15,20 @@ use tidelock_store::{
     Change, Commit, CommitOutcome, Committed, ExpectedRevision, RecordWrite, Result, StoreError,
     Timestamp, Topic, When, Written, limits,
 };
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{FastVerdicts, Verdict, query_committing};
 use crate::connect::Session;
 use crate::leases::micros;
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 use probe::Probe;
 
-static WRITE_MANY: Statement = Statement::new(
+static WRITE_MANY: Statement = statement!(
     "SELECT moment, before, after, clashes, seen, expiries
-     FROM tidelock.write_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-    &[
-        Type::TEXT_ARRAY,
-        Type::INT4_ARRAY,
-        Type::INT8_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::INT8_ARRAY,
-        Type::INT8_ARRAY,
-        Type::INT4_ARRAY,
-        Type::UUID_ARRAY,
-        Type::UUID_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::INT8_ARRAY,
-        Type::INT4_ARRAY,
-        Type::INT4_ARRAY,
-        Type::INT4_ARRAY,
-    ],
-);
+     FROM tidelock.write_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)":
+    TEXT_ARRAY, INT4_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT4_ARRAY, UUID_ARRAY,
+    UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT4_ARRAY);
 
 /// Whether a commit only writes records, and needs no more than their revisions.
 pub(super) fn is_plain(commit: &Commit) -> bool {

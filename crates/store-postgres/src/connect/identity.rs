@@ -15,18 +15,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
 
 use crate::connect::session::Session;
 use crate::error::failed;
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 
-static QUERY: Statement = Statement::new(
-    "SELECT m.epoch, e.home, tidelock.home(), EXISTS (SELECT FROM tidelock.epochs WHERE epoch = $1 AND home = $2)
-     FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch",
-    &[Type::INT8, Type::TEXT],
-);
-static BEGIN_EPOCH: Statement = Statement::new("SELECT tidelock.begin_epoch($1)", &[Type::INT8]);
+static READ_IDENTITY: Statement = statement!(
+    "SELECT m.epoch, e.home, tidelock.home(),
+            EXISTS (SELECT FROM tidelock.epochs WHERE epoch = $1 AND home = $2)
+     FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch": INT8, TEXT);
+static BEGIN_EPOCH: Statement = statement!("SELECT tidelock.begin_epoch($1)": INT8);
 
 /// This process's knowledge of the database's identity.
 #[derive(Debug, Default)]
@@ -98,7 +96,7 @@ struct Found {
 /// Refuses a server that does not know the known epoch.
 async fn query(session: &Session, known: Option<&Known>) -> Result<Found> {
     let (epoch, home) = known.map(|known| (known.epoch, &known.home)).unzip();
-    let rows = session.ask(&QUERY, &[&epoch, &home]).await.map_err(failed)?;
+    let rows = session.ask(&READ_IDENTITY, &[&epoch, &home]).await.map_err(failed)?;
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let get = || -> std::result::Result<_, tokio_postgres::Error> {

@@ -5,19 +5,18 @@ use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOpera
 use crate::connect::session::Session;
 use crate::error::failed;
 use crate::open::PostgresOptions;
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 
 /// The oldest supported PostgreSQL.
 const OLDEST: i32 = 130_000;
 
-static QUERY: Statement = Statement::new(
-    "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('fsync'),
-            current_setting('synchronous_commit'), pg_is_in_recovery()",
-    &[],
+static SERVER_SETTINGS: Statement = statement!(
+    "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+            current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery()"
 );
 
 pub(crate) async fn check(session: &Session, options: &PostgresOptions) -> Result<()> {
-    let rows = session.ask(&QUERY, &[]).await.map_err(failed)?;
+    let rows = session.ask(&SERVER_SETTINGS, &[]).await.map_err(failed)?;
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("the server told nothing about itself"))?;
     let text = |column| row.try_get::<_, &str>(column).map_err(failed);

@@ -203,7 +203,7 @@ impl Session {
     ) -> PgResult<Vec<Row>> {
         let typed: Vec<(&(dyn ToSql + Sync), Type)> =
             with.iter().copied().zip(statement.types.iter().cloned()).collect();
-        let sql = in_schema(statement.sql, &self.schema);
+        let sql = statement.in_schema(&self.schema);
         let waiting = self.backlog.ask();
         let answer = self.client.query_typed(&sql, &typed).await;
         waiting.answered();
@@ -243,7 +243,7 @@ impl Session {
     }
 
     async fn prepare(&self, statement: &'static Statement) -> PgResult<tokio_postgres::Statement> {
-        let sql = in_schema(statement.sql, &self.schema);
+        let sql = statement.in_schema(&self.schema);
         let prepared = self.client.prepare_typed(&sql, statement.types).await?;
         let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(statement.sql, prepared.clone());

@@ -9,75 +9,47 @@ use tidelock_store::{
     Timestamp, stream_category,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::pipeline::{Answers, Nth, Pipeline};
 use super::writes::Writes;
 use super::{Placed, provisional, recall};
 use crate::error::{corrupt, failed};
-use crate::leases::{item, item_columns};
-use crate::log::{Alike, event_columns, number, stream_row, text};
-use crate::records::{record, record_columns};
-use crate::statement::{Statement, forget_at};
+use crate::leases::item;
+use crate::log::{Alike, number, stream_row, text};
+use crate::records::record;
+use crate::statement::{Statement, statement};
 
-static LOCK_STREAMS: Statement = Statement::new(
-    "SELECT name, version, first, closed, forget_at FROM tidelock.streams WHERE name = ANY ($1) ORDER BY name FOR NO KEY UPDATE",
-    &[Type::TEXT_ARRAY],
-);
-static LOCK_RECORDS: Statement = Statement::new(
-    concat!(
-        "SELECT ",
-        record_columns!(),
-        " FROM tidelock.records r WHERE r.key = ANY ($1) ORDER BY r.key FOR NO KEY UPDATE"
-    ),
-    &[Type::TEXT_ARRAY],
-);
-static LOCK_ITEMS: Statement = Statement::new(
-    concat!(
-        "SELECT ",
-        item_columns!(),
-        " FROM unnest($1, $2) AS a (queue, key) JOIN tidelock.items i ON i.queue = a.queue AND i.key = a.key
-          ORDER BY i.queue, i.key FOR NO KEY UPDATE OF i"
-    ),
-    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
-);
-static FIND_EVENTS: Statement = Statement::new(
-    concat!("SELECT e.stream, ", event_columns!(), " FROM tidelock.events e WHERE e.id = ANY ($1)"),
-    &[Type::UUID_ARRAY],
-);
-static FIND_COMMITS: Statement = Statement::new(
-    concat!(
-        "SELECT c.id, c.fingerprint, c.committed, c.positions, c.committed_at, ",
-        forget_at!(),
-        ", c.revisions FROM tidelock.commits c WHERE c.id = ANY ($1)"
-    ),
-    &[Type::UUID_ARRAY],
-);
+static LOCK_STREAMS: Statement = statement!(
+    "SELECT name, version, first, closed, forget_at FROM tidelock.streams
+     WHERE name = ANY ($1) ORDER BY name FOR NO KEY UPDATE": TEXT_ARRAY);
+static LOCK_RECORDS: Statement = statement!(
+    "SELECT :record_columns FROM tidelock.records r
+     WHERE r.key = ANY ($1) ORDER BY r.key FOR NO KEY UPDATE": TEXT_ARRAY);
+static LOCK_ITEMS: Statement = statement!(file "lock_items": TEXT_ARRAY, TEXT_ARRAY);
+static FIND_EVENTS: Statement = statement!(
+    "SELECT e.stream, :event_columns FROM tidelock.events e WHERE e.id = ANY ($1)": UUID_ARRAY);
+static FIND_COMMITS: Statement = statement!(
+    "SELECT c.id, c.fingerprint, c.committed, c.positions, c.committed_at, :forget_at, c.revisions
+     FROM tidelock.commits c WHERE c.id = ANY ($1)": UUID_ARRAY);
 /// Read after the streams are locked. Whether a floor was raised since then is checked after a
 /// stream was created above it.
-static VERSION_FLOORS: Statement = Statement::new(
-    "SELECT category, version FROM tidelock.version_floors WHERE category = ANY ($1)",
-    &[Type::TEXT_ARRAY],
-);
+static VERSION_FLOORS: Statement = statement!(
+    "SELECT category, version FROM tidelock.version_floors WHERE category = ANY ($1)": TEXT_ARRAY);
 /// A row that does not exist cannot be locked. Where a commit relies on a row's absence without
 /// creating it, an empty one is inserted for the duration of the transaction, so that no other
 /// transaction can create it.
-static HOLD_STREAMS: Statement = Statement::new(
-    "INSERT INTO tidelock.streams (name, version) SELECT name, 0 FROM unnest($1) AS s (name) ORDER BY name
-     ON CONFLICT (name) DO NOTHING",
-    &[Type::TEXT_ARRAY],
-);
-static HOLD_RECORDS: Statement = Statement::new(
-    "INSERT INTO tidelock.records (key, revision) SELECT key, 0 FROM unnest($1) AS r (key) ORDER BY key
-     ON CONFLICT (key) DO NOTHING",
-    &[Type::TEXT_ARRAY],
-);
+static HOLD_STREAMS: Statement = statement!(
+    "INSERT INTO tidelock.streams (name, version) SELECT name, 0 FROM unnest($1) AS s (name)
+     ORDER BY name ON CONFLICT (name) DO NOTHING": TEXT_ARRAY);
+static HOLD_RECORDS: Statement = statement!(
+    "INSERT INTO tidelock.records (key, revision) SELECT key, 0 FROM unnest($1) AS r (key)
+     ORDER BY key ON CONFLICT (key) DO NOTHING": TEXT_ARRAY);
 /// The moment and the floors. Read last, when all locks are held: a batch that waited for a lock
 /// must not judge by an earlier time.
-static MOMENT: Statement = Statement::new(
-    "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor FROM tidelock.meta",
-    &[],
+static MOMENT: Statement = statement!(
+    "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor
+     FROM tidelock.meta"
 );
 
 pub(super) static STATEMENTS: [&Statement; 9] = [

@@ -8,7 +8,7 @@ use tidelock_store::{
     StoredEvent, StreamName, Timestamp, Version,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::columns::{EventColumns, ItemColumns};
@@ -16,165 +16,59 @@ use super::pipeline::{Nth, Pipeline};
 use super::rows::{Held, Loaded};
 use super::{Placed, ordinal, provisional, replace_provisional};
 use crate::error::failed;
-use crate::statement::{Statement, forget_at};
+use crate::statement::{Statement, sql_file, statement};
 
-const STREAM_TYPES: &[Type] =
-    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY, Type::INT8_ARRAY];
-
-static CREATE_STREAMS: Statement = Statement::new(
+static CREATE_STREAMS: Statement = statement!(
     "INSERT INTO tidelock.streams (name, version, first, closed, forget_at)
-     SELECT * FROM unnest($1, $2, $3, $4, $5) AS s (name, version, first, closed, forget_at) ORDER BY name",
-    STREAM_TYPES,
-);
+     SELECT * FROM unnest($1, $2, $3, $4, $5) AS s (name, version, first, closed, forget_at)
+     ORDER BY name": TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY);
 /// A separate statement after the streams were created: it must see what they may have waited for.
 static CHECK_FLOORS: Statement =
-    Statement::new("SELECT tidelock.check_floors($1, $2)", &[Type::TEXT_ARRAY, Type::INT8_ARRAY]);
+    statement!("SELECT tidelock.check_floors($1, $2)": TEXT_ARRAY, INT8_ARRAY);
 /// Only trims move the first remaining event.
-static CHANGE_STREAMS: Statement = Statement::new(
+static CHANGE_STREAMS: Statement = statement!(
     "UPDATE tidelock.streams s SET version = n.version, closed = n.closed, forget_at = n.forget_at
-     FROM unnest($1, $2, $3, $4, $5) AS n (name, version, first, closed, forget_at) WHERE s.name = n.name",
-    STREAM_TYPES,
-);
-static CREATE_RECORDS: Statement = Statement::new(
+     FROM unnest($1, $2, $3, $4, $5) AS n (name, version, first, closed, forget_at)
+     WHERE s.name = n.name": TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY);
+static CREATE_RECORDS: Statement = statement!(
     "INSERT INTO tidelock.records (key, revision, value, expires_at)
-     SELECT * FROM unnest($1, $2, $3, $4) AS r (key, revision, value, expires_at) ORDER BY key",
-    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY],
-);
-static CHANGE_RECORDS: Statement = Statement::new(
+     SELECT * FROM unnest($1, $2, $3, $4) AS r (key, revision, value, expires_at) ORDER BY key":
+    TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+static CHANGE_RECORDS: Statement = statement!(
     "UPDATE tidelock.records r SET revision = n.revision, value = n.value, expires_at = n.expires_at
-     FROM unnest($1, $2, $3, $4) AS n (key, revision, value, expires_at) WHERE r.key = n.key",
-    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY],
-);
-
-/// The columns of an item in the order of the parameters that write them.
-macro_rules! written_columns {
-    () => {
-        "queue, key, lane, priority, at, mark, due, hold, ready, attempts, failures, expiries, blocked, error, fence, \
-         worker, since, deadline, settled, forget_at"
-    };
-}
-macro_rules! written_items {
-    () => {
-        concat!(
-            "unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) AS n (",
-            written_columns!(),
-            ")"
-        )
-    };
-}
-const ITEM_TYPES: &[Type] = &[
-    Type::TEXT_ARRAY,
-    Type::TEXT_ARRAY,
-    Type::TEXT_ARRAY,
-    Type::INT2_ARRAY,
-    Type::INT8_ARRAY,
-    Type::INT8_ARRAY,
-    Type::INT8_ARRAY,
-    Type::INT8_ARRAY,
-    Type::INT8_ARRAY,
-    Type::INT4_ARRAY,
-    Type::INT4_ARRAY,
-    Type::INT4_ARRAY,
-    Type::BOOL_ARRAY,
-    Type::TEXT_ARRAY,
-    Type::INT8_ARRAY,
-    Type::TEXT_ARRAY,
-    Type::INT8_ARRAY,
-    Type::INT8_ARRAY,
-    Type::TEXT_ARRAY,
-    Type::INT8_ARRAY,
-];
-
-static CREATE_ITEMS: Statement = Statement::new(
-    concat!(
-        "INSERT INTO tidelock.items (",
-        written_columns!(),
-        ") SELECT * FROM ",
-        written_items!(),
-        " ORDER BY queue, key"
-    ),
-    ITEM_TYPES,
-);
+     FROM unnest($1, $2, $3, $4) AS n (key, revision, value, expires_at) WHERE r.key = n.key":
+    TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+static CREATE_ITEMS: Statement = statement!(file "create_items":
+    TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+    INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT4_ARRAY, BOOL_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+    INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY);
 /// A fence never goes back: a writer that judged an item by an older lease than its newest writes
 /// nothing.
-static CHANGE_ITEMS: Statement = Statement::new(
-    concat!(
-        "UPDATE tidelock.items i SET
-            lane = n.lane, priority = n.priority, at = n.at, mark = n.mark, due = n.due, hold = n.hold, ready = n.ready,
-            attempts = n.attempts, failures = n.failures, expiries = n.expiries, blocked = n.blocked, error = n.error,
-            fence = n.fence, worker = n.worker, since = n.since, deadline = n.deadline, settled = n.settled,
-            forget_at = n.forget_at
-         FROM ",
-        written_items!(),
-        " WHERE i.queue = n.queue AND i.key = n.key AND (i.fence IS NULL OR i.fence <= n.fence)"
-    ),
-    ITEM_TYPES,
-);
+static CHANGE_ITEMS: Statement =
+    Statement { sql: sql_file!("change_items"), types: CREATE_ITEMS.types };
 /// After all row locks, and in a separate statement before any position is drawn.
-static TAKE_TICKET: Statement = Statement::new(
-    "SELECT tidelock.take_ticket(l.last) FROM (SELECT pg_sequence_last_value('tidelock.positions') AS last) l",
-    &[],
+static TAKE_TICKET: Statement = statement!(
+    "SELECT tidelock.take_ticket(l.last)
+     FROM (SELECT pg_sequence_last_value('tidelock.positions') AS last) l"
 );
-static ADD_EVENTS: Statement = Statement::new(
-    "WITH last AS MATERIALIZED (SELECT moment FROM tidelock.last()),
-     drawn AS MATERIALIZED (
-        SELECT array_agg(nextval('tidelock.positions')) AS positions FROM generate_series(1, cardinality($3))),
-     added AS (
-        INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT n.position, n.stream, n.version, n.id, n.type, n.payload, n.metadata, moment
-        FROM last, drawn, unnest(positions, $1, $2, $3, $4, $5, $6)
-            AS n (position, stream, version, id, type, payload, metadata))
-     SELECT positions, moment FROM last, drawn",
-    &[
-        Type::TEXT_ARRAY,
-        Type::INT8_ARRAY,
-        Type::UUID_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-    ],
-);
+static ADD_EVENTS: Statement = statement!(file "add_events":
+    TEXT_ARRAY, INT8_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
 /// A row under that id is either past its retention, or another transaction's that was not there a
 /// moment ago: then the insert is refused like any other.
-static FORGET: Statement = Statement::new(
-    concat!("DELETE FROM tidelock.commits c WHERE c.id = ANY ($1) AND ", forget_at!(), " <= $2"),
-    &[Type::UUID_ARRAY, Type::INT8],
-);
+static FORGET: Statement = statement!(
+    "DELETE FROM tidelock.commits c WHERE c.id = ANY ($1) AND :forget_at <= $2": UUID_ARRAY, INT8);
 /// The events that each of the commits mentions are in `$4`, as ranges.
-static REMEMBER: Statement = Statement::new(
-    "INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at, forget_at)
-     SELECT n.id, n.fingerprint, n.committed, e.positions, coalesce(e.recorded_at, $7), n.forget_at
-     FROM unnest($1, $2, $3, $5, $6, $8) AS n (id, fingerprint, committed, mentions_from, mentions_to, forget_at), LATERAL (
-        SELECT coalesce(array_agg(position ORDER BY position), '{}') AS positions, max(recorded_at) AS recorded_at
-        FROM tidelock.events WHERE id = ANY ($4[n.mentions_from:n.mentions_to])) e
-     ORDER BY n.id",
-    &[
-        Type::UUID_ARRAY,
-        Type::UUID_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::UUID_ARRAY,
-        Type::INT4_ARRAY,
-        Type::INT4_ARRAY,
-        Type::INT8,
-        Type::INT8_ARRAY,
-    ],
-);
-static CLOSE_FOR_TRIM: Statement = Statement::new(
-    "UPDATE tidelock.streams SET closed = true WHERE name = ANY ($1) AND NOT closed",
-    &[Type::TEXT_ARRAY],
-);
-static TRIM: Statement = Statement::new(
-    "SELECT tidelock.trim(n.name, n.through) FROM unnest($1, $2) AS n (name, through)",
-    &[Type::TEXT_ARRAY, Type::INT8_ARRAY],
-);
+static REMEMBER: Statement = statement!(file "remember":
+    UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8, INT8_ARRAY);
+static CLOSE_FOR_TRIM: Statement = statement!(
+    "UPDATE tidelock.streams SET closed = true WHERE name = ANY ($1) AND NOT closed": TEXT_ARRAY);
+static TRIM: Statement = statement!(
+    "SELECT tidelock.trim(n.name, n.through) FROM unnest($1, $2) AS n (name, through)":
+    TEXT_ARRAY, INT8_ARRAY);
 /// Writes something, so that the commit waits for the disk, and for its synchronous standbys.
-static CONFIRM: Statement = Statement::new(
-    "UPDATE tidelock.meta SET clock = greatest(clock, tidelock.calendar() + shift)",
-    &[],
-);
-
-static LET_GO: Statement =
-    Statement::new("SELECT tidelock.let_go($1, $2)", &[Type::TEXT_ARRAY, Type::TEXT_ARRAY]);
+static CONFIRM: Statement =
+    statement!("UPDATE tidelock.meta SET clock = greatest(clock, tidelock.calendar() + shift)");
+static LET_GO: Statement = statement!("SELECT tidelock.let_go($1, $2)": TEXT_ARRAY, TEXT_ARRAY);
 
 pub(super) static STATEMENTS: [&Statement; 15] = [
     &CREATE_STREAMS,
