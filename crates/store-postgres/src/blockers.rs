@@ -9,47 +9,20 @@ use std::time::Duration;
 
 use tidelock_store::{Result, StoreOperation};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
-use crate::committer::Committer;
+use crate::commit::Committer;
+use crate::connect::LazyConnection;
 use crate::error::failed;
-use crate::lazy_connection::LazyConnection;
-use crate::statement::{Statement, now};
+use crate::statement::{Statement, statement};
 
 /// Of all sessions that block one waiting for a row of this schema: the one that is not waiting
 /// itself and has been blocking longest.
-static COMMITS: Statement = Statement::new(
-    "SELECT b.pid, b.usename::text, b.application_name, coalesce(host(b.client_addr), 'local'), b.state,
-            (extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000)::bigint,
-            (extract(epoch FROM clock_timestamp() - min(w.query_start)) * 1000000)::bigint, count(DISTINCT w.pid)
-     FROM pg_stat_activity w, unnest(pg_blocking_pids(w.pid)) AS p (pid) JOIN pg_stat_activity b ON b.pid = p.pid
-     WHERE w.datname = current_database() AND w.wait_event_type = 'Lock' AND b.wait_event_type IS DISTINCT FROM 'Lock'
-       AND EXISTS (
-           SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE l.pid = w.pid AND n.nspname = $1)
-     GROUP BY b.pid, b.usename, b.application_name, b.client_addr, b.state, b.xact_start
-     ORDER BY b.xact_start NULLS LAST LIMIT 1",
-    &[Type::TEXT],
-);
+static BLOCKED_COMMITS: Statement = statement!(file "blocked_commits": TEXT);
 /// The oldest ticket after which positions were drawn. When it was taken is not known: at the
 /// latest when its session last received a statement, and before the first event that waits behind
 /// it. For a session of another role, and for a prepared transaction, only the second is visible.
-static FEED: Statement = Statement::new(
-    concat!(
-        "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
-                (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint,
-                greatest((extract(epoch FROM clock_timestamp() - a.query_start) * 1000000)::bigint,
-                         (SELECT ",
-        now!(),
-        " - e.recorded_at FROM tidelock.events e WHERE e.position > t.after ORDER BY e.position LIMIT 1)),
-                s.last - t.after
-         FROM tidelock.settled() s JOIN tidelock.tickets t ON t.after < s.last
-         LEFT JOIN pg_stat_activity a ON a.pid = t.pid
-         ORDER BY t.after LIMIT 1"
-    ),
-    &[],
-);
+static BLOCKED_FEED: Statement = statement!(file "blocked_feed");
 
 /// What currently blocks commits and the feed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -128,12 +101,12 @@ pub(crate) async fn commits(
     connection: &LazyConnection,
     committer: &Committer,
 ) -> Result<Option<BlockedCommits>> {
-    let rows = connection.read(&COMMITS, &[&&*connection.connector().schema]).await?;
+    let rows = connection.read(&BLOCKED_COMMITS, &[&&*connection.connector().schema]).await?;
     rows.first().map(|row| held_commits(row, committer.waiting())).transpose().map_err(failed)
 }
 
 pub(crate) async fn feed(connection: &LazyConnection) -> Result<Option<BlockedFeed>> {
-    let rows = connection.read(&FEED, &[]).await?;
+    let rows = connection.read(&BLOCKED_FEED, &[]).await?;
     rows.first().map(held_feed).transpose().map_err(failed)
 }
 

@@ -10,29 +10,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{Clock, Result, StoreError, Timestamp};
-use tokio_postgres::types::Type;
 
+use crate::connect::LazyConnection;
 use crate::error::{failed, is_denied};
-use crate::lazy_connection::LazyConnection;
 use crate::leases::micros;
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 
 /// Clocks that are only being disciplined differ by less than this between two reads.
 const TOLERANCE: i64 = 100_000;
 
 static READ: Statement =
-    Statement::new("SELECT tidelock.calendar() + shift, clock, shift FROM tidelock.meta", &[]);
+    statement!("SELECT tidelock.calendar() + shift, clock, shift FROM tidelock.meta");
 /// Of several processes that notice the same step, the first corrects it.
-static CORRECT: Statement = Statement::new(
-    "UPDATE tidelock.meta SET shift = $2 WHERE shift = $1 RETURNING tidelock.calendar() + shift, clock, shift",
-    &[Type::INT8, Type::INT8],
-);
+static CORRECT: Statement = statement!(
+    "UPDATE tidelock.meta SET shift = $2 WHERE shift = $1
+     RETURNING tidelock.calendar() + shift, clock, shift": INT8, INT8);
 /// Saves a moment, so that later processes do not begin before it. Skipped if another process has
 /// just saved it: there is one row, and all processes would wait for each other to write it.
-static SAVE: Statement = Statement::new(
-    "UPDATE tidelock.meta SET clock = tidelock.calendar() + shift WHERE clock <= tidelock.calendar() + shift - $1",
-    &[Type::INT8],
-);
+static SAVE: Statement = statement!(
+    "UPDATE tidelock.meta SET clock = tidelock.calendar() + shift
+     WHERE clock <= tidelock.calendar() + shift - $1": INT8);
 
 /// Observes the database's wall clock.
 #[derive(Debug)]
@@ -108,7 +105,7 @@ impl StoreTime {
         &self,
         connection: &LazyConnection,
         statement: &'static Statement,
-        with: crate::session::Parameters<'_>,
+        with: crate::connect::Parameters<'_>,
     ) -> Result<Reading> {
         let reading = self.try_read_clock(connection, statement, with).await?;
         reading.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))
@@ -118,7 +115,7 @@ impl StoreTime {
         &self,
         connection: &LazyConnection,
         statement: &'static Statement,
-        with: crate::session::Parameters<'_>,
+        with: crate::connect::Parameters<'_>,
     ) -> Result<Option<Reading>> {
         let asked = self.stopwatch.elapsed();
         let rows = connection.read(statement, with).await?;

@@ -1,369 +1,164 @@
-//! The general path: judges and writes a batch of commits in one transaction.
+//! Commit paths: the ways of a commit to the server, and the one place that chooses among them.
 //!
-//! It takes two round trips. The first locks every row that the batch names, always in the same
-//! order (streams, records, items, each by name), and reads it. Then each commit is judged in turn
-//! by the contract's own rule ([`plan::decide`]), against the rows as the earlier commits of the
-//! batch will leave them. The second trip writes the result and commits. A refused commit does not
-//! affect the others of the batch.
-//!
-//! A row that does not exist yet cannot be locked. A commit that creates one inserts it. If another
-//! transaction was first, the server refuses the whole batch, and it is repeated with that row in
-//! view.
+//! A path says who judges. On the [append](append) path the server compares the version of a
+//! stream, on the [records](records) path the revisions of records: one round trip each. On the
+//! [general](general) path the rows are locked and read, the contract's own rule judges, and the
+//! result is written: two round trips. A commit that a fast path does not accept takes the general
+//! path, so the meaning of a commit stays in one place.
 
-mod columns;
-mod rows;
-mod writes;
+mod append;
+mod committer;
+mod general;
+mod queue;
+mod records;
 
-use std::future::Future;
-use std::pin::Pin;
+use std::collections::HashSet;
 
-use futures_util::future::join_all;
-use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, CommitOutcome, Committed, Item, ItemFilter, ItemRef, Position,
-    Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Timestamp, Topic,
+    Commit, CommitId, CommitOutcome, EventId, RecordKey, Result, RetryAdvice, StoreError,
+    StoreErrorKind, StoreOperation, StreamName, Topic,
 };
 use tokio_postgres::Row;
 
-use crate::error::{commit_failed, failed, is_race, is_refusal};
-use crate::leases;
-use crate::session::{BEGIN, Session};
+use crate::connect::{Parameters, Session};
+use crate::error::{commit_failed, is_race};
+use crate::statement::Statement;
+use queue::Job;
 
-use rows::{Absent, Loaded, Wanted};
-use writes::Writes;
+pub(crate) use committer::Committer;
+pub(crate) use general::{adjust, commit_begun};
 
-/// How often a batch is retried because of concurrent writes to the same rows.
-const TRIES: u32 = 20;
+/// Fast-path commits take the general path with the rest if there is fewer than one of them in this
+/// many.
+const FEW: usize = 8;
 
-type PgResult<T> = std::result::Result<T, tokio_postgres::Error>;
-type Sent<'a> = Pin<Box<dyn Future<Output = PgResult<Vec<Row>>> + Send + 'a>>;
+/// The path that a commit takes to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CommitPath {
+    Append,
+    Records,
+    General,
+}
 
-/// The answer to one commit of a batch, and the topics to notify.
+/// The answer to one commit, and the topics to notify.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct Verdict {
     pub(crate) outcome: Result<CommitOutcome>,
     pub(crate) topics: Vec<Topic>,
 }
 
-/// Commits the batch, and answers for each of its commits. An error concerns the whole batch.
-pub(crate) async fn commit(session: &Session, batch: &[&Commit]) -> Result<Vec<Judged>> {
-    let (mut tries, mut absent) = (0, Absent::Leave);
-    loop {
-        tries += 1;
-        match try_commit(session, absent, batch).await {
-            Err(Failure::Absent) => absent = Absent::Hold,
-            Err(Failure::Race(_)) if tries < TRIES => pause(tries).await,
-            Err(Failure::Race(error)) => return Err(commit_failed(error)),
-            Err(failure @ Failure::Store(_)) => return Err(failure.into_error()),
-            Ok(judged) => return Ok(judged),
+/// The answers of a fast path, in order; none where the general path must find the answer.
+type FastVerdicts = Vec<Option<Verdict>>;
+
+impl CommitPath {
+    fn of(commit: &Commit) -> Self {
+        if append::is_plain(commit) {
+            Self::Append
+        } else if records::is_plain(commit) {
+            Self::Records
+        } else {
+            Self::General
         }
     }
-}
 
-/// Adjusts the items that still pass the filter once they are locked.
-pub(crate) async fn adjust(
-    session: &Session,
-    items: &[ItemRef],
-    filter: &ItemFilter,
-    adjustment: &Adjustment,
-) -> Result<(Adjusted, Vec<Topic>)> {
-    let wanted = Wanted::items(items);
-    let loaded = load(session, Begin::Now, &wanted).await.map_err(Failure::into_error)?;
-    let matching: Vec<&Item> = loaded.items().filter(|item| filter.matches(item)).collect();
-    let changed = leases::adjusted(&matching, adjustment, loaded.now);
-    let adjusted = Adjusted { matched: matching.len() as u64, changed: changed.len() as u64 };
-    let topics = changed.iter().map(|item| Topic::Queue(item.item.queue.clone())).collect();
-    let mut writes = Writes::new(&loaded);
-    changed.into_iter().for_each(|item| writes.put_item(item, true));
-    write(session, &writes).await.map_err(Failure::into_error)?;
-    Ok((adjusted, topics))
-}
-
-/// Why an attempt failed.
-enum Failure {
-    /// A concurrent transaction wrote the same rows; a retry may succeed.
-    Race(tokio_postgres::Error),
-    /// The commit relies on the absence of rows that others could create in the meantime.
-    Absent,
-    Store(StoreError),
-}
-
-impl Failure {
-    fn into_error(self) -> StoreError {
+    /// Makes commits of this path that share no name, in one statement.
+    async fn try_fast(self, session: &Session, commits: &[&Commit]) -> Result<FastVerdicts> {
         match self {
-            Self::Race(error) => commit_failed(error),
-            Self::Absent => StoreError::corrupt("a row that was held against others is not there"),
-            Self::Store(error) => error,
+            _ if commits.is_empty() => Ok(Vec::new()),
+            Self::Append => append::append(session, commits).await,
+            Self::Records => records::write(session, commits).await,
+            Self::General => Ok(commits.iter().map(|_| None).collect()),
         }
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+/// A batch, by path. The commits of a fast path share a statement, so each name occurs once.
+#[derive(Debug, Default)]
+struct BatchPlan {
+    appends: Vec<Job>,
+    records: Vec<Job>,
+    general: Vec<Job>,
 }
 
-/// Makes one commit in a transaction that was begun before, and ends it. Other statements of the
-/// transaction are committed with it. They are rolled back if the commit is refused, or if it was
-/// made before, because then they were committed with it the first time.
-pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Judged> {
-    let wanted = Wanted::by(&[begun], Absent::Hold);
-    let mut loaded = load(session, Begin::Before, &wanted).await.map_err(Failure::into_error)?;
-    let decided = plan::decide(begun, loaded.now, &mut loaded);
-    if was_made_before(begun, &decided, &loaded) {
-        roll_back(session).await;
-        return only(commit(session, &[begun]).await?);
-    }
-    let mut writes = Writes::new(&loaded);
-    match judge(decided, &mut loaded, &mut writes) {
-        Ok(mut judged) => {
-            judged.date(&write(session, &writes).await.map_err(Failure::into_error)?)?;
-            Ok(judged)
+impl BatchPlan {
+    fn of(batch: Vec<Job>) -> Self {
+        let mut names = Names::default();
+        let mut paths = Vec::with_capacity(batch.len());
+        for job in &batch {
+            let fits = job.path != CommitPath::General && names.take(&job.commit);
+            paths.push(if fits { job.path } else { CommitPath::General });
         }
-        Err(error) => {
-            roll_back(session).await;
-            Err(error)
+        let mut plan = Self::default();
+        for (job, path) in batch.into_iter().zip(paths) {
+            let jobs = match path {
+                CommitPath::Append => &mut plan.appends,
+                CommitPath::Records => &mut plan.records,
+                CommitPath::General => &mut plan.general,
+            };
+            jobs.push(job);
+        }
+        plan.stay_together();
+        plan
+    }
+
+    /// When nearly all commits take the general path, a separate trip for the few that need not
+    /// would delay everything.
+    fn stay_together(&mut self) {
+        if (self.appends.len() + self.records.len()) * FEW < self.general.len() {
+            self.general.append(&mut self.appends);
+            self.general.append(&mut self.records);
         }
     }
 }
 
-/// Whether a commit would be accepted because it, or a part of it, was committed before.
-fn was_made_before(commit: &Commit, decided: &Result<Decision>, loaded: &Loaded) -> bool {
-    match decided {
-        Ok(Decision::Replay(_)) => true,
-        Ok(Decision::Apply(plan)) => {
-            plan.committed.appends.iter().any(|appended| appended.replayed)
-                || commit.settlements.iter().any(|settlement| loaded.was_settled_so(settlement))
-        }
-        Ok(Decision::Conflict(_)) | Err(_) => false,
+/// The names that earlier commits of a batch use.
+#[derive(Debug, Default)]
+struct Names<'a> {
+    streams: HashSet<&'a StreamName>,
+    events: HashSet<EventId>,
+    records: HashSet<&'a RecordKey>,
+    commits: HashSet<CommitId>,
+}
+
+impl<'a> Names<'a> {
+    /// Takes the names of a commit; false if an earlier commit has one of them.
+    fn take(&mut self, commit: &'a Commit) -> bool {
+        let mut events = commit.appends.iter().flat_map(|append| &append.events);
+        commit.appends.iter().all(|append| self.streams.insert(&append.stream))
+            && events.all(|event| self.events.insert(event.id))
+            && commit.writes.iter().all(|write| self.records.insert(&write.key))
+            && commit.id.is_none_or(|id| self.commits.insert(id))
     }
 }
 
-fn only(judged: Vec<Judged>) -> Result<Judged> {
-    judged
-        .into_iter()
-        .next()
-        .ok_or_else(|| StoreError::corrupt("a batch of one commit had no answer"))
-}
-
-/// When the transaction begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Begin {
-    Now,
-    Before,
-}
-
-async fn try_commit(
+/// Runs a statement that commits by itself; none if the server rolled it back because of a
+/// concurrent write.
+async fn query_committing(
     session: &Session,
-    absent: Absent,
-    batch: &[&Commit],
-) -> std::result::Result<Vec<Judged>, Failure> {
-    let mut loaded = load(session, Begin::Now, &Wanted::by(batch, absent)).await?;
-    if absent == Absent::Leave && loaded.could_be_created(batch) {
-        roll_back(session).await;
-        return Err(Failure::Absent);
-    }
-    let mut writes = Writes::new(&loaded);
-    let mut judged: Vec<Judged> = Vec::with_capacity(batch.len());
-    for commit in batch {
-        let decided = plan::decide(commit, loaded.now, &mut loaded);
-        match judge(decided, &mut loaded, &mut writes) {
-            Ok(one) => judged.push(one),
-            Err(error) => {
-                roll_back(session).await;
-                return Err(error.into());
-            }
-        }
-    }
-    let placed = write(session, &writes).await?;
-    for one in &mut judged {
-        one.date(&placed)?;
-    }
-    Ok(judged)
-}
-
-/// Records the effect of a commit. Its own mistake is its answer; any other error rolls back the
-/// batch.
-fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) -> Result<Judged> {
-    let (outcome, topics) = match decided {
-        Ok(Decision::Apply(plan)) => {
-            let topics = plan.topics().collect();
-            let committed = plan.committed.clone();
-            loaded.apply(&plan, writes);
-            writes.confirm();
-            (Ok(CommitOutcome::Committed(committed)), topics)
-        }
-        Ok(Decision::Replay(committed)) => {
-            writes.confirm();
-            (Ok(CommitOutcome::Committed(committed)), Vec::new())
-        }
-        Ok(Decision::Conflict(conflict)) => (Ok(CommitOutcome::Conflict(conflict)), Vec::new()),
-        Err(error) if error.kind() == StoreErrorKind::IdempotencyMismatch => {
-            (Err(error), Vec::new())
-        }
-        Err(error) => return Err(error),
-    };
-    Ok(Judged { outcome, topics })
-}
-
-/// The positions of new events, in the order in which they were counted, and the moment.
-#[derive(Debug, Clone)]
-pub(crate) struct Placed {
-    pub(crate) positions: Vec<Position>,
-    pub(crate) at: Timestamp,
-}
-
-impl Judged {
-    /// Replaces provisional positions and the provisional moment by the real ones.
-    fn date(&mut self, placed: &Placed) -> Result<()> {
-        match &mut self.outcome {
-            Ok(CommitOutcome::Committed(committed)) => date(committed, placed),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// New positions are not known before everything is written. Until then they are counted, starting
-/// at 1 above this.
-const PROVISIONAL: u64 = 1 << 62;
-
-pub(crate) fn provisional(nth: u64) -> Position {
-    Position::START.plus(PROVISIONAL + nth)
-}
-
-/// The number of a provisional position, counted from 1; none for a real one.
-pub(crate) fn ordinal(position: Position) -> Option<u64> {
-    position.get().checked_sub(PROVISIONAL)
-}
-
-fn date(committed: &mut Committed, placed: &Placed) -> Result<()> {
-    if replace_provisional(committed, |nth| real(placed, nth))? {
-        committed.at = placed.at;
-    }
-    Ok(())
-}
-
-fn real(placed: &Placed, nth: u64) -> Result<Position> {
-    let position =
-        usize::try_from(nth).ok().and_then(|nth| placed.positions.get(nth.checked_sub(1)?));
-    position.copied().ok_or_else(|| StoreError::corrupt("a commit has more events than positions"))
-}
-
-/// Replaces every provisional position; returns whether there was any.
-pub(crate) fn replace_provisional(
-    committed: &mut Committed,
-    with: impl Fn(u64) -> Result<Position>,
-) -> Result<bool> {
-    let mut any = false;
-    for (first, last) in
-        committed.appends.iter_mut().filter_map(|appended| appended.positions.as_mut())
-    {
-        for position in [first, last] {
-            if let Some(nth) = ordinal(*position) {
-                (*position, any) = (with(nth)?, true);
-            }
-        }
-    }
-    Ok(any)
-}
-
-/// A remembered commit, with real positions; dated as it was the first time.
-pub(crate) fn recall(mut committed: Committed, placed: &Placed) -> Result<Committed> {
-    replace_provisional(&mut committed, |nth| real(placed, nth))?;
-    committed.at = placed.at;
-    Ok(committed)
-}
-
-/// Begins a transaction, locks and reads the rows: one round trip.
-async fn load(
-    session: &Session,
-    begin: Begin,
-    wanted: &Wanted,
-) -> std::result::Result<Loaded, Failure> {
-    session.prepare_all(&rows::STATEMENTS).await.map_err(failed)?;
-    let mut sent: Vec<Sent<'_>> = Vec::new();
-    if begin == Begin::Now {
-        sent.push(execute(session, BEGIN));
-    }
-    sent.extend(wanted.ask(session));
-    let answers = match answers(sent).await {
-        Ok(answers) => answers,
-        Err(error) => {
-            roll_back(session).await;
-            // Nothing was written yet, so even a lost connection leaves no doubt.
-            return Err(if is_race(&error) { Failure::Race(error) } else { failed(error).into() });
-        }
-    };
-    let asked = usize::from(begin == Begin::Now);
-    match Loaded::read(wanted, &answers[asked..]) {
-        Ok(loaded) => Ok(loaded),
-        Err(error) => {
-            roll_back(session).await;
-            Err(error.into())
-        }
-    }
-}
-
-/// Writes everything and commits: one round trip.
-async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed, Failure> {
-    if writes.is_empty() {
-        roll_back(session).await;
-        return Ok(Placed { positions: Vec::new(), at: writes.now });
-    }
-    if let Err(error) = session.prepare_all(&writes::STATEMENTS).await {
-        roll_back(session).await;
-        return Err(failed(error).into());
-    }
+    statement: &'static Statement,
+    with: Parameters<'_>,
+) -> Result<Option<Vec<Row>>> {
     let warnings = session.warnings();
-    let mut sent = writes.send(session);
-    sent.push(execute(session, "COMMIT"));
-    let answers = answers(sent).await.map_err(|error| match is_race(&error) {
-        true => Failure::Race(error),
-        false => commit_failed(error).into(),
-    })?;
-    if session.warnings() > warnings {
-        return Err(not_replicated().into());
+    match session.query(statement, with).await {
+        Err(error) if is_race(&error) => Ok(None),
+        answered => {
+            let rows = answered.map_err(commit_failed)?;
+            check_replicated(session, warnings)?;
+            Ok(Some(rows))
+        }
     }
-    Ok(writes.placed(&answers)?)
 }
 
-/// The server warned during the COMMIT: it stopped waiting for a standby.
-pub(crate) fn not_replicated() -> StoreError {
+/// A warning during a commit means that the server stopped waiting for a standby.
+fn check_replicated(session: &Session, warnings_before: u64) -> Result<()> {
+    if session.warnings() == warnings_before {
+        return Ok(());
+    }
     let context = "the server committed, but stopped waiting for its synchronous standby (its warning is in the log)";
-    StoreError::new(
+    Err(StoreError::new(
         StoreErrorKind::Unavailable,
         RetryAdvice::Unknown,
         StoreOperation::Commit,
         context,
-    )
-}
-
-/// Pipelines all statements, in order; the first failure is the cause of the others.
-async fn answers(sent: Vec<Sent<'_>>) -> PgResult<Vec<Vec<Row>>> {
-    let (mut answers, mut lost) = (Vec::with_capacity(sent.len()), None);
-    for answer in join_all(sent).await {
-        match answer {
-            Ok(rows) => answers.push(rows),
-            Err(error) if is_refusal(&error) => return Err(error),
-            Err(error) => lost = lost.or(Some(error)),
-        }
-    }
-    lost.map_or(Ok(answers), Err)
-}
-
-fn execute<'a>(session: &'a Session, sql: &'a str) -> Sent<'a> {
-    Box::pin(async move { session.execute(sql).await.map(|()| Vec::new()) })
-}
-
-async fn roll_back(session: &Session) {
-    // On a lost connection the server rolls back by itself.
-    let _ = session.execute("ROLLBACK").await;
-}
-
-/// Backs off, longer each time, with jitter.
-async fn pause(tries: u32) {
-    let most = 200_u64 << tries.min(6);
-    let jitter = uuid::Uuid::now_v7().as_u128() as u64 % most;
-    tokio::time::sleep(std::time::Duration::from_micros(jitter)).await;
+    ))
 }

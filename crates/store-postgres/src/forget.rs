@@ -9,12 +9,11 @@ use std::time::Duration;
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
+use crate::connect::LazyConnection;
 use crate::error::failed;
-use crate::lazy_connection::LazyConnection;
-use crate::statement::{Statement, forget_at};
+use crate::statement::{Statement, statement};
 
 /// Rows per transaction.
 const AT_ONCE: i64 = 500;
@@ -25,38 +24,14 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// In how many microseconds the next row of each kind is due, in the order of [`FORGET`]; null if
 /// there is none.
-static DUE: Statement = Statement::new(
-    concat!(
-        "SELECT (SELECT r.expires_at FROM tidelock.records r WHERE r.expires_at IS NOT NULL
-                 ORDER BY r.expires_at LIMIT 1) - m.now,
-                (SELECT i.forget_at FROM tidelock.items i WHERE i.forget_at IS NOT NULL
-                 ORDER BY i.forget_at LIMIT 1) - m.now,
-                (SELECT s.forget_at FROM tidelock.streams s WHERE s.forget_at IS NOT NULL
-                 ORDER BY s.forget_at LIMIT 1) - m.now,
-                (SELECT ",
-        forget_at!(),
-        " FROM tidelock.commits c ORDER BY ",
-        forget_at!(),
-        " LIMIT 1) - m.now,
-                CASE WHEN m.undated_from IS NOT NULL THEN 0::bigint END
-         FROM (SELECT greatest(tidelock.calendar() + shift, clock) AS now, undated_from
-               FROM tidelock.meta WHERE one OFFSET 0) m"
-    ),
-    &[],
-);
-
-macro_rules! forget {
-    ($function:literal) => {
-        Statement::new(concat!("SELECT tidelock.", $function, "($1)"), &[Type::INT8])
-    };
-}
+static DUE: Statement = statement!(file "due");
 
 static FORGET: [Statement; 5] = [
-    forget!("forget_records"),
-    forget!("forget_items"),
-    forget!("forget_streams"),
-    forget!("forget_commits"),
-    forget!("date_tombstones"),
+    statement!("SELECT tidelock.forget_records($1)": INT8),
+    statement!("SELECT tidelock.forget_items($1)": INT8),
+    statement!("SELECT tidelock.forget_streams($1)": INT8),
+    statement!("SELECT tidelock.forget_commits($1)": INT8),
+    statement!("SELECT tidelock.date_tombstones($1)": INT8),
 ];
 
 /// The result of a sweep.

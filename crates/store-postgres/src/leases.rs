@@ -20,12 +20,11 @@ use tidelock_store::{
 };
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
+use crate::connect::LazyConnection;
 use crate::error::{corrupt, failed};
-use crate::lazy_connection::LazyConnection;
 use crate::log::{moment, number, text};
-use crate::statement::{Statement, now};
+use crate::statement::{Statement, statement};
 
 pub(crate) use lease::lease;
 pub(crate) use scan_hints::ScanHints;
@@ -34,66 +33,21 @@ pub(crate) use scan_hints::ScanHints;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The columns of an item, in the order in which [`item`] reads them.
-macro_rules! item_columns {
-    () => {
-        "i.queue, i.key, i.lane, i.priority, i.at, i.mark, i.due, i.hold, i.attempts, i.failures, i.expiries, \
-         i.blocked, i.error, i.fence, i.worker, i.since, i.deadline, i.settled, i.forget_at"
-    };
-}
-pub(crate) use item_columns;
-
 /// For each token in turn: whether the item exists, whether the lease is held and was extended, and
 /// the item as it is, unless its row is locked. It never waits: a locked row must not delay other
 /// renewals.
-static RENEW: Statement = Statement::new(
-    concat!(
-        "WITH moment AS MATERIALIZED (SELECT ",
-        now!(),
-        " AS now),
-         asked AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) WITH ORDINALITY AS a (queue, key, fence, nth)),
-         locked AS MATERIALIZED (
-            SELECT i.* FROM (SELECT DISTINCT queue, key FROM asked) a
-            JOIN tidelock.items i ON i.queue = a.queue AND i.key = a.key
-            ORDER BY i.queue, i.key FOR NO KEY UPDATE OF i SKIP LOCKED),
-         renewed AS (
-            UPDATE tidelock.items i SET deadline = greatest(i.deadline, now + $4),
-                ready = CASE WHEN NOT i.blocked THEN greatest(i.deadline, now + $4, i.hold) END
-            FROM locked l, moment
-            WHERE i.queue = l.queue AND i.key = l.key AND i.worker IS NOT NULL AND i.fence IN (
-                SELECT a.fence FROM asked a WHERE a.queue = l.queue AND a.key = l.key)
-            RETURNING i.queue, i.key, i.fence, i.deadline)
-         SELECT EXISTS (SELECT FROM tidelock.items t WHERE t.queue = a.queue AND t.key = a.key), r.deadline, ",
-        item_columns!(),
-        " FROM asked a LEFT JOIN locked i ON i.queue = a.queue AND i.key = a.key
-         LEFT JOIN renewed r ON r.queue = a.queue AND r.key = a.key AND r.fence = a.fence ORDER BY a.nth"
-    ),
-    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::INT8],
-);
-
-macro_rules! list {
-    ($which:literal) => {
-        Statement::new(
-            concat!(
-                "SELECT ",
-                item_columns!(),
-                " FROM tidelock.items i WHERE ",
-                $which,
-                "(i.queue, i.key) > ($1, $2) ORDER BY i.queue, i.key LIMIT $3"
-            ),
-            &[Type::TEXT, Type::TEXT, Type::INT8],
-        )
-    };
-}
-
-/// One item, by its name.
-static FIND: Statement = Statement::new(
-    concat!("SELECT ", item_columns!(), " FROM tidelock.items i WHERE i.queue = $1 AND i.key = $2"),
-    &[Type::TEXT, Type::TEXT],
-);
-static LIST: Statement = list!("");
-static LIST_BLOCKED: Statement = list!("i.blocked AND ");
-static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
+static RENEW: Statement = statement!(file "renew": TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8);
+static FIND_ITEM: Statement = statement!(
+    "SELECT :item_columns FROM tidelock.items i WHERE i.queue = $1 AND i.key = $2": TEXT, TEXT);
+static LIST_ITEMS: Statement = statement!(
+    "SELECT :item_columns FROM tidelock.items i
+     WHERE (i.queue, i.key) > ($1, $2) ORDER BY i.queue, i.key LIMIT $3": TEXT, TEXT, INT8);
+static LIST_BLOCKED: Statement = statement!(
+    "SELECT :item_columns FROM tidelock.items i WHERE i.blocked
+     AND (i.queue, i.key) > ($1, $2) ORDER BY i.queue, i.key LIMIT $3": TEXT, TEXT, INT8);
+static LIST_HELD: Statement = statement!(
+    "SELECT :item_columns FROM tidelock.items i WHERE i.worker IS NOT NULL
+     AND (i.queue, i.key) > ($1, $2) ORDER BY i.queue, i.key LIMIT $3": TEXT, TEXT, INT8);
 
 /// Renews what it can immediately, and retries the locked rows until each is known. Meanwhile, what
 /// was renewed is renewed again in time: a row that stays locked costs no other lease.
@@ -179,14 +133,14 @@ fn renewal(row: &Row) -> Result<Option<Renewal>> {
 
 pub(crate) async fn list(connection: &LazyConnection, query: &ItemQuery) -> Result<ItemPage> {
     if let Some((queue, key)) = query.filter.one() {
-        let rows = connection.read(&FIND, &[&queue, &key]).await?;
+        let rows = connection.read(&FIND_ITEM, &[&queue, &key]).await?;
         return Ok(query.answer(rows.first().map(|row| item(row, 0)).transpose()?));
     }
     // For rare states there is an index.
     let listed = match (query.filter.blocked, query.filter.held) {
         (Some(true), _) => &LIST_BLOCKED,
         (_, Some(true)) => &LIST_HELD,
-        _ => &LIST,
+        _ => &LIST_ITEMS,
     };
     let prefix = query.filter.queue.prefix();
     let after = query.after.as_ref().filter(|item| item.queue.as_str() >= prefix);
@@ -236,7 +190,7 @@ pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Reads the columns of `item_columns!`, from this one on.
+/// Reads `:item_columns`, from this one on.
 pub(crate) fn item(row: &Row, from: usize) -> Result<Item> {
     read_item(row, from).map_err(corrupt)
 }
@@ -246,8 +200,8 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
         let count: i32 = row.try_get(from + column).map_err(failed)?;
         Ok(u32::try_from(count).unwrap_or(0))
     };
-    let fence: Option<i64> = row.try_get(from + 13).map_err(failed)?;
-    let settled: Option<&str> = row.try_get(from + 17).map_err(failed)?;
+    let fence: Option<i64> = row.try_get(from + 14).map_err(failed)?;
+    let settled: Option<&str> = row.try_get(from + 18).map_err(failed)?;
     Ok(Item {
         item: ItemRef {
             queue: QueueName::new(text(row, from)?)?,
@@ -259,15 +213,15 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
         mark: Mark::new(number(row, from + 5)?)?,
         due: moment(row, from + 6)?,
         hold: moment(row, from + 7)?,
-        attempts: count(8)?,
-        failures: count(9)?,
-        expiries: count(10)?,
-        blocked: row.try_get(from + 11).map_err(failed)?,
-        error: row.try_get(from + 12).map_err(failed)?,
+        attempts: count(9)?,
+        failures: count(10)?,
+        expiries: count(11)?,
+        blocked: row.try_get(from + 12).map_err(failed)?,
+        error: row.try_get(from + 13).map_err(failed)?,
         fence: fence.map(|fence| Fence::new(fence as u64)).transpose()?,
-        holder: holder(row, from + 14)?,
+        holder: holder(row, from + 15)?,
         settled: settled.map(str::parse).transpose()?,
-        forget_at: moment(row, from + 18)?,
+        forget_at: moment(row, from + 19)?,
     })
 }
 

@@ -1,41 +1,27 @@
 //! Tidelock's store for many processes on many machines: one PostgreSQL database.
 //!
 //! The commits of a process go through one connection, or two under load, and share transactions
-//! where possible (group commit, see `committer`). Reads, leases, heartbeats and notifications have
+//! where possible (group commit, see `commit`). Reads, leases, heartbeats and notifications have
 //! their own connections, so that none of them waits for another. The meaning of a commit is
 //! [`tidelock_store::plan`]; `docs/internals/postgres.md` describes the tables for readers with an
 //! SQL prompt. A commit and a user's own SQL share a transaction only through
 //! [`PostgresStore::begin`].
 
-mod address;
-mod append;
 mod blockers;
 mod clock;
 mod commit;
-mod committer;
-mod connector;
+mod connect;
 mod error;
-mod failures;
 mod forget;
-mod identity;
-mod lazy_connection;
 mod leases;
 mod log;
 mod migrate;
 mod open;
-mod pool;
-mod readers;
 mod records;
-mod schema_name;
-mod server;
-mod session;
-mod setting;
 mod statement;
 mod sweep;
-mod tls;
 mod transactions;
 mod wake;
-mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,20 +35,16 @@ use tidelock_store::{
     StoreError, StoreOperation, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
 };
 
-use address::Address;
 use clock::StoreTime;
-use committer::Committer;
-use connector::Connector;
-use lazy_connection::LazyConnection;
+use commit::Committer;
+use connect::{Address, Connector, LazyConnection, Pool, Readers, server_checks};
 use leases::ScanHints;
-use pool::Pool;
-use readers::Readers;
 use wake::Wakes;
 
 pub use blockers::{BlockedCommits, BlockedFeed, Blockers, BlockingSession};
+pub use connect::SchemaName;
 pub use migrate::SCHEMA_VERSION;
 pub use open::{Notify, PostgresOptions, Prepare};
-pub use schema_name::SchemaName;
 pub use tokio_postgres;
 pub use transactions::PgTx;
 
@@ -156,7 +138,7 @@ impl PostgresStore {
 /// Checks the server, and migrates or checks the tables.
 async fn prepare_database(connector: &Connector, options: &PostgresOptions) -> Result<()> {
     let session = connector.connect().await?;
-    let check = connector.in_time(connector.deadline(), server::check(&session, options));
+    let check = connector.in_time(connector.deadline(), server_checks::check(&session, options));
     check.await.map_err(|e| connector.at(e))?;
     let migrated = if options.migrate {
         migrate::migrate(&session, &connector.schema).await

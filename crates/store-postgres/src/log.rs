@@ -7,119 +7,48 @@ use tidelock_store::{
     StreamState, Timestamp, Version, limits,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use crate::connect::LazyConnection;
+use crate::connect::Parameters;
 use crate::error::{corrupt, failed};
-use crate::lazy_connection::LazyConnection;
-use crate::session::Parameters;
-use crate::statement::Statement;
-
-/// The columns of an event, in the order in which [`Alike::event`] reads them.
-macro_rules! event_columns {
-    () => {
-        "e.position, e.version, e.id, e.type, e.payload, e.metadata, e.recorded_at"
-    };
-}
-pub(crate) use event_columns;
+use crate::statement::{Statement, statement};
 
 /// The head of a stream and a page of its events, read at one moment; one row without an event if
 /// there is none.
-macro_rules! stream_page {
-    ($where:literal, $order:literal) => {
-        concat!(
-            "SELECT s.version, s.first, s.closed, s.forget_at, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
-            event_columns!(),
-            " FROM tidelock.events e WHERE e.stream = s.name AND ",
-            $where,
-            " ORDER BY e.version ",
-            $order,
-            " LIMIT $3) e ON true WHERE s.name = $1"
-        )
-    };
-}
-
-static FORWARD: Statement =
-    Statement::new(stream_page!("e.version >= $2", ""), &[Type::TEXT, Type::INT8, Type::INT8]);
-static BACKWARD: Statement = Statement::new(
-    stream_page!("e.version <= coalesce($2, s.version)", "DESC"),
-    &[Type::TEXT, Type::INT8, Type::INT8],
-);
-
+static READ_FORWARD: Statement = statement!(file "read_forward": TEXT, INT8, INT8);
+static READ_BACKWARD: Statement = statement!(file "read_backward": TEXT, INT8, INT8);
 /// The position up to which the feed can be read. Read before a page, never with it: what is
 /// settled now is visible to a later statement.
-static SETTLED: Statement = Statement::new("SELECT settled FROM tidelock.settled()", &[]);
+static SETTLED: Statement = statement!("SELECT settled FROM tidelock.settled()");
 /// How far the scan came, over how many events, and those that passed; and, if the database moved
 /// and the position was lost, the last valid one. One statement, because a connection may be made,
 /// and an epoch begun, between two.
-static FEED: Statement = Statement::new(
-    concat!(
-        "WITH seen AS MATERIALIZED (
-            SELECT max(position) AS upto, count(*) AS count
-            FROM (SELECT position FROM tidelock.events WHERE position > $1 ORDER BY position LIMIT $2) s)
-         SELECT seen.upto, seen.count, e.*,
-                (SELECT min(last_before) FROM tidelock.epochs WHERE last_before < $1 AND $1 < epoch)
-         FROM seen LEFT JOIN LATERAL (SELECT e.stream, ",
-        event_columns!(),
-        " FROM tidelock.events e
-          WHERE e.position > $1 AND e.position <= seen.upto
-            AND starts_with(e.stream, $3) AND (cardinality($4) = 0 OR e.type = ANY ($4))
-          ORDER BY e.position LIMIT $5) e ON true"
-    ),
-    &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT_ARRAY, Type::INT8],
-);
+static READ_FEED: Statement = statement!(file "read_feed": INT8, INT8, TEXT, TEXT_ARRAY, INT8);
 /// The last position given out, and the last that belongs to an event: an epoch begins with one
 /// that no event has.
-static LAST_POSITION: Statement = Statement::new(
-    "SELECT base, coalesce((SELECT last_before FROM tidelock.epochs WHERE epoch = base), base) FROM tidelock.last()",
-    &[],
+static LAST_POSITION: Statement = statement!(
+    "SELECT base, coalesce((SELECT last_before FROM tidelock.epochs WHERE epoch = base), base)
+     FROM tidelock.last()"
 );
-
 /// The last position up to this one that stays valid: of an event, of one that was trimmed, or of
 /// the end of an epoch. A settled position without an event would be refused once an epoch has
 /// begun.
-static END: Statement = Statement::new(
-    "SELECT greatest(
-        (SELECT max(position) FROM tidelock.events WHERE position <= $1),
-        (SELECT max(last_before) FROM tidelock.epochs WHERE last_before <= $1),
-        (SELECT m.position_floor FROM tidelock.meta m
-         WHERE m.position_floor <= $1 AND NOT EXISTS (SELECT FROM tidelock.epochs e WHERE e.epoch = m.position_floor)))",
-    &[Type::INT8],
-);
+static FEED_END: Statement = statement!(file "feed_end": INT8);
 /// The position after which there are this many events up to another; and, if a third was lost when
 /// the database moved, the last valid one.
-static BACK: Statement = Statement::new(
-    "SELECT coalesce(
-                (SELECT position FROM tidelock.events WHERE position <= $2 ORDER BY position DESC LIMIT 1 OFFSET $3), 0),
-            (SELECT min(last_before) FROM tidelock.epochs WHERE last_before < $1 AND $1 < epoch)",
-    &[Type::INT8, Type::INT8, Type::INT8],
-);
-
-/// Heads of streams, each with its last event.
-macro_rules! heads {
-    ($which:literal) => {
-        concat!(
-            "SELECT s.name, s.version, s.first, s.closed, s.forget_at, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
-            event_columns!(),
-            " FROM tidelock.events e WHERE e.stream = s.name ORDER BY e.version DESC LIMIT 1) e ON true ",
-            $which
-        )
-    };
-}
-
-static NAMED: Statement = Statement::new(heads!("WHERE s.name = ANY ($1)"), &[Type::TEXT_ARRAY]);
-static PREFIXED: Statement = Statement::new(
-    heads!("WHERE s.name >= $1 AND s.name <> $2 ORDER BY s.name LIMIT $3"),
-    &[Type::TEXT, Type::TEXT, Type::INT8],
-);
+static FEED_BACK: Statement = statement!(file "feed_back": INT8, INT8, INT8);
+static NAMED_HEADS: Statement = statement!(":heads WHERE s.name = ANY ($1)": TEXT_ARRAY);
+static PREFIXED_HEADS: Statement = statement!(
+    ":heads WHERE s.name >= $1 AND s.name <> $2 ORDER BY s.name LIMIT $3": TEXT, TEXT, INT8);
 
 pub(crate) async fn read_stream(
     connection: &LazyConnection,
     query: &StreamQuery,
 ) -> Result<StreamPage> {
     let (statement, from) = match query.direction {
-        Direction::Forward => (&FORWARD, Some(query.from.map_or(1, Version::get) as i64)),
-        Direction::Backward => (&BACKWARD, query.from.map(|version| version.get() as i64)),
+        Direction::Forward => (&READ_FORWARD, Some(query.from.map_or(1, Version::get) as i64)),
+        Direction::Backward => (&READ_BACKWARD, query.from.map(|version| version.get() as i64)),
     };
     // One more than the limit, to know whether there is more.
     let rows = connection
@@ -183,7 +112,7 @@ async fn start(connection: &LazyConnection, from: FeedStart) -> Result<Position>
 /// second.
 async fn end(connection: &LazyConnection) -> Result<Position> {
     let settled = settled_of(&connection.read(&SETTLED, &[]).await?)?;
-    let rows = connection.read(&END, &[&(settled.get() as i64)]).await?;
+    let rows = connection.read(&FEED_END, &[&(settled.get() as i64)]).await?;
     Position::new(number(first(&rows)?, 0)?)
 }
 
@@ -195,7 +124,8 @@ async fn back(
     events: usize,
 ) -> Result<Position> {
     let upto = position.min(end).get() as i64;
-    let rows = connection.read(&BACK, &[&(position.get() as i64), &upto, &(events as i64)]).await?;
+    let rows =
+        connection.read(&FEED_BACK, &[&(position.get() as i64), &upto, &(events as i64)]).await?;
     let row = first(&rows)?;
     check_not_lost(position, row.try_get(1).map_err(failed)?)?;
     if events == 0 { Ok(position) } else { Position::new(number(row, 0)?) }
@@ -291,9 +221,9 @@ async fn read_settled(
     with: Parameters<'_>,
 ) -> Result<(Position, Vec<Row>)> {
     if let Some(settled) = *settled {
-        return Ok((settled, connection.read(&FEED, with).await?));
+        return Ok((settled, connection.read(&READ_FEED, with).await?));
     }
-    let (looked, rows) = connection.read_in_turn((&SETTLED, &[]), (&FEED, with)).await?;
+    let (looked, rows) = connection.read_in_turn((&SETTLED, &[]), (&READ_FEED, with)).await?;
     let found = settled_of(&looked)?;
     *settled = Some(found);
     Ok((found, rows))
@@ -337,7 +267,7 @@ pub(crate) async fn heads(connection: &LazyConnection, query: HeadQuery) -> Resu
 
 async fn named_heads(connection: &LazyConnection, names: Vec<StreamName>) -> Result<HeadPage> {
     let asked: Vec<&str> = names.iter().map(StreamName::as_str).collect();
-    let rows = connection.read(&NAMED, &[&asked]).await?;
+    let rows = connection.read(&NAMED_HEADS, &[&asked]).await?;
     let found = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
     let found: std::collections::HashMap<StreamName, Head> =
         found.into_iter().map(|head| (head.stream.clone(), head)).collect();
@@ -356,7 +286,7 @@ async fn prefixed_heads(
 ) -> Result<HeadPage> {
     let after = after.map_or("", StreamName::as_str);
     let from = prefix.max(after);
-    let rows = connection.read(&PREFIXED, &[&from, &after, &(limit as i64 + 1)]).await?;
+    let rows = connection.read(&PREFIXED_HEADS, &[&from, &after, &(limit as i64 + 1)]).await?;
     let mut heads = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
     heads.retain(|head| head.stream.as_str().starts_with(prefix));
     let more = heads.len() > limit;
@@ -394,7 +324,7 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    /// Reads the columns of `event_columns!`, from this one on.
+    /// Reads `:event_columns`, from this one on.
     pub(crate) fn event(
         &mut self,
         row: &Row,

@@ -9,12 +9,11 @@
 
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use crate::connect::Session;
 use crate::error::{failed, is_deadlock, is_denied, is_race};
-use crate::session::Session;
-use crate::statement::Statement;
+use crate::statement::{Statement, sql_file, statement};
 
 struct Migration {
     number: i32,
@@ -37,24 +36,14 @@ pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 /// How often to retry when other sessions create the same objects at the same moment.
 const TRIES: usize = 50;
 
-const CREATE: &str = "CREATE TABLE IF NOT EXISTS tidelock.migrations (
-    number     integer PRIMARY KEY,
-    name       text    NOT NULL,
-    checksum   text    NOT NULL,
-    applied_at timestamptz NOT NULL
-)";
-
-static HAS_TABLE: Statement = Statement::new(
+static HAS_TABLE: Statement = statement!(
     "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
-            to_regclass(quote_ident($1) || '.migrations') IS NOT NULL",
-    &[Type::TEXT],
-);
+            to_regclass(quote_ident($1) || '.migrations') IS NOT NULL": TEXT);
 static APPLIED: Statement =
-    Statement::new("SELECT number, name, checksum FROM tidelock.migrations ORDER BY number", &[]);
-static APPLY: Statement = Statement::new(
-    "INSERT INTO tidelock.migrations (number, name, checksum, applied_at) VALUES ($1, $2, $3, clock_timestamp())",
-    &[Type::INT4, Type::TEXT, Type::TEXT],
-);
+    statement!("SELECT number, name, checksum FROM tidelock.migrations ORDER BY number");
+static APPLY: Statement = statement!(
+    "INSERT INTO tidelock.migrations (number, name, checksum, applied_at)
+     VALUES ($1, $2, $3, clock_timestamp())": INT4, TEXT, TEXT);
 
 /// Applies missing migrations.
 pub(crate) async fn migrate(session: &Session, schema: &str) -> Result<()> {
@@ -125,7 +114,7 @@ async fn create_table(session: &Session, schema: &str) -> Result<()> {
     } else {
         format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; ")
     };
-    let sql = format!("{schema_sql}{CREATE}");
+    let sql = format!("{schema_sql}{}", sql_file!("create_migrations"));
     let mut tries = 0;
     loop {
         tries += 1;
@@ -209,6 +198,7 @@ mod tests {
     use tidelock_store::limits;
 
     use super::*;
+    use crate::statement::FORGET_AT;
 
     /// The functions that sweep know the retention themselves, so that no caller can make them
     /// forget sooner.
@@ -218,8 +208,6 @@ mod tests {
         for memory in [limits::TOMBSTONE_MEMORY, limits::COMMIT_MEMORY] {
             assert!(retention.contains(&format!("+ {}", memory.as_micros())), "{memory:?}");
         }
-        assert!(
-            crate::statement::forget_at!().contains(&limits::COMMIT_MEMORY.as_micros().to_string())
-        );
+        assert!(FORGET_AT.contains(&limits::COMMIT_MEMORY.as_micros().to_string()));
     }
 }

@@ -1,14 +1,14 @@
 //! Options of a database, set by a program or a URL.
 //!
-//! How to reach the server is not an option; that is the [address](crate::address).
+//! How to reach the server is not an option; that is the [address](crate::connect::Address).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{Clock, Result, StoreError, SystemClock};
 
-use crate::schema_name::SchemaName;
-use crate::setting::Setting;
+use crate::connect::SchemaName;
+use crate::connect::Setting;
 
 /// Whether statements are prepared once and kept by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,45 +5,21 @@ use tidelock_store::{
     RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
+use crate::connect::LazyConnection;
 use crate::error::{corrupt, failed};
-use crate::lazy_connection::LazyConnection;
 use crate::log::{moment, number, text};
-use crate::statement::{Statement, now};
+use crate::statement::{Statement, statement};
 
-/// The columns of a record, in the order in which [`record`] reads them.
-macro_rules! record_columns {
-    () => {
-        "r.key, r.revision, r.value, r.expires_at"
-    };
-}
-pub(crate) use record_columns;
-
-static GET: Statement = Statement::new(
-    concat!(
-        "WITH moment AS MATERIALIZED (SELECT ",
-        now!(),
-        " AS now) SELECT moment.now, ",
-        record_columns!(),
-        " FROM moment LEFT JOIN tidelock.records r ON r.key = ANY ($1)"
-    ),
-    &[Type::TEXT_ARRAY],
-);
-static SCAN: Statement = Statement::new(
-    concat!(
-        "WITH moment AS MATERIALIZED (SELECT ",
-        now!(),
-        " AS now) SELECT moment.now, r.* FROM moment LEFT JOIN LATERAL (SELECT ",
-        record_columns!(),
-        " FROM tidelock.records r WHERE r.key >= $1 AND r.key <> $2 ORDER BY r.key LIMIT $3) r ON true"
-    ),
-    &[Type::TEXT, Type::TEXT, Type::INT8],
-);
+static GET_RECORDS: Statement = statement!(
+    "WITH moment AS MATERIALIZED (SELECT :now AS now)
+     SELECT moment.now, :record_columns
+     FROM moment LEFT JOIN tidelock.records r ON r.key = ANY ($1)": TEXT_ARRAY);
+static SCAN_RECORDS: Statement = statement!(file "scan_records": TEXT, TEXT, INT8);
 
 pub(crate) async fn get(connection: &LazyConnection, keys: &[RecordKey]) -> Result<Vec<Slot>> {
     let asked: Vec<&str> = keys.iter().map(RecordKey::as_str).collect();
-    let rows = connection.read(&GET, &[&asked]).await?;
+    let rows = connection.read(&GET_RECORDS, &[&asked]).await?;
     let mut found = std::collections::HashMap::new();
     for row in rows.iter().filter(|row| has_record(row)) {
         let key = RecordKey::new(text(row, 1)?).map_err(corrupt)?;
@@ -89,7 +65,7 @@ async fn scan_on(
 ) -> Result<Seen> {
     let name = after.map_or("", RecordKey::as_str);
     let from = query.prefix.as_str().max(name);
-    let rows = connection.read(&SCAN, &[&from, &name, &(chunk as i64)]).await?;
+    let rows = connection.read(&SCAN_RECORDS, &[&from, &name, &(chunk as i64)]).await?;
     let mut seen = Seen { rows: 0, last: None };
     for row in rows.iter().filter(|row| has_record(row)) {
         let key = RecordKey::new(text(row, 1)?).map_err(corrupt)?;
@@ -118,7 +94,7 @@ fn now(row: &Row) -> Result<Timestamp> {
     Timestamp::from_micros(row.try_get(0).map_err(failed)?)
 }
 
-/// Reads the columns of `record_columns!`, from this one on.
+/// Reads `:record_columns`, from this one on.
 pub(crate) fn record(row: &Row, from: usize) -> Result<RecordRow> {
     read_record(row, from).map_err(corrupt)
 }

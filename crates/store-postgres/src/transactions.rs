@@ -6,9 +6,9 @@ use tokio_postgres::error::SqlState;
 
 use crate::PostgresStore;
 use crate::commit;
+use crate::connect::Borrowed;
+use crate::connect::Parameters;
 use crate::error::failed;
-use crate::pool::Borrowed;
-use crate::session::Parameters;
 use crate::wake::Wakes;
 
 /// A transaction in the store's database for user statements, which ends with a commit to the
@@ -86,10 +86,10 @@ impl PgTx {
     async fn commit_checked(self, commit: Commit) -> Result<CommitOutcome> {
         commit.check()?;
         self.borrowed.session().resume_own().await.map_err(not_resumed)?;
-        let judged = commit::commit_begun(self.borrowed.session(), &commit).await?;
+        let verdict = commit::commit_begun(self.borrowed.session(), &commit).await?;
         self.borrowed.give_back();
-        self.wakes.written(judged.topics);
-        judged.outcome
+        self.wakes.written(verdict.topics);
+        verdict.outcome
     }
 }
 

@@ -16,20 +16,20 @@ use tidelock_store::{ChangeHint, ChangeHints, Topic};
 use tokio::sync::{Notify as TaskNotify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::Notification;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 
-use crate::connector::Connector;
+use crate::connect::Connector;
+use crate::connect::Session;
 use crate::error::failed;
 use crate::open::{Notify, PostgresOptions, Prepare};
-use crate::session::Session;
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 use message::Changed;
 use notify_queue::NotifyQueue;
 
 /// The average pause before another attempt to connect.
 const RETRY: Duration = Duration::from_secs(1);
 
-static NOTIFY: Statement = Statement::new("SELECT pg_notify($1, $2)", &[Type::TEXT, Type::TEXT]);
+static NOTIFY: Statement = statement!("SELECT pg_notify($1, $2)": TEXT, TEXT);
 
 /// The waiters, and the way to other processes.
 #[derive(Debug, Clone)]

@@ -49,6 +49,10 @@ fn main() -> ExitCode {
         trial("a_foreign_schema_is_left_alone", a_foreign_schema_is_left_alone),
         trial("without_migrate_nothing_is_made", without_migrate_nothing_is_made),
         trial(
+            "the_statements_name_every_column_of_an_item",
+            the_statements_name_every_column_of_an_item,
+        ),
+        trial(
             "a_store_of_the_first_schema_goes_on",
             first_schema::a_store_of_the_first_schema_goes_on,
         ),
@@ -256,4 +260,23 @@ async fn without_migrate_nothing_is_made() {
     let before = catalog(&plain).await;
     open(&ground, "&migrate=0").await.unwrap();
     assert_eq!(catalog(&plain).await, before);
+}
+
+/// The columns of an item are spelled in two files, and once more in the scripts that make them.
+async fn the_statements_name_every_column_of_an_item() {
+    let (ground, names) = (Ground::shared(), include_str!("../sql/item_columns.sql"));
+    open(&ground, "").await.unwrap();
+    let columns: Vec<String> = ground
+        .connect()
+        .await
+        .all(
+            "SELECT column_name::text FROM information_schema.columns
+             WHERE table_schema = '@' AND table_name = 'items' ORDER BY ordinal_position",
+        )
+        .await;
+    assert_eq!(names.split(',').map(str::trim).collect::<Vec<_>>(), columns);
+    let changed = include_str!("../sql/change_items.sql");
+    for column in columns.iter().filter(|column| !["queue", "key"].contains(&column.as_str())) {
+        assert!(changed.contains(&format!(" {column} = n.{column}")), "{column}");
+    }
 }

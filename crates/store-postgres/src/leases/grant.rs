@@ -2,38 +2,18 @@
 
 use tidelock_store::{ItemKey, Lease, LeaseRequest, Result, StoreError, Timestamp};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
-use super::{item, item_columns, micros};
+use super::{item, micros};
+use crate::connect::Session;
 use crate::error::{commit_failed, failed};
-use crate::session::Session;
-use crate::statement::Statement;
+use crate::statement::{Statement, statement};
 
 /// Locks no more than it takes: locks are acquired in the order of the candidates, until there are
 /// enough. A row that changed since it was read is judged again, as it is now.
 ///
 /// The readiness check is written so that the index of ready items cannot answer it. A planner that
 /// finds that index small would look up each key in it, and scan all of it for each.
-pub(super) static GRANT: Statement = Statement::new(
-    concat!(
-        "WITH moment AS MATERIALIZED (
-            SELECT greatest(tidelock.calendar() + shift, clock) AS now, greatest(epoch, fence_floor) AS floor
-            FROM tidelock.meta),
-         taken AS MATERIALIZED (
-            SELECT i.queue, i.key, c.nth FROM unnest($2) WITH ORDINALITY AS c (key, nth)
-            JOIN tidelock.items i ON i.queue = $1 AND i.key = c.key
-            WHERE coalesce(i.ready <= (SELECT now FROM moment), false)
-            ORDER BY c.nth LIMIT $3 FOR UPDATE OF i SKIP LOCKED)
-         UPDATE tidelock.items i SET
-            attempts = i.attempts + 1, expiries = i.expiries + CASE WHEN i.worker IS NULL THEN 0 ELSE 1 END,
-            fence = greatest(i.fence, floor) + 1, worker = $4, since = now, deadline = now + $5, ready = now + $5,
-            settled = NULL, due = CASE WHEN i.due > now THEN i.due END, hold = NULL
-         FROM taken t, moment WHERE i.queue = t.queue AND i.key = t.key
-         RETURNING t.nth, now, ",
-        item_columns!()
-    ),
-    &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8, Type::TEXT, Type::INT8],
-);
+pub(super) static GRANT: Statement = statement!(file "grant": TEXT, TEXT_ARRAY, INT8, TEXT, INT8);
 
 /// Takes as many as are wanted; none if other sessions took all of them.
 pub(super) async fn grant(

@@ -8,9 +8,9 @@ use tidelock_store::{ItemKey, Lease, LeaseRequest, Leased, Result, Timestamp};
 use super::grant::{GRANT, grant};
 use super::scan::{self, NEXT_DUE, SPARE, Scan};
 use super::scan_hints::ScanHints;
+use crate::connect::LazyConnection;
+use crate::connect::Session;
 use crate::error::failed;
-use crate::lazy_connection::LazyConnection;
-use crate::session::Session;
 
 /// How often to scan again when other sessions have taken everything that was found.
 const TRIES: usize = 5;

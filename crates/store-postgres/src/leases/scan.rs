@@ -7,80 +7,29 @@
 use tidelock_store::plan::Candidate;
 use tidelock_store::{ItemKey, LaneName, LeaseRequest, Priority, Result, StoreError, Timestamp};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use super::scan_hints::{ScanHint, ScanHints};
+use crate::connect::Session;
 use crate::error::{corrupt, failed};
 use crate::log::{moment, text};
-use crate::session::Session;
-use crate::statement::{Statement, now};
+use crate::statement::{Statement, statement};
 
 /// Items to read beyond those that are wanted, because other sessions may be taking the same ones.
 pub(super) const SPARE: usize = 32;
 
-/// The lanes and priorities with anything ready, now or later, with the first moment of each: one
-/// index lookup for each, however many items it has.
-macro_rules! lanes {
-    ($first:expr, $next:expr) => {
-        concat!(
-            "lanes AS (
-                (SELECT lane, priority, ready FROM tidelock.items WHERE queue = $1 AND ready IS NOT NULL",
-            $first,
-            " ORDER BY lane, priority, ready LIMIT 1)
-                UNION ALL
-                SELECT n.lane, n.priority, n.ready FROM lanes l, LATERAL (
-                    SELECT i.lane, i.priority, i.ready FROM tidelock.items i
-                    WHERE i.queue = $1 AND i.ready IS NOT NULL AND ",
-            $next,
-            " ORDER BY i.lane, i.priority, i.ready LIMIT 1) n)"
-        )
-    };
-}
-
-/// Ready items, up to a number per lane and priority; each lane and priority, even if nothing in it
-/// is ready; and the moment.
-macro_rules! ready {
-    ($lanes:expr) => {
-        concat!(
-            "WITH RECURSIVE moment AS MATERIALIZED (SELECT ",
-            now!(),
-            " AS now), ",
-            $lanes,
-            " SELECT moment.now, c.* FROM moment LEFT JOIN LATERAL (
-                SELECT l.lane, l.priority, l.ready AS first, r.key, r.ready FROM lanes l LEFT JOIN LATERAL (
-                    SELECT i.key, i.ready FROM tidelock.items i
-                    WHERE i.queue = $1 AND i.lane = l.lane AND i.priority = l.priority
-                        AND i.ready >= l.ready AND i.ready <= moment.now
-                    ORDER BY i.ready, i.key LIMIT $2) r ON true) c ON true"
-        )
-    };
-}
-
-static WHOLE: Statement = Statement::new(
-    ready!(lanes!("", "(i.lane, i.priority) > (l.lane, l.priority)")),
-    &[Type::TEXT, Type::INT8],
-);
-static WHOLE_LANE: Statement = Statement::new(
-    ready!(lanes!(" AND lane = $3", "i.lane = $3 AND i.priority > l.priority")),
-    &[Type::TEXT, Type::INT8, Type::TEXT],
-);
-static FROM_FRONTS: Statement = Statement::new(
-    ready!("lanes (lane, priority, ready) AS (SELECT * FROM unnest($3, $4, $5))"),
-    &[Type::TEXT, Type::INT8, Type::TEXT_ARRAY, Type::INT2_ARRAY, Type::INT8_ARRAY],
-);
-
+/// Ready items of a queue, of one of its lanes, or from hints on. The first two find the lanes and
+/// priorities with anything ready, now or later: one index lookup for each, however many items it
+/// has.
+static SCAN_QUEUE: Statement = statement!(file "scan_queue": TEXT, INT8);
+static SCAN_LANE: Statement = statement!(file "scan_lane": TEXT, INT8, TEXT);
+static SCAN_FROM_HINTS: Statement =
+    statement!(file "scan_from_hints": TEXT, INT8, TEXT_ARRAY, INT2_ARRAY, INT8_ARRAY);
 /// When anything will be ready next.
-pub(super) static NEXT_DUE: Statement = Statement::new(
-    "SELECT min(r.ready) FROM unnest($2, $3, $4) AS l (lane, priority, ready), LATERAL (
-        SELECT i.ready FROM tidelock.items i
-        WHERE i.queue = $1 AND i.lane = l.lane AND i.priority = l.priority AND i.ready >= l.ready
-        ORDER BY i.ready LIMIT 1) r",
-    &[Type::TEXT, Type::TEXT_ARRAY, Type::INT2_ARRAY, Type::INT8_ARRAY],
-);
-
+pub(super) static NEXT_DUE: Statement =
+    statement!(file "next_due": TEXT, TEXT_ARRAY, INT2_ARRAY, INT8_ARRAY);
 /// The server's own estimate.
 static DEAD_ROWS: Statement =
-    Statement::new("SELECT pg_stat_get_dead_tuples('tidelock.items'::regclass)", &[]);
+    statement!("SELECT pg_stat_get_dead_tuples('tidelock.items'::regclass)");
 
 /// The result of a scan.
 #[derive(Debug)]
@@ -116,8 +65,8 @@ async fn ask_whole(
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let (queue, most) = (request.queue.as_str(), most(request));
     match &request.lane {
-        None => session.query(&WHOLE, &[&queue, &most]).await,
-        Some(lane) => session.query(&WHOLE_LANE, &[&queue, &most, &lane.as_str()]).await,
+        None => session.query(&SCAN_QUEUE, &[&queue, &most]).await,
+        Some(lane) => session.query(&SCAN_LANE, &[&queue, &most, &lane.as_str()]).await,
     }
 }
 
@@ -139,7 +88,7 @@ pub(super) async fn from(
     let (lanes, priorities, firsts) = columns(hints);
     let rows = session
         .query(
-            &FROM_FRONTS,
+            &SCAN_FROM_HINTS,
             &[&request.queue.as_str(), &most(request), &lanes, &priorities, &firsts],
         )
         .await;

@@ -120,7 +120,7 @@ async fn read_from_everywhere(store: &PostgresStore) -> Vec<usize> {
 
 fn end_connection_that_commits(pair: &Pair) {
     let those =
-        "FROM pg_stat_activity WHERE query LIKE '%append_one(%' AND pid <> pg_backend_pid()";
+        "FROM pg_stat_activity WHERE query LIKE '%append_many(%' AND pid <> pg_backend_pid()";
     assert_eq!(pair.says(&format!("SELECT pg_terminate_backend(pid) {those}")), "t");
     wait_until("it is gone", || pair.says(&format!("SELECT count(*) {those}")) == "0");
 }

@@ -14,7 +14,7 @@ struct BrokenLog;
 
 impl Subscriber for BrokenLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().ends_with("store_postgres::committer")
+        metadata.target().ends_with("store_postgres::commit::committer")
     }
 
     fn event(&self, _: &Event<'_>) {

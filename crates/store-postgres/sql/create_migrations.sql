@@ -1,0 +1,6 @@
+CREATE TABLE IF NOT EXISTS tidelock.migrations (
+    number     integer PRIMARY KEY,
+    name       text    NOT NULL,
+    checksum   text    NOT NULL,
+    applied_at timestamptz NOT NULL
+)
