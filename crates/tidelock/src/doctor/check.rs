@@ -130,6 +130,6 @@ pub(super) fn unfinished(of: Subject, scanned: usize) -> Finding {
         since: None,
         what: format!("there are more than the {scanned} that were checked"),
         remedy: Remedy::advice("check more of them")
-            .then(RemedyAction::LookFurther { scan: scanned.saturating_mul(10) }),
+            .then(RemedyAction::RaiseScanLimit { scan: scanned.saturating_mul(10) }),
     }
 }

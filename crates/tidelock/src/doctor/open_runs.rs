@@ -34,6 +34,6 @@ fn unfinished(scanned: usize) -> Finding {
         since: None,
         what: format!("only the {scanned} newest open runs were checked; there may be more"),
         remedy: Remedy::advice("check more of them")
-            .then(RemedyAction::LookAtMoreRuns { runs: scanned.saturating_mul(10) }),
+            .then(RemedyAction::RaiseRunLimit { runs: scanned.saturating_mul(10) }),
     }
 }

@@ -83,17 +83,17 @@ pub enum RemedyAction {
         session: i32,
     },
     /// Shows the event at a position.
-    LookAtEvent {
+    ShowEvent {
         /// The position.
         position: u64,
     },
     /// Runs the doctor with a higher limit of work items.
-    LookFurther {
+    RaiseScanLimit {
         /// The new limit.
         scan: usize,
     },
     /// Runs the doctor with a higher limit of open runs.
-    LookAtMoreRuns {
+    RaiseRunLimit {
         /// The new limit.
         runs: usize,
     },

@@ -19,10 +19,7 @@ pub(super) fn check(item: &Item, _: &Check) -> Option<Finding> {
         }
         false => {
             let remedy = Remedy::advice("it is retried; to see the event");
-            (
-                Severity::Warning,
-                remedy.then(RemedyAction::LookAtEvent { position: item.mark.get() }),
-            )
+            (Severity::Warning, remedy.then(RemedyAction::ShowEvent { position: item.mark.get() }))
         }
     };
     Some(Finding {

@@ -43,12 +43,12 @@ impl RemedyAction {
             Self::EndSession { session } => {
                 words(["psql", "-c", &format!("SELECT pg_terminate_backend({session})")])
             }
-            Self::LookAtEvent { position } => {
+            Self::ShowEvent { position } => {
                 let after = position.saturating_sub(1).to_string();
                 tidelock("events", ["--after", &after, "--limit", "1"])
             }
-            Self::LookFurther { scan } => tidelock("doctor", ["--scan", &scan.to_string()]),
-            Self::LookAtMoreRuns { runs } => tidelock("doctor", ["--runs", &runs.to_string()]),
+            Self::RaiseScanLimit { scan } => tidelock("doctor", ["--scan", &scan.to_string()]),
+            Self::RaiseRunLimit { runs } => tidelock("doctor", ["--runs", &runs.to_string()]),
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_command_names_its_store_without_secrets() {
         let further = |url: &str| {
-            RemedyAction::LookFurther { scan: 9 }.command_on(Some(&crate::redacted_url(url)))
+            RemedyAction::RaiseScanLimit { scan: 9 }.command_on(Some(&crate::redacted_url(url)))
         };
         for (url, shown) in [
             ("sqlite:shop.db", "sqlite:shop.db"),
