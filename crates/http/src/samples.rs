@@ -265,10 +265,10 @@ mod tests {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         let queue = tidelock.queue("mail");
         for key in 0..=COUNTED {
-            queue.put(&key.to_string()).await.unwrap();
+            queue.enqueue(key.to_string()).await.unwrap();
         }
         for _ in 0..2 {
-            let taken = queue.take("walt").limit(COUNTED).await.unwrap();
+            let taken = queue.lease("walt").limit(COUNTED).await.unwrap();
             let blocks =
                 taken.iter().map(|taken| Settlement::block(taken.lease.token(), "no stamps"));
             queue.settle(blocks.collect()).await.unwrap();

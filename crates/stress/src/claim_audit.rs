@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use tidelock::Outcome;
 use tidelock::StoredEvent;
-use tidelock::claims::{Claims, IdempotencyClaim, LockOutcome, QuotaOutcome};
+use tidelock::claims::{Claims, IdempotencyClaim};
 use tidelock::{StoreExt, StreamName};
 use tokio::time::sleep;
 
@@ -37,7 +38,7 @@ impl ClaimAudit {
         space: &Space,
         journals: &Journals,
     ) -> Result<Self, Bug> {
-        let claims = claim::claims(caller, "auditor")?;
+        let claims = claim::claims(caller, "auditor");
         let mut stuck = Vec::new();
         for lock in 0..LOCKS {
             stuck.extend(stuck_lock(caller, &claims, space, lock).await?);
@@ -81,14 +82,14 @@ async fn stuck_lock(
     let begun = Instant::now();
     loop {
         match caller.insist("acquire", || async { plain(lock.acquire().await) }).await? {
-            LockOutcome::Locked(guard) => {
+            Outcome::Granted(guard) => {
                 guard.release().await.map_err(|e| Bug(e.to_string()))?;
                 return Ok(None);
             }
-            LockOutcome::Busy(busy) if begun.elapsed() > PATIENCE => {
+            Outcome::Refused(busy) if begun.elapsed() > PATIENCE => {
                 return Ok(Some(busy.to_string()));
             }
-            LockOutcome::Busy(_) => {}
+            Outcome::Refused(_) => {}
         }
     }
 }
@@ -123,14 +124,14 @@ async fn stuck_units(
             .insist("reserve", || async { plain(quota.reserve(all, PATIENCE).await) })
             .await?
         {
-            QuotaOutcome::Granted(reserved) => {
+            Outcome::Granted(reserved) => {
                 reserved.refund().await.map_err(|e| Bug(e.to_string()))?;
                 return Ok(None);
             }
-            QuotaOutcome::Exceeded(error) if begun.elapsed() > PATIENCE => {
+            Outcome::Refused(error) if begun.elapsed() > PATIENCE => {
                 return Ok(Some(error.to_string()));
             }
-            QuotaOutcome::Exceeded(_) => sleep(LOOK_AGAIN).await,
+            Outcome::Refused(_) => sleep(LOOK_AGAIN).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidelock::claims::{CompoundOutcome, Period, RefusalReason, WaitPolicy};
+use tidelock::claims::{Period, RefusalReason, WaitPolicy};
 use tidelock::prelude::*;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,15 +32,15 @@ enum Answer {
 async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Error>> {
     let claims = tidelock.claims();
     let all = claims
-        .compound()
+        .claim_all()
         .idempotency(&claims.idempotency(&award.request).fingerprint(award))
         .singleton(&claims.singleton("logged").of(&award.child).of(&award.item).per(Period::Day))
         .quota(&claims.quota("points", 50).of(&award.child).per(Period::Day), award.points)
         .lock(&claims.lock("child").of(&award.child))
-        .patience(WaitPolicy::LONG);
+        .wait_policy(WaitPolicy::LONG);
     let mut won = match all.claim().await? {
-        CompoundOutcome::Won(won) => won,
-        CompoundOutcome::Refused(refusals) => {
+        Outcome::Granted(won) => won,
+        Outcome::Refused(refusals) => {
             return match refusals
                 .into_iter()
                 .next()

@@ -34,7 +34,6 @@ mod keys;
 mod lease_term;
 mod operation;
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ use crate::handle::Tidelock;
 use operation::Operation;
 
 pub use claim_key::ClaimKey;
-pub use compound::{Compound, CompoundGuard, CompoundOutcome, Refusal, RefusalReason};
+pub use compound::{Compound, CompoundGuard, Refusal, RefusalReason, Refusals};
 pub use error::{ClaimError, OnceError};
 pub use fingerprint::Fingerprint;
 pub use handoff::{AttachedClaim, Handoff};
@@ -59,43 +58,80 @@ pub use listing::{
     ClaimInfo, ClaimPage, ClaimState, PendingPage, PendingReservation, QuotaInfo, QuotaPage,
 };
 pub(crate) use lock::ContendedLocks;
-pub use lock::{Lock, LockBusy, LockGuard, LockHolder, LockOutcome};
+pub use lock::{Lock, LockBusy, LockGuard, LockHolder};
 pub use period::Period;
 pub use quota::{
-    Grant, Quota, QuotaExceeded, QuotaOutcome, QuotaUsage, RefundOutcome, Reservation,
-    ReservationToken,
+    Grant, Quota, QuotaExceeded, QuotaUsage, RefundOutcome, Reservation, ReservationToken,
 };
 pub use register::LwwRegister;
 pub use release::Released;
-pub use singleton::{Singleton, SingletonOutcome, SingletonTaken};
+pub use singleton::{Singleton, SingletonTaken};
 pub use wait_policy::WaitPolicy;
 
 impl Tidelock {
-    /// Returns the claims of this store.
+    /// Returns the claims of this store, for a claimant's name, an operation id, or listings.
     pub fn claims(&self) -> Claims {
         let (by, remembered) = (own_name().clone(), limits::COMMIT_MEMORY);
-        Claims { tidelock: self.clone(), by, operation: None, remembered }
+        Claims { tidelock: self.clone(), by, invalid: None, operation: None, remembered }
+    }
+
+    /// Starts an idempotency claim: see [`Claims::idempotency`].
+    pub fn idempotency(&self, key: impl AsRef<str>) -> Idempotency {
+        self.claims().idempotency(key)
+    }
+
+    /// Starts a singleton claim: see [`Claims::singleton`].
+    pub fn singleton(&self, name: impl AsRef<str>) -> Singleton {
+        self.claims().singleton(name)
+    }
+
+    /// Starts a lock: see [`Claims::lock`].
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        self.claims().lock(name)
+    }
+
+    /// Starts a quota: see [`Claims::quota`].
+    pub fn quota(&self, name: impl AsRef<str>, limit: i64) -> Quota {
+        self.claims().quota(name, limit)
+    }
+
+    /// Starts a rate limit: see [`Claims::rate`].
+    pub fn rate(&self, name: impl AsRef<str>, limit: i64, every: Duration) -> Quota {
+        self.claims().rate(name, limit, every)
+    }
+
+    /// Starts a compound claim: see [`Claims::claim_all`].
+    pub fn claim_all(&self) -> Compound {
+        self.claims().claim_all()
+    }
+
+    /// Starts a last-write-wins register: see [`Claims::register`].
+    pub fn register(&self, name: impl AsRef<str>) -> LwwRegister {
+        self.claims().register(name)
     }
 }
 
-/// Entry point to everything that can be claimed. Cloning is cheap.
+/// Claims under a claimant's name and an operation id. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Claims {
     tidelock: Tidelock,
     by: WorkerName,
+    /// Why the claimant's name is invalid, for the next call.
+    invalid: Option<StoreError>,
     operation: Option<Operation>,
     /// How long an operation id is remembered.
     remembered: Duration,
 }
 
 impl Claims {
-    /// Sets the claimant's name, which later claimants are told.
-    ///
-    /// # Errors
-    /// `Invalid` or `LimitExceeded` if the name is invalid.
-    pub fn by(mut self, name: &str) -> Result<Self, StoreError> {
-        self.by = WorkerName::new(name)?;
-        Ok(self)
+    /// Sets the claimant's name, which later claimants are told. An invalid name is an error of the
+    /// claim.
+    pub fn by(mut self, name: impl AsRef<str>) -> Self {
+        match WorkerName::new(name.as_ref()) {
+            Ok(name) => (self.by, self.invalid) = (name, None),
+            Err(error) => self.invalid = Some(error),
+        }
+        self
     }
 
     /// Makes the next claim idempotent.
@@ -121,51 +157,53 @@ impl Claims {
 
     /// Starts an idempotency claim: the work of a request is done once, and every repeat with the
     /// same key gets the first result.
-    pub fn idempotency(&self, key: impl fmt::Display) -> Idempotency {
-        Idempotency::new(self.clone(), &key)
+    pub fn idempotency(&self, key: impl AsRef<str>) -> Idempotency {
+        Idempotency::new(self.clone(), key.as_ref())
     }
 
     /// Starts a singleton claim: one winner per scope and period.
-    pub fn singleton(&self, name: impl fmt::Display) -> Singleton {
-        Singleton::new(self.clone(), &name)
+    pub fn singleton(&self, name: impl AsRef<str>) -> Singleton {
+        Singleton::new(self.clone(), name.as_ref())
     }
 
     /// Starts a lock: mutual exclusion across processes, with a lease.
-    pub fn lock(&self, name: impl fmt::Display) -> Lock {
-        Lock::new(self.clone(), &name)
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.clone(), name.as_ref())
     }
 
     /// Starts a quota: at most `limit` units per scope and period.
-    pub fn quota(&self, name: impl fmt::Display, limit: i64) -> Quota {
-        Quota::new(self.clone(), &name, limit)
+    pub fn quota(&self, name: impl AsRef<str>, limit: i64) -> Quota {
+        Quota::new(self.clone(), name.as_ref(), limit)
     }
 
     /// Starts a rate limit: at most `limit` units per window of length `every`.
     ///
     /// A fixed window, which opens at its first use; across the boundary of two windows, up to
     /// twice the limit can pass in less than one length.
-    pub fn rate(&self, name: impl fmt::Display, limit: i64, every: Duration) -> Quota {
+    pub fn rate(&self, name: impl AsRef<str>, limit: i64, every: Duration) -> Quota {
         self.quota(name, limit).per(Period::Every(every))
     }
 
     /// Starts a compound claim: several claims in one commit, all or none.
-    pub fn compound(&self) -> Compound {
+    pub fn claim_all(&self) -> Compound {
         Compound::new(self.clone())
     }
 
     /// Starts a last-write-wins register: for values where losing a concurrent change does not
     /// matter.
-    pub fn register(&self, name: impl fmt::Display) -> LwwRegister {
-        LwwRegister::new(self.clone(), &name)
+    pub fn register(&self, name: impl AsRef<str>) -> LwwRegister {
+        LwwRegister::new(self.clone(), name.as_ref())
     }
 
-    /// Rejects an operation id that cannot be remembered.
-    fn check_operation(&self) -> Result<(), StoreError> {
+    /// Rejects an invalid name of the claimant, and an operation id that cannot be remembered.
+    fn check(&self) -> Result<(), StoreError> {
+        self.invalid.clone().map_or(Ok(()), Err)?;
         self.operation.as_ref().map_or(Ok(()), Operation::check)
     }
 
     /// Rejects an operation id in a unit of work, which happens once by itself.
     fn refuse_operation(&self) -> Result<(), StoreError> {
+        self.check()?;
         self.operation.as_ref().map_or(Ok(()), |_| {
             Err(StoreError::invalid(
                 "a claim with an operation id has its own commit; leave the id out in a transaction",

@@ -11,29 +11,28 @@
 
 mod any_stream;
 mod archive;
-mod books;
 mod error;
 mod keys;
 mod lease;
-mod open_books;
+mod record;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Conflict, ExpectedRevision, ExpectedVersion, Result, Store,
-    StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Version,
+    AfterTrim, Append, Commit, Conflict, ExpectedRevision, ExpectedVersion, Result, Revision,
+    Store, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Version,
 };
 use tokio::time::Instant;
 
 use crate::events::{Aggregate, AggregateRef};
 use crate::reactions::{Unfinished, leftovers};
-use books::{Books, Plan};
 use lease::ClosingLease;
+use record::{ClosingRecord, Plan};
 
-pub(crate) use keys::is_desk;
-pub(crate) use open_books::OpenBooks;
+pub(crate) use keys::is_closing_queue;
+pub(crate) use record::UnfinishedClosing;
 
 pub use any_stream::AnyStream;
 pub use archive::{Archive, discard};
@@ -189,12 +188,12 @@ impl<A: Aggregate> Closing<A> {
     }
 
     async fn work(self, plan: Plan) -> Result<CloseSummary, CloseError> {
-        let stream = self.target.stream()?.clone();
+        let stream = self.target.stream()?;
         if plan.goes_on() && !A::snapshots().are_enabled() {
-            return Err(CloseError::NoSnapshot { stream });
+            return Err(CloseError::NoSnapshot { stream: stream.clone() });
         }
-        let lease = ClosingLease::acquire(self.store(), &stream, self.lease).await?;
-        let done = lease.renew_during(self.work_leased(&lease, &stream, plan)).await;
+        let lease = ClosingLease::acquire(self.store(), stream, self.lease).await?;
+        let done = lease.renew_during(self.work_leased(&lease, plan)).await;
         lease.release().await;
         done?
     }
@@ -202,21 +201,20 @@ impl<A: Aggregate> Closing<A> {
     async fn work_leased(
         &self,
         lease: &ClosingLease<'_>,
-        stream: &StreamName,
         plan: Plan,
     ) -> Result<CloseSummary, CloseError> {
-        let Some(mut books) = self.open(lease, stream, plan).await? else {
-            let through = self.version_of_closed(stream).await?;
-            leftovers::forget_cursors(self.store(), stream).await?;
-            return Ok(CloseSummary { stream: stream.clone(), through, archived: 0 });
+        let Some(mut record) = self.open(lease, plan).await? else {
+            let through = self.version_of_closed(lease.stream).await?;
+            leftovers::forget_cursors(self.store(), lease.stream).await?;
+            return Ok(CloseSummary { stream: lease.stream.clone(), through, archived: 0 });
         };
-        self.wait_for_reactions(stream, books.through, self.deadline()).await?;
-        let archived = self.archive_events(lease, stream, &mut books).await?;
-        self.finish(lease, stream, &books).await?;
+        self.wait_for_reactions(lease.stream, record.through, self.deadline()).await?;
+        let archived = self.archive_events(lease, &mut record).await?;
+        self.finish(lease, &record).await?;
         if plan == Plan::StayClosed {
-            leftovers::forget_cursors(self.store(), stream).await?;
+            leftovers::forget_cursors(self.store(), lease.stream).await?;
         }
-        Ok(CloseSummary { stream: stream.clone(), through: books.through, archived })
+        Ok(CloseSummary { stream: lease.stream.clone(), through: record.through, archived })
     }
 
     /// Returns the interrupted closing, or begins a new one; `None` if the stream was closed
@@ -224,33 +222,32 @@ impl<A: Aggregate> Closing<A> {
     async fn open(
         &self,
         lease: &ClosingLease<'_>,
-        stream: &StreamName,
         plan: Plan,
-    ) -> Result<Option<Books>, CloseError> {
+    ) -> Result<Option<ClosingRecord>, CloseError> {
         let deadline = self.deadline();
         let mut attempts = 0;
         loop {
-            let books = Books::find(self.store(), stream).await?;
-            match books {
-                Some(books) if !books.done && books.plan == plan => {
-                    return self.extend_to_tombstone(stream, books).await.map(Some);
+            let last = ClosingRecord::find(self.store(), lease.stream).await?;
+            match last {
+                Some(last) if !last.done && last.plan == plan => {
+                    return self.extend_to_tombstone(lease, last).await.map(Some);
                 }
-                Some(books) if !books.done => {
+                Some(last) if !last.done => {
                     return Err(CloseError::OtherPlan {
-                        stream: stream.clone(),
-                        begun: books.plan.to_string(),
+                        stream: lease.stream.clone(),
+                        begun: last.plan.to_string(),
                     });
                 }
-                Some(books) if books.plan == Plan::StayClosed => return Ok(None),
+                Some(last) if last.plan == Plan::StayClosed => return Ok(None),
                 _ => {}
             }
-            let revision = books.and_then(|books| books.revision);
+            let revision = last.and_then(|last| last.revision);
             let quiet = attempts < QUIET_ATTEMPTS;
             attempts += 1;
-            match self.begin(lease, stream, plan, revision, deadline, quiet).await? {
+            match self.begin(lease, plan, revision, deadline, quiet).await? {
                 Ok(begun) => return Ok(Some(begun)),
                 Err(_) if quiet => {}
-                Err(conflict) => return Err(refused(stream, conflict)),
+                Err(conflict) => return Err(refused(lease, conflict)),
             }
         }
     }
@@ -260,12 +257,12 @@ impl<A: Aggregate> Closing<A> {
     async fn begin(
         &self,
         lease: &ClosingLease<'_>,
-        stream: &StreamName,
         plan: Plan,
-        before: Option<tidelock_store::Revision>,
+        revision: Option<Revision>,
         deadline: Instant,
         quiet: bool,
-    ) -> Result<Result<Books, Conflict>, CloseError> {
+    ) -> Result<Result<ClosingRecord, Conflict>, CloseError> {
+        let stream = lease.stream;
         let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
         let Some(version) = page.state.version() else {
             return Err(CloseError::NoStream { stream: stream.clone() });
@@ -279,10 +276,10 @@ impl<A: Aggregate> Closing<A> {
         }
         // Everything that can be refused is refused before the stream is closed.
         self.wait_for_reactions(stream, through, deadline).await?;
-        let begun_at = Some(lease.since());
-        let mut books =
-            Books { plan, through, archived: None, begun_at, done: false, revision: before };
-        let mut commit = books.record_commit(lease, stream)?;
+        let begun_at = Some(lease.since);
+        let mut record =
+            ClosingRecord { plan, through, archived: None, begun_at, done: false, revision };
+        let mut commit = lease.record_commit(&record)?;
         if plan.shuts() && is_open {
             let expected =
                 if quiet { ExpectedVersion::Exact(version) } else { ExpectedVersion::Exists };
@@ -292,22 +289,22 @@ impl<A: Aggregate> Closing<A> {
             Ok(committed) => committed,
             Err(conflict) => return Ok(Err(conflict)),
         };
-        books.revision = committed.writes.first().and_then(|written| written.revision);
-        self.extend_to_tombstone(stream, books).await.map(Ok)
+        record.revision = committed.writes.first().and_then(|written| written.revision);
+        self.extend_to_tombstone(lease, record).await.map(Ok)
     }
 
     /// Extends the closing to the tombstone, if there is one: events may have been appended between
     /// the last read and it.
     async fn extend_to_tombstone(
         &self,
-        stream: &StreamName,
-        mut books: Books,
-    ) -> Result<Books, CloseError> {
-        let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
-        if let (true, StreamState::Closed(version)) = (books.plan.shuts(), page.state) {
-            books.through = version;
+        lease: &ClosingLease<'_>,
+        mut record: ClosingRecord,
+    ) -> Result<ClosingRecord, CloseError> {
+        let page = self.store().read_stream(StreamQuery::backward(lease.stream).limit(1)).await?;
+        if let (true, StreamState::Closed(version)) = (record.plan.shuts(), page.state) {
+            record.through = version;
         }
-        Ok(books)
+        Ok(record)
     }
 
     /// Returns until when to wait for reactions.
@@ -340,34 +337,37 @@ impl<A: Aggregate> Closing<A> {
     async fn archive_events(
         &self,
         lease: &ClosingLease<'_>,
-        stream: &StreamName,
-        books: &mut Books,
+        record: &mut ClosingRecord,
     ) -> Result<u64, CloseError> {
         let mut count = 0;
         loop {
-            let events = self.next_page(stream, books).await?;
+            let events = self.next_page(lease.stream, record).await?;
             let (Some(first), Some(last)) = (events.first(), events.last()) else {
                 return Ok(count);
             };
             let (from, to) = (first.version, last.version);
             count += events.len() as u64;
             self.archive.take(events).await.map_err(|source| {
-                let stream = stream.clone();
+                let stream = lease.stream.clone();
                 CloseError::Archive { stream, from, to, source }
             })?;
-            books.archived = Some(to);
-            books.revision = lease.record(books, stream).await?;
+            record.archived = Some(to);
+            record.revision = lease.record(record).await?;
         }
     }
 
-    async fn next_page(&self, stream: &StreamName, books: &Books) -> Result<Vec<StoredEvent>> {
-        let from = books.archived.map_or(Version::FIRST, |archived| archived.plus(1));
-        if from > books.through {
+    async fn next_page(
+        &self,
+        stream: &StreamName,
+        record: &ClosingRecord,
+    ) -> Result<Vec<StoredEvent>> {
+        let from = record.archived.map_or(Version::FIRST, |archived| archived.plus(1));
+        if from > record.through {
             return Ok(Vec::new());
         }
         let mut events =
             self.store().full_page(StreamQuery::forward(stream).from(from)).await?.events;
-        events.retain(|event| event.version <= books.through);
+        events.retain(|event| event.version <= record.through);
         Ok(events)
     }
 
@@ -375,26 +375,25 @@ impl<A: Aggregate> Closing<A> {
     async fn finish(
         &self,
         lease: &ClosingLease<'_>,
-        stream: &StreamName,
-        books: &Books,
+        record: &ClosingRecord,
     ) -> Result<(), CloseError> {
-        let over = Books { done: true, ..books.clone() };
+        let (stream, through) = (lease.stream, record.through);
+        let over = ClosingRecord { done: true, ..record.clone() };
         let mut attempts = 0;
         loop {
             attempts += 1;
             let removals = leftovers::link_removals(self.store(), stream).await?;
-            let commit =
-                removals.into_iter().fold(over.record_commit(lease, stream)?, Commit::wake);
-            let commit = match books.plan {
-                Plan::StayClosed => commit.trim(stream, books.through, AfterTrim::StayClosed),
+            let commit = removals.into_iter().fold(lease.record_commit(&over)?, Commit::wake);
+            let commit = match record.plan {
+                Plan::StayClosed => commit.trim(stream, through, AfterTrim::StayClosed),
                 Plan::Restart => {
-                    let commit = self.with_snapshot(stream, books.through, commit).await?;
-                    commit.trim(stream, books.through, AfterTrim::Reopen)
+                    let commit = self.with_snapshot(stream, through, commit).await?;
+                    commit.trim(stream, through, AfterTrim::Reopen)
                 }
                 Plan::Window { .. } => {
-                    let commit = self.with_snapshot(stream, books.through, commit).await?;
+                    let commit = self.with_snapshot(stream, through, commit).await?;
                     let shut = Append::closing(stream, ExpectedVersion::Exists);
-                    commit.with_append(shut).trim(stream, books.through, AfterTrim::Reopen)
+                    commit.with_append(shut).trim(stream, through, AfterTrim::Reopen)
                 }
             };
             // The snapshot can have changed, because other writers store them too; a newer one is
@@ -402,7 +401,7 @@ impl<A: Aggregate> Closing<A> {
             match lease.commit(commit).await?.committed() {
                 Ok(_) => return Ok(()),
                 Err(_) if attempts < ATTEMPTS => {}
-                Err(conflict) => return Err(refused(stream, conflict)),
+                Err(conflict) => return Err(refused(lease, conflict)),
             }
         }
     }
@@ -437,8 +436,8 @@ impl<A: Aggregate> Closing<A> {
     }
 }
 
-fn refused(stream: &StreamName, conflict: Conflict) -> CloseError {
-    CloseError::Refused { stream: stream.clone(), conflict }
+fn refused(lease: &ClosingLease<'_>, conflict: Conflict) -> CloseError {
+    CloseError::Refused { stream: lease.stream.clone(), conflict }
 }
 
 impl<A: Aggregate> std::fmt::Debug for Closing<A> {

@@ -1,45 +1,27 @@
 //! The doctor: health checks that explain why work is not making progress.
 //!
 //! It examines a store and reports findings: what is wrong, with which subject, since when, and the
-//! remedy. Each kind of finding is a file in `doctor/`. Every scan is bounded, see [`Thresholds`]:
-//! work items are paged through up to a limit, and only the first findings of each kind are kept,
-//! with a count of the rest. The doctor is read-only.
+//! remedy. `checks.rs` has the table of checks. Every scan is bounded, see [`Thresholds`]: work
+//! items are paged through up to a limit, and only the first findings of each kind are kept, with a
+//! count of the rest. The doctor is read-only.
 //!
 //! Findings are data; the caller chooses how to show them. The command `tidelock doctor` prints
 //! them.
 
-mod check;
-mod diagnosis;
+mod checks;
 pub mod display;
+mod examination;
 mod finding;
 mod remedy;
 mod subject;
-mod thresholds;
 
-// Checks of the store itself.
-mod versions;
-
-// Checks of one work item.
-mod blocked;
-mod expired;
-mod expiring;
-mod expiry_loop;
-mod hung;
-mod parked;
-mod retrying;
-mod unrouted;
-
-// Checks of several items, or of something other than an item.
-mod abandoned;
-mod ambiguous;
+// Checks with their own rules for what they read.
 #[cfg(feature = "postgres")]
 mod blockers;
-mod half_closed;
 mod hot;
-mod open_runs;
-mod orphaned;
 mod routes;
 mod unserved;
+mod versions;
 
 use std::sync::Arc;
 
@@ -47,14 +29,13 @@ use tidelock_store::{Result, Store};
 #[cfg(feature = "postgres")]
 use tidelock_store_postgres::PostgresStore;
 
-use check::Check;
-use diagnosis::Findings;
+use examination::Examination;
+use finding::Findings;
 
-pub use diagnosis::Diagnosis;
-pub use finding::{Finding, FindingKind, Severity};
+pub use examination::Thresholds;
+pub use finding::{Diagnosis, Finding, FindingKind, Severity};
 pub use remedy::{Remedy, RemedyAction, RemedyTask};
 pub use subject::Subject;
-pub use thresholds::Thresholds;
 
 /// Examines one store and reports what needs attention.
 ///
@@ -159,18 +140,18 @@ impl Doctor {
     /// # Errors
     /// Returns the store's error if the store cannot be read.
     pub async fn examine(&self) -> Result<Diagnosis> {
-        let ctx = Check::begin(&self.store, &self.bounds).await?;
+        let exam = Examination::begin(&self.store, self.bounds).await?;
         let mut findings = Findings::new(self.bounds.show);
         findings.add(versions::check(self).await?);
-        let routes = routes::check(&ctx, &mut findings).await?;
-        ctx.items(&routes, &mut findings).await?;
-        open_runs::check(&ctx, &mut findings).await?;
-        abandoned::check(&ctx, &mut findings).await?;
-        half_closed::check(&ctx, &mut findings).await?;
-        hot::check(&ctx, &mut findings).await?;
+        let routes = routes::check(&exam, &mut findings).await?;
+        checks::items(&exam, &routes, &mut findings).await?;
+        checks::open_runs(&exam, &mut findings).await?;
+        checks::claims(&exam, &mut findings).await?;
+        checks::closings(&exam, &mut findings).await?;
+        hot::check(&exam, &mut findings).await?;
         #[cfg(feature = "postgres")]
         if let Some(postgres) = &self.postgres {
-            blockers::check(postgres, &ctx, &mut findings).await?;
+            blockers::check(postgres, &exam, &mut findings).await?;
         }
         let mut diagnosis: Diagnosis = findings.into();
         diagnosis

@@ -10,7 +10,8 @@ use std::fmt;
 use tidelock_store::{Conflict, RetryAdvice, StoreError, StoreErrorKind};
 
 use crate::claims::{
-    ClaimError, FingerprintMismatch, LockBusy, OnceError, QuotaExceeded, SingletonTaken,
+    ClaimError, FingerprintMismatch, LockBusy, OnceError, QuotaExceeded, RefusalReason, Refusals,
+    SingletonTaken,
 };
 use crate::closing::CloseError;
 use crate::events::{ExecuteError, LoadError};
@@ -320,6 +321,21 @@ impl From<QuotaExceeded> for Error {
 impl From<SingletonTaken> for Error {
     fn from(error: SingletonTaken) -> Self {
         Self::new(ErrorKind::Busy, error)
+    }
+}
+
+impl From<Refusals> for Error {
+    /// Its kind is that of the first refusal that no wait resolves, otherwise `Busy`.
+    fn from(error: Refusals) -> Self {
+        let is_held = |why: &RefusalReason| matches!(why, RefusalReason::Held { .. });
+        let kind = match error.iter().map(|refusal| &refusal.why).find(|why| !is_held(why)) {
+            None => return Self::new(ErrorKind::Busy, error).retryable(),
+            Some(RefusalReason::Exceeded(_)) => ErrorKind::Exceeded,
+            Some(RefusalReason::Mismatch(_)) => ErrorKind::IdempotencyMismatch,
+            Some(RefusalReason::Failed(_)) => ErrorKind::Failed,
+            Some(RefusalReason::Done { .. } | RefusalReason::Held { .. }) => ErrorKind::Busy,
+        };
+        Self::new(kind, error)
     }
 }
 

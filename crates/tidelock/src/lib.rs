@@ -111,6 +111,7 @@ pub mod worker;
 mod error;
 mod handle;
 mod list;
+mod outcome;
 pub mod testing;
 mod transact;
 
@@ -134,6 +135,7 @@ pub use crate::handle::Tidelock;
 pub use crate::list::{List, ListStream, Page};
 pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
+pub use crate::outcome::Outcome;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub use crate::staging::{Fenced, Tx};
@@ -198,8 +200,8 @@ pub mod prelude {
         OnUnknownOutcome, RaceWinner, Retry, RunCtx, StepError, StepKey, Workflow,
     };
     pub use crate::{
-        Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind,
-        Tidelock, Tx,
+        Aggregate, Event, ExecuteError, Metadata, Outcome, Personal, Recorded, Scope, ScopeError,
+        ScopeKind, Tidelock, Tx,
     };
     pub use tidelock_store::{
         Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, CommitOutcome, ExpectedRevision,

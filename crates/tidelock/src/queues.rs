@@ -9,11 +9,11 @@
 //! The queues of reactions and runs are separate. Their names start with `~`, and are rejected
 //! here.
 
+mod enqueue;
 mod keys;
+mod lease;
 mod listing;
-mod put;
 mod settle;
-mod take;
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use tidelock_store::{
 
 use crate::handle::Tidelock;
 
+pub use enqueue::EnqueueItem;
+pub use lease::{LeaseItems, LeasedItem};
 pub use listing::ItemState;
-pub use put::EnqueueItem;
 pub use settle::SettleOutcome;
-pub use take::{LeaseItems, LeasedItems};
 
 /// Handle to one queue. Cloning is cheap.
 #[derive(Debug, Clone)]
@@ -61,14 +61,14 @@ impl Queue {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let mails = tidelock.queue("mails");
-    /// mails.put("order-7").data("Thank you!").await?;
-    /// mails.put("order-7").await?; // the same item
-    /// assert_eq!(mails.take("worker-1").limit(10).await?.len(), 1);
+    /// mails.enqueue("order-7").data("Thank you!").await?;
+    /// mails.enqueue("order-7").await?; // the same item
+    /// assert_eq!(mails.lease("worker-1").limit(10).await?.len(), 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn put(&self, key: &str) -> EnqueueItem {
-        EnqueueItem::new(self.tidelock.clone(), self.item(key))
+    pub fn enqueue(&self, key: impl AsRef<str>) -> EnqueueItem {
+        EnqueueItem::new(self.tidelock.clone(), self.item(key.as_ref()))
     }
 
     /// Leases due items for a worker: see [`LeaseItems`].
@@ -81,26 +81,26 @@ impl Queue {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// # let mails = tidelock.queue("mails");
-    /// # mails.put("order-7").data("Thank you!").await?;
-    /// let leased = mails.take("worker-1").await?.pop().expect("an item is due");
+    /// # mails.enqueue("order-7").data("Thank you!").await?;
+    /// let leased = mails.lease("worker-1").await?.pop().expect("an item is due");
     /// assert_eq!(leased.data.unwrap().to::<String>()?, "Thank you!");
     ///
     /// let lease = mails.token("order-7", leased.lease.fence)?;
     /// mails.settle(vec![Settlement::ack(lease, leased.lease.mark)]).await?;
-    /// assert!(mails.take("worker-1").await?.is_empty());
+    /// assert!(mails.lease("worker-1").await?.is_empty());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn take(&self, worker: &str) -> LeaseItems {
-        LeaseItems::new(&self.tidelock, self.name.clone(), worker)
+    pub fn lease(&self, worker: impl AsRef<str>) -> LeaseItems {
+        LeaseItems::new(&self.tidelock, self.name.clone(), worker.as_ref())
     }
 
     /// Creates the token of a lease from the item's key and the fence.
     ///
     /// # Errors
     /// `Invalid` or `LimitExceeded` if a name is invalid.
-    pub fn token(&self, key: &str, fence: Fence) -> Result<LeaseToken> {
-        Ok(LeaseToken { item: self.item(key)?, fence })
+    pub fn token(&self, key: impl AsRef<str>, fence: Fence) -> Result<LeaseToken> {
+        Ok(LeaseToken { item: self.item(key.as_ref())?, fence })
     }
 
     /// Renews leases for this long from now.

@@ -41,7 +41,7 @@ pub use keys::{is_reserved, reaction_of};
 pub use listing::{RouteState, TargetInfo};
 pub use operators::{ReactionFilter, Reactions, ResetEffects};
 pub use options::{OnExhausted, StartFrom};
-pub use position_map::{KeptByReactions, MappedPosition, PositionMap};
+pub use position_map::{MappedPosition, PositionMap, ReactionStorage};
 pub use reaction::{BuildError, ReactionName};
 pub use route::IntoTarget;
 pub use router::Rerouted;

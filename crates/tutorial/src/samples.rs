@@ -4,7 +4,6 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::post;
 use serde_json::json;
-use tidelock::claims::SingletonOutcome;
 use tidelock::prelude::*;
 
 use crate::answer::{Answer, Sorry};
@@ -21,8 +20,8 @@ async fn give(
     let commit = Commit::new().append(&StreamName::new("samples")?, ExpectedVersion::Any, [given]);
     let sample = tidelock.claims().singleton("sample").of(&customer);
     match sample.take(&tea, commit).await? {
-        SingletonOutcome::Won(()) => Ok(format!("a sample of {tea} for {customer}")),
-        SingletonOutcome::Taken(first) => {
+        Outcome::Granted(()) => Ok(format!("a sample of {tea} for {customer}")),
+        Outcome::Refused(first) => {
             let had = first.details::<String>()?.unwrap_or_default();
             Err(Sorry::no(format!("{customer} had a sample of {had}")))
         }

@@ -149,8 +149,8 @@ impl Caller {
     /// Enqueues an item, and handles one, which may be another caller's.
     async fn queue_item(&self, nth: usize) -> Result<(), Failure> {
         let queue = self.tidelock.queue("mail");
-        queue.put(&format!("letter-{nth}")).data(&json!({ "nth": nth })).await?;
-        let taken = queue.take("soak").within(Duration::from_secs(60)).await?;
+        queue.enqueue(format!("letter-{nth}")).data(&json!({ "nth": nth })).await?;
+        let taken = queue.lease("soak").within(Duration::from_secs(60)).await?;
         queue.settle(taken.iter().map(|taken| taken.lease.ack()).collect()).await?;
         Ok(())
     }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use tidelock::Outcome;
 use tidelock::Tidelock;
-use tidelock::claims::{Claims, IdempotencyClaim, LockOutcome, QuotaOutcome};
+use tidelock::claims::{Claims, IdempotencyClaim};
 
 use super::{Bench, Case, commits};
 use crate::failure::Failure;
@@ -105,7 +106,7 @@ impl Payer {
 
 impl Caller for Payer {
     async fn call(&mut self) -> Result<u64, Failure> {
-        let claim = self.claims.idempotency(format_args!("pay:{}:{}", self.caller, self.next));
+        let claim = self.claims.idempotency(format!("pay:{}:{}", self.caller, self.next));
         self.next += 1;
         let IdempotencyClaim::Won(won) =
             claim.fingerprint(&self.next).claim::<Arc<str>>().await.map_err(answer)?
@@ -150,9 +151,9 @@ struct Locker {
 
 impl Caller for Locker {
     async fn call(&mut self) -> Result<u64, Failure> {
-        match self.claims.lock(self.caller).acquire().await.map_err(answer)? {
-            LockOutcome::Locked(guard) => guard.release().await.map_err(answer)?,
-            LockOutcome::Busy(busy) => return Err(answer(busy)),
+        match self.claims.lock(self.caller.to_string()).acquire().await.map_err(answer)? {
+            Outcome::Granted(guard) => guard.release().await.map_err(answer)?,
+            Outcome::Refused(busy) => return Err(answer(busy)),
         }
         Ok(2)
     }
@@ -171,7 +172,7 @@ impl Caller for Crowd {
         self.round += 1;
         let mut granted = 0;
         for taking in join_all((0..CROWD).map(|_| quota.take(1))).await {
-            granted += i64::from(matches!(taking.map_err(answer)?, QuotaOutcome::Granted(_)));
+            granted += i64::from(matches!(taking.map_err(answer)?, Outcome::Granted(_)));
         }
         if granted != self.limit {
             return Err(answer(format_args!("{granted} of {} were granted", self.limit)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::reactions::{KeptByReactions, PositionMap, ReactionFilter, Reactions, ResetEffects};
+use tidelock::reactions::{PositionMap, ReactionFilter, ReactionStorage, Reactions, ResetEffects};
 use tidelock::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, Version};
 
 use super::batch::Batch;
@@ -139,7 +139,7 @@ impl Importing<'_> {
     }
 
     async fn record(&mut self, number: u64, record: Record) -> Result<(), Failure> {
-        if self.is_there(number) || self.leaves_out(|own| own.record(&record.key)) {
+        if self.is_there(number) || self.leaves_out(ReactionStorage::owns_record(&record.key)) {
             return Ok(());
         }
         self.look_up_positions().await?;
@@ -152,7 +152,7 @@ impl Importing<'_> {
     }
 
     async fn item(&mut self, number: u64, item: Item) -> Result<(), Failure> {
-        if self.is_there(number) || self.leaves_out(|own| own.queue(&item.item.queue)) {
+        if self.is_there(number) || self.leaves_out(ReactionStorage::owns_queue(&item.item.queue)) {
             return Ok(());
         }
         self.look_up_positions().await?;
@@ -209,11 +209,11 @@ impl Importing<'_> {
     }
 
     fn leaves_out_stream(&self, stream: &StreamName) -> bool {
-        self.leaves_out(|own| own.stream(stream))
+        self.leaves_out(ReactionStorage::owns_stream(stream))
     }
 
-    fn leaves_out(&self, kept: impl Fn(KeptByReactions) -> bool) -> bool {
-        self.then == ImportReactions::None && kept(KeptByReactions)
+    fn leaves_out(&self, is_of_reactions: bool) -> bool {
+        self.then == ImportReactions::None && is_of_reactions
     }
 }
 

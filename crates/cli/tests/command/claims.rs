@@ -19,7 +19,7 @@ on_files_and_postgres!(
 pub(crate) fn dies_at_claims(shop: &Shop) {
     let dying = tokio::runtime::Runtime::new().unwrap();
     dying.block_on(async {
-        let claims = Tidelock::open(&shop.url).await.unwrap().claims().by("alice").unwrap();
+        let claims = Tidelock::open(&shop.url).await.unwrap().claims().by("alice");
         let lease = Duration::from_millis(50);
         let pay = claims.idempotency("pay:42").lease(lease).claim::<Value>().await.unwrap();
         let till = claims.lock("till").lease(lease).acquire().await.unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn dies_at_claims(shop: &Shop) {
 fn claims_and_locks_are_listed_with_holders_and_results(shop: &Shop) {
     dies_at_claims(shop);
     let (told, table, locks) = shop.with(|store| async {
-        let claims = Tidelock::over(store).claims().by("bob").unwrap();
+        let claims = Tidelock::over(store).claims().by("bob");
         let once = |key: &str| claims.idempotency(key).on_failure(OnFailure::Remember);
         let IdempotencyClaim::Won(done) = once("done").claim::<Value>().await.unwrap() else {
             panic!("it is free")
@@ -115,7 +115,7 @@ fn only_an_abandoned_claim_is_released(shop: &Shop) {
     let again = shop.run(&["release", "idempotency/pay:42"]);
     assert_eq!((again.code, again.err.contains("it is not held")), (4, true), "{again:?}");
     let (held, done) = shop.with(|store| async {
-        let claims = Tidelock::over(store).claims().by("bob").unwrap();
+        let claims = Tidelock::over(store).claims().by("bob");
         let pay = claims.idempotency("pay:42");
         let IdempotencyClaim::Won(won) = pay.claim::<Value>().await.unwrap() else {
             panic!("it is free")

@@ -42,7 +42,7 @@ pub(super) fn asked_by(
     by: Option<&str>,
 ) -> Result<Claims, Problem> {
     let by = named::who(by.unwrap_or(caller.shown()))?;
-    Ok(claims.by(by.as_str())?)
+    Ok(claims.by(by))
 }
 
 fn key_of(claims: &Claims, key: &str) -> Idempotency {

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, LockOutcome, WaitPolicy};
+use tidelock::Outcome;
+use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, WaitPolicy};
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
@@ -107,15 +108,15 @@ pub(crate) async fn acquire(
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let lock = lock(&claims, &name)?
         .lease(durations::lease(asked.lease_ms)?)
-        .patience(WaitPolicy::of(durations::wait(&served, asked.wait_ms)));
+        .wait_policy(WaitPolicy::of(durations::wait(&served, asked.wait_ms)));
     match unless_closing(&served, lock.acquire()).await?.map_err(to_problem)? {
-        LockOutcome::Locked(guard) => {
+        Outcome::Granted(guard) => {
             let passed = guard.detach();
             let acquired =
                 AcquiredLockDto { key: passed.key, fence: passed.fence, until: passed.until };
             Ok((StatusCode::CREATED, Answer(acquired)).into_response())
         }
-        LockOutcome::Busy(busy) => Err(in_use(&served, &busy).await?),
+        Outcome::Refused(busy) => Err(in_use(&served, &busy).await?),
     }
 }
 

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::queues::{LeasedItems, Queue};
+use tidelock::queues::{LeasedItem, Queue};
 use tidelock::{
     Fence, ItemFilter, ItemKey, ItemRef, LaneName, Mark, Priority, QueueName, RawJson, Timestamp,
 };
@@ -94,7 +94,7 @@ pub(crate) async fn put(
     once: IdempotencyScope,
     Body(asked): Body<EnqueueRequest>,
 ) -> Result<Response, Problem> {
-    let mut put = queue(&served, &name)?.put(asked.key.as_str());
+    let mut put = queue(&served, &name)?.enqueue(asked.key.as_str());
     if let Some(mark) = asked.mark {
         put = put.to_mark(mark);
     }
@@ -181,8 +181,8 @@ pub(crate) struct LeaseDto {
     data: Option<RawJson>,
 }
 
-impl From<LeasedItems> for LeaseDto {
-    fn from(LeasedItems { lease, data }: LeasedItems) -> Self {
+impl From<LeasedItem> for LeaseDto {
+    fn from(LeasedItem { lease, data }: LeasedItem) -> Self {
         Self {
             key: lease.item.key,
             fence: lease.fence,
@@ -212,15 +212,15 @@ pub(crate) async fn lease(
     caller: Caller,
     Body(asked): Body<LeaseRequest>,
 ) -> Result<Answer<LeasedItemsDto>, Problem> {
-    let mut take = queue(&served, &name)?
-        .take(named::who(asked.worker.as_deref().unwrap_or(caller.shown()))?.as_str())
-        .lease(durations::lease(asked.lease_ms)?)
+    let mut request = queue(&served, &name)?
+        .lease(named::who(asked.worker.as_deref().unwrap_or(caller.shown()))?)
+        .duration(durations::lease(asked.lease_ms)?)
         .limit(asked.limit.unwrap_or(1))
         .within(durations::wait(&served, asked.wait_ms));
     if let Some(lane) = asked.lane {
-        take = take.lane(lane);
+        request = request.lane(lane);
     }
-    let taken = unless_closing(&served, take.into_future()).await??;
+    let taken = unless_closing(&served, request.into_future()).await??;
     Ok(Answer(LeasedItemsDto { items: taken.into_iter().map(LeaseDto::from).collect() }))
 }
 

@@ -8,7 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo, QuotaOutcome};
+use tidelock::Outcome;
+use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo};
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
@@ -193,10 +194,10 @@ pub(crate) async fn take(
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.take(some(units)?).await.map_err(to_problem)? {
-        QuotaOutcome::Granted(grant) => {
+        Outcome::Granted(grant) => {
             Ok((StatusCode::CREATED, Answer(GrantDto { grant })).into_response())
         }
-        QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
+        Outcome::Refused(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
 }
 

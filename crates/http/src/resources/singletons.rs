@@ -4,7 +4,8 @@ use axum::Json as Answer;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Singleton, SingletonOutcome, SingletonTaken};
+use tidelock::Outcome;
+use tidelock::claims::{Singleton, SingletonTaken};
 use tidelock::{Commit, RawJson};
 use utoipa::ToSchema;
 
@@ -76,10 +77,10 @@ pub(crate) async fn take(
         singleton = singleton.ttl(durations::some(ttl, "ttl_ms")?);
     }
     match singleton.take(&asked.details, Commit::new()).await.map_err(to_problem)? {
-        SingletonOutcome::Won(()) => {
+        Outcome::Granted(()) => {
             Ok((StatusCode::CREATED, Answer(SingletonDto { outcome: "won" })).into_response())
         }
-        SingletonOutcome::Taken(winner) => Err(taken(&winner)),
+        Outcome::Refused(winner) => Err(taken(&winner)),
     }
 }
 

@@ -94,7 +94,7 @@ impl Long {
         tidelock.scope::<Value>(ScopeKind::SESSION, &word).patch(&data).await.unwrap();
         let start = tidelock.runs().start("checkout", &run, &word).version(1);
         start.attribute("customer", &word[..100]).await.unwrap();
-        let claim = tidelock.claims().by(&word[..60]).unwrap().idempotency(&word);
+        let claim = tidelock.claims().by(&word[..60]).idempotency(&word);
         assert!(matches!(claim.claim::<Value>().await.unwrap(), IdempotencyClaim::Won(_)));
         Self { word, stream, run }
     }

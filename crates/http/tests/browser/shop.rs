@@ -83,13 +83,12 @@ impl Shop {
         let locking = tidelock
             .claims()
             .by("teller-1")
-            .unwrap()
             .lock("till")
             .lease(Duration::from_secs(600))
             .acquire()
             .await
             .unwrap();
-        let lock = locking.locked().unwrap();
+        let lock = locking.granted().unwrap();
         wake(&tidelock, "post", "parcel-1").await;
         hold(&tidelock, "post", "postman").await;
         Self { tidelock, _running: running, _lock: lock }

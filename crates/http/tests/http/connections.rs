@@ -82,7 +82,7 @@ async fn health_checks_are_answered_despite_idle_connections(stage: TestStore) {
 async fn an_active_connection_is_not_evicted(stage: TestStore) {
     let server = start(&stage, |limits| limits.connections = 2).await;
     let client = server.client(WRITER);
-    let held = server.tidelock.claims().lock("door").acquire().await.unwrap().locked().unwrap();
+    let held = server.tidelock.claims().lock("door").acquire().await.unwrap().granted().unwrap();
     let patient = json!({ "lease_ms": 200, "wait_ms": 60_000 });
     let waiting: Vec<_> = (0..2)
         .map(|_| {

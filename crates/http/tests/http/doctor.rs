@@ -41,8 +41,8 @@ async fn blocked_items_and_stopped_routes_are_resumed(stage: TestStore) {
     let server = hasty(&stage).await;
     let operator = server.client(OPERATOR);
     let queue = server.tidelock.queue("post");
-    queue.put("a").await.unwrap();
-    let taken = queue.take("w").await.unwrap();
+    queue.enqueue("a").await.unwrap();
+    let taken = queue.lease("w").await.unwrap();
     queue.settle(vec![Settlement::block(taken[0].lease.token(), "no stamps")]).await.unwrap();
     assert_eq!(send(&operator, "blocked", "unblock").await.ok(200)["changed"], 1);
     assert_eq!(findings(&operator, "blocked").await, Vec::<Value>::new());
@@ -119,8 +119,8 @@ async fn a_long_lease_without_progress_is_found(stage: TestStore) {
     let server =
         Server::start_with(&stage, |api| api.tokens(crate::harness::tokens()).doctor(doctor)).await;
     let queue = server.tidelock.queue("post");
-    queue.put("a").await.unwrap();
-    queue.take("w").lease(Duration::from_secs(3_600)).await.unwrap();
+    queue.enqueue("a").await.unwrap();
+    queue.lease("w").duration(Duration::from_secs(3_600)).await.unwrap();
     let found = findings(&server.client(READER), "hung").await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0]["what"].as_str().unwrap().starts_with("worker \"w\" holds it"), "{found:?}");

@@ -8,9 +8,9 @@ use crate::harness::{Client, OPERATOR, READER, Server};
 async fn blocked(server: &Server, keys: &[&str]) {
     let queue = server.tidelock.queue("mail");
     for key in keys {
-        queue.put(key).await.unwrap();
+        queue.enqueue(key).await.unwrap();
     }
-    let taken = queue.take("w").limit(keys.len()).await.unwrap();
+    let taken = queue.lease("w").limit(keys.len()).await.unwrap();
     let blocks =
         taken.iter().map(|taken| tidelock::Settlement::block(taken.lease.token(), "no stamps"));
     queue.settle(blocks.collect()).await.unwrap();
@@ -49,7 +49,7 @@ async fn operators_change_the_selected_items(stage: TestStore) {
     let until = one(("until", json!("2020-01-01T00:00:00Z")));
     assert_eq!(adjust(&operator, "defer", until).await.1, 1);
     assert_eq!(keys(&reader, "state=due").await, ["a-1", "a-2"]);
-    let taken = server.tidelock.queue("mail").take("holder-7").limit(2).await.unwrap();
+    let taken = server.tidelock.queue("mail").lease("holder-7").limit(2).await.unwrap();
     assert_eq!(taken[0].lease.item.key.as_str(), "a-1", "it is more urgent");
     let held = reader.get("/v1/leases?state=held&holder=holder-7").await.ok(200);
     assert_eq!(
@@ -96,7 +96,7 @@ async fn invalid_operator_requests_are_refused(stage: TestStore) {
             "{verb} {body}"
         );
     }
-    server.tidelock.queue("mail").put("z").await.unwrap();
+    server.tidelock.queue("mail").enqueue("z").await.unwrap();
     // No name is longer than the limit.
     let like = |many: usize| json!({ "queue": "mail", "pattern": "a".repeat(many) });
     operator.post("/v1/leases/unblock", &like(256)).await.ok(200);

@@ -85,7 +85,7 @@ async fn listed_lock_names_can_be_requested(stage: TestStore) {
             .acquire()
             .await
             .unwrap()
-            .locked()
+            .granted()
             .unwrap()
             .detach();
     }

@@ -6,10 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::claims::{
-    ClaimError, Claims, CompoundOutcome, IdempotencyClaim, LockOutcome, QuotaOutcome, Refusal,
-    RefusalReason,
-};
+use tidelock::Outcome;
+use tidelock::claims::{ClaimError, Claims, IdempotencyClaim, Refusal, RefusalReason};
 use tidelock::{Commit, Fence, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -42,7 +40,7 @@ pub(super) async fn work(
     let at_once = if holds == Holds::Alone { 1 } else { spec.load.callers };
     for nth in 0..at_once {
         let claimant = Claimant {
-            claims: claim::claims(caller, &spec.name)?,
+            claims: claim::claims(caller, &spec.name),
             spec: spec.clone(),
             caller: caller.clone(),
             orders: orders.clone(),
@@ -159,7 +157,7 @@ impl Claimant {
     async fn use_lock(&mut self) -> Result<(), Stop> {
         let nth = self.rng.below(LOCKS);
         let lock = claim::lock(&self.claims, &self.spec.space, nth).lease(self.spec.load.lease);
-        let LockOutcome::Locked(guard) = lock.within(GLANCE).acquire().await? else {
+        let Outcome::Granted(guard) = lock.within(GLANCE).acquire().await? else {
             return Ok(());
         };
         let commit = self.bump(nth, guard.fence(), guard.since(), Commit::new()).await?;
@@ -205,7 +203,7 @@ impl Claimant {
         let is_given_back = self.rng.one_in(2);
         if self.rng.one_in(2) {
             let quota = Quota::Taken.of(&self.claims, &self.spec.space);
-            let QuotaOutcome::Granted(grant) = quota.take(units).await? else { return Ok(()) };
+            let Outcome::Granted(grant) = quota.take(units).await? else { return Ok(()) };
             self.took(&id, Quota::Taken, grant.units, grant.ends).await?;
             if is_given_back {
                 self.gives_back(id).await?;
@@ -213,7 +211,7 @@ impl Claimant {
             }
         } else {
             let quota = Quota::Reserved.of(&self.claims, &self.spec.space);
-            let QuotaOutcome::Granted(reserved) = quota.reserve(units, RESERVED).await? else {
+            let Outcome::Granted(reserved) = quota.reserve(units, RESERVED).await? else {
                 return Ok(());
             };
             self.took(&id, Quota::Reserved, reserved.units(), Some(reserved.until())).await?;
@@ -251,11 +249,11 @@ impl Claimant {
             (self.key("award", count), self.rng.below(LOCKS), self.spec.load.lease);
         let lock = claim::lock(&self.claims, &self.spec.space, nth).lease(lease);
         let quota = Quota::Awarded.of(&self.claims, &self.spec.space);
-        let compound = self.claims.compound().lock(&lock).quota(&quota, 1);
+        let compound = self.claims.claim_all().lock(&lock).quota(&quota, 1);
         let compound = compound.idempotency(&self.claims.idempotency(&key).lease(lease));
         let mut all = match compound.claim().await? {
-            CompoundOutcome::Won(all) => all,
-            CompoundOutcome::Refused(refusals) => return self.refused(&key, &refusals),
+            Outcome::Granted(all) => all,
+            Outcome::Refused(refusals) => return self.refused(&key, &refusals),
         };
         let fence_of =
             |kind| all.fences().find(|(key, _)| key.kind() == kind).map(|(_, fence)| fence);

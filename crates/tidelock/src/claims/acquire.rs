@@ -72,7 +72,7 @@ pub(super) async fn acquire(
     requests: &mut [&mut dyn Acquire],
     with: Commit,
 ) -> Result<AcquireOutcome, ClaimError> {
-    claims.check_operation()?;
+    claims.check()?;
     for _ in 0..ATTEMPTS {
         let commit =
             requests.iter().try_fold(with.clone(), |commit, request| request.stage(commit))?;

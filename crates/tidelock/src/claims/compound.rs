@@ -22,10 +22,11 @@ use super::lock::{NoWaiters, QueuePosition, Waiter};
 use super::quota::{Debit, shared_end};
 use super::wait_policy::{WaitPolicy, Waiting};
 use super::{ClaimError, ClaimKey, Claims, Idempotency, Lock, Quota, Singleton};
+use crate::outcome::Outcome;
 use crate::telemetry;
 
 pub use guard::CompoundGuard;
-pub use refusal::{Refusal, RefusalReason};
+pub use refusal::{Refusal, RefusalReason, Refusals};
 
 /// Number of attempts while quota windows end or room is made in them.
 const ATTEMPTS: u32 = 32;
@@ -44,16 +45,6 @@ pub struct Compound {
     with: Commit,
     wait_policy: WaitPolicy,
     lease: Option<Duration>,
-}
-
-/// Outcome of a compound claim.
-#[derive(Debug)]
-#[must_use = "a compound is completed, released or expires as a whole"]
-pub enum CompoundOutcome {
-    /// All claims are acquired.
-    Won(CompoundGuard),
-    /// None is acquired; these claims were refused.
-    Refused(Vec<Refusal>),
 }
 
 impl Compound {
@@ -102,7 +93,12 @@ impl Compound {
     }
 
     /// Sets how long to wait if only locks are refused. By default it does not wait.
-    pub fn patience(mut self, policy: WaitPolicy) -> Self {
+    pub fn within(self, deadline: Duration) -> Self {
+        self.wait_policy(WaitPolicy::of(deadline))
+    }
+
+    /// Sets the wait policy for refused locks.
+    pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
         self.wait_policy = policy;
         self
     }
@@ -124,33 +120,33 @@ impl Compound {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::claims::{CompoundOutcome, RefusalReason};
+    /// use tidelock::claims::RefusalReason;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let claims = tidelock.claims();
     /// let (lock, quota) = (claims.lock("till"), claims.quota("tickets", 2));
-    /// let both = claims.compound().lock(&lock).quota(&quota, 2);
+    /// let both = claims.claim_all().lock(&lock).quota(&quota, 2);
     ///
-    /// let mut held = both.claim().await?.won()?;
+    /// let mut held = both.claim().await?.granted()?;
     /// held.complete(&()).await?;
     ///
-    /// let CompoundOutcome::Refused(refusals) = both.claim().await? else { panic!("all are taken") };
+    /// let Outcome::Refused(refusals) = both.claim().await? else { panic!("all are taken") };
     /// assert!(matches!(refusals[0].why, RefusalReason::Exceeded(_)));
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn claim(&self) -> Result<CompoundOutcome, ClaimError> {
+    pub async fn claim(&self) -> Result<Outcome<CompoundGuard, Refusals>, ClaimError> {
         let mut waiting = self.wait_policy.begin();
         let refusals = match self.attempt(self.no_waiters()?, Commit::new()).await? {
-            CompoundOutcome::Refused(refusals) => refusals,
+            Outcome::Refused(refusals) => refusals,
             won => return Ok(won),
         };
-        if self.wait_policy.deadline.is_zero() || !refusal::are_locks(&refusals) {
-            return Ok(CompoundOutcome::Refused(refusals));
+        if self.wait_policy.deadline.is_zero() || !refusals.are_locks() {
+            return Ok(Outcome::Refused(refusals));
         }
-        for refusal in &refusals {
+        for refusal in refusals.iter() {
             refusal.report(&self.claims.by, 1);
         }
         let waiters = self.locks.iter().map(|lock| Waiter::new(&self.claims, lock.key()));
@@ -168,17 +164,15 @@ impl Compound {
         &self,
         waiters: &mut [Waiter],
         waiting: &mut Waiting,
-    ) -> Result<CompoundOutcome, ClaimError> {
+    ) -> Result<Outcome<CompoundGuard, Refusals>, ClaimError> {
         Waiter::assign_numbers(waiters).await?;
         loop {
             let (refusals, wait_for) = match positions(waiters).await? {
                 Positions::First(leave) => match self.attempt(Vec::new(), leave).await {
-                    Ok(CompoundOutcome::Refused(refusals)) => {
-                        match refusal::lock_to_wait_for(&refusals)? {
-                            Some(record) => (refusals, record),
-                            None => return Ok(CompoundOutcome::Refused(refusals)),
-                        }
-                    }
+                    Ok(Outcome::Refused(refusals)) => match refusals.lock_to_wait_for()? {
+                        Some(record) => (refusals, record),
+                        None => return Ok(Outcome::Refused(refusals)),
+                    },
                     Ok(won) => {
                         waiters.iter_mut().for_each(Waiter::forget_slot);
                         return Ok(won);
@@ -195,14 +189,14 @@ impl Compound {
                     }
                     Err(error) => return Err(error),
                 },
-                Positions::Behind(refusal, slot) => (vec![refusal], slot),
+                Positions::Behind(refusal, slot) => (Refusals(vec![refusal]), slot),
             };
-            for refusal in &refusals {
+            for refusal in refusals.iter() {
                 refusal.report(&self.claims.by, waiting.polls + 1);
             }
             let mut signal = self.claims.store().signal(Topic::Record(wait_for));
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
-                return Ok(CompoundOutcome::Refused(refusals));
+                return Ok(Outcome::Refused(refusals));
             }
         }
     }
@@ -212,7 +206,7 @@ impl Compound {
         &self,
         mut no_waiters: Vec<NoWaiters>,
         leave: Commit,
-    ) -> Result<CompoundOutcome, ClaimError> {
+    ) -> Result<Outcome<CompoundGuard, Refusals>, ClaimError> {
         let mut attempts = self.attempts().await?;
         self.check(&attempts)?;
         let mut debits = self.debits().await?;
@@ -235,13 +229,13 @@ impl Compound {
             {
                 let all = self.guard(&first, attempts, debits, at, lease).await?;
                 telemetry::claimed(&first, &self.claims.by, "won");
-                return Ok(CompoundOutcome::Won(all));
+                return Ok(Outcome::Granted(all));
             }
             let mut refusals = self.refusals(&mut attempts, &mut debits).await?;
             refusals.extend(self.refusals_by_waiters(&mut no_waiters).await?);
             if !refusals.is_empty() {
                 telemetry::claimed(&first, &self.claims.by, "refused");
-                return Ok(CompoundOutcome::Refused(refusals));
+                return Ok(Outcome::Refused(Refusals(refusals)));
             }
         }
         Err(ClaimError::Contended { key: first, attempts: ATTEMPTS })
@@ -414,21 +408,6 @@ async fn positions(waiters: &mut [Waiter]) -> Stored<Positions> {
         }
     }
     Ok(behind.map_or(Positions::First(leave), |(refusal, slot)| Positions::Behind(refusal, slot)))
-}
-
-impl CompoundOutcome {
-    /// Returns the guard, or the first refusal as an error.
-    ///
-    /// # Errors
-    /// The first [`Refusal`].
-    pub fn won(self) -> Result<CompoundGuard, Refusal> {
-        match self {
-            Self::Won(all) => Ok(all),
-            Self::Refused(refusals) => {
-                Err(refusals.into_iter().next().expect("something was in the way"))
-            }
-        }
-    }
 }
 
 /// Names of several claims, for display.

@@ -198,10 +198,15 @@ impl ClaimSet {
         &self.lost
     }
 
+    /// Guards: everything is still held.
+    pub(super) fn guards(&self) -> Vec<Guard> {
+        let held_claims = self.held_claims().iter().map(HeldClaim::guard);
+        held_claims.chain(self.pledges().iter().map(Pledge::guard)).collect()
+    }
+
     /// Commits on the condition that everything is still held.
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
-        commit.guards.extend(self.held_claims().iter().map(HeldClaim::guard));
-        commit.guards.extend(self.pledges().iter().map(Pledge::guard));
+        commit.guards.extend(self.guards());
         match self.claims.send(&submit::ensure_retry_id(commit)).await? {
             CommitOutcome::Committed(committed) => Ok(committed),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),

@@ -10,7 +10,6 @@ mod in_progress;
 mod once;
 mod peek;
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -84,10 +83,10 @@ pub struct FingerprintMismatch {
 }
 
 impl Idempotency {
-    pub(super) fn new(claims: Claims, key: &impl fmt::Display) -> Self {
+    pub(super) fn new(claims: Claims, key: &str) -> Self {
         Self {
             claims,
-            key: ClaimKey::new(keys::IDEMPOTENCY, key),
+            key: ClaimKey::new(keys::IDEMPOTENCY, &key),
             fingerprint: Ok(None),
             lease: LEASE,
             ttl: Some(TTL),

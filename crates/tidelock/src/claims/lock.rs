@@ -20,6 +20,7 @@ use super::entry::Entry;
 use super::held_claim::{ClaimSet, HeldClaim};
 use super::wait_policy::{WaitPolicy, Waiting};
 use super::{AttachedClaim, ClaimError, ClaimKey, Claims, keys};
+use crate::outcome::Outcome;
 use crate::telemetry;
 
 pub(super) use wait_queue::{NoWaiters, QueuePosition, Waiter};
@@ -44,8 +45,8 @@ pub struct Lock {
 /// Runs the acquisition in its own task, so that a commit in flight is never abandoned: if the
 /// caller has gone, the guard is dropped and releases the lock.
 async fn run_to_completion(
-    acquisition: impl Future<Output = Result<LockOutcome, ClaimError>> + Send + 'static,
-) -> Result<LockOutcome, ClaimError> {
+    acquisition: impl Future<Output = Result<Outcome<LockGuard, LockBusy>, ClaimError>> + Send + 'static,
+) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
     match tokio::spawn(acquisition).await {
         Ok(outcome) => outcome,
         Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
@@ -53,16 +54,6 @@ async fn run_to_completion(
             Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into())
         }
     }
-}
-
-/// Outcome of acquiring a lock.
-#[derive(Debug)]
-#[must_use = "the lock is released when its guard is dropped"]
-pub enum LockOutcome {
-    /// Acquired, until the guard is dropped.
-    Locked(LockGuard),
-    /// Another claimant holds it.
-    Busy(LockBusy),
 }
 
 /// A lock that another claimant holds.
@@ -85,22 +76,9 @@ pub struct LockBusy {
     pub attempts: u32,
 }
 
-impl LockOutcome {
-    /// Returns the guard, or the holder as an error.
-    ///
-    /// # Errors
-    /// [`LockBusy`] if another claimant holds it.
-    pub fn locked(self) -> Result<LockGuard, LockBusy> {
-        match self {
-            Self::Locked(guard) => Ok(guard),
-            Self::Busy(busy) => Err(busy),
-        }
-    }
-}
-
 impl Lock {
-    pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
-        let key = ClaimKey::new(keys::LOCK, name);
+    pub(super) fn new(claims: Claims, name: &str) -> Self {
+        let key = ClaimKey::new(keys::LOCK, &name);
         Self { claims, key, lease: LEASE, wait_policy: WaitPolicy::SHORT }
     }
 
@@ -120,14 +98,14 @@ impl Lock {
     }
 
     /// Sets the wait policy. The default is [`WaitPolicy::SHORT`], half a second.
-    pub fn patience(mut self, policy: WaitPolicy) -> Self {
+    pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
         self.wait_policy = policy;
         self
     }
 
     /// Sets how long to wait for the lock.
     pub fn within(self, deadline: Duration) -> Self {
-        self.patience(WaitPolicy::of(deadline))
+        self.wait_policy(WaitPolicy::of(deadline))
     }
 
     /// Returns the lock's name.
@@ -149,38 +127,34 @@ impl Lock {
     /// ```
     /// use std::time::Duration;
     /// use tidelock::prelude::*;
-    /// use tidelock::claims::LockOutcome;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let till = tidelock.claims().lock("till").of("shop-7");
-    /// let guard = till.acquire().await?.locked()?;
+    /// let guard = till.acquire().await?.granted()?;
     ///
     /// let busy = till.clone().within(Duration::ZERO).acquire().await?;
-    /// assert!(matches!(busy, LockOutcome::Busy(_)));
+    /// assert!(!busy.is_granted());
     ///
     /// guard.release().await?;
-    /// assert!(till.acquire().await?.locked().is_ok());
+    /// assert!(till.acquire().await?.is_granted());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<LockOutcome, ClaimError> {
+    pub async fn acquire(&self) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
         let mut waiting = self.wait_policy.begin();
         let (lock, first) = (self.clone(), waiting);
         let outcome = match run_to_completion(async move { lock.try_acquire(&first).await }).await?
         {
-            LockOutcome::Busy(_) if !self.wait_policy.deadline.is_zero() => {
+            Outcome::Refused(_) if !self.wait_policy.deadline.is_zero() => {
                 self.wait_in_queue(&mut waiting).await?
             }
             outcome => outcome,
         };
-        let name = if matches!(outcome, LockOutcome::Locked(_)) { "won" } else { "held" };
+        let name = if outcome.is_granted() { "won" } else { "held" };
         telemetry::claimed(&self.key, &self.claims.by, name);
-        Ok(match outcome {
-            LockOutcome::Locked(guard) => LockOutcome::Locked(guard.handed_over()),
-            busy => busy,
-        })
+        Ok(outcome.map(LockGuard::handed_over))
     }
 
     /// Continues a lock that was [detached](LockGuard::detach), by its fence.
@@ -201,7 +175,10 @@ impl Lock {
     }
 
     /// Acquires the lock if it is free and has no waiters.
-    async fn try_acquire(&self, waiting: &Waiting) -> Result<LockOutcome, ClaimError> {
+    async fn try_acquire(
+        &self,
+        waiting: &Waiting,
+    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
         let (mut attempt, mut waiter) = (self.attempt()?, NoWaiters::new(&self.key)?);
         let outcome =
             acquire(&self.claims, &mut [&mut attempt, &mut waiter], Commit::new()).await?;
@@ -219,7 +196,7 @@ impl Lock {
         &self,
         waiting: &Waiting,
         with: Commit,
-    ) -> Result<LockOutcome, ClaimError> {
+    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
         let mut attempt = self.attempt()?;
         let outcome = acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], with).await?;
         Ok(self.outcome(waiting, &mut attempt, outcome))
@@ -229,23 +206,26 @@ impl Lock {
         &self,
         waiting: Waiting,
         leave: Commit,
-    ) -> Result<LockOutcome, ClaimError> {
+    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
         let lock = self.clone();
         run_to_completion(async move { lock.acquire_with(&waiting, leave).await }).await
     }
 
     /// Waits in the queue until this caller is first and the lock is free, or until the wait
     /// policy's deadline.
-    async fn wait_in_queue(&self, waiting: &mut Waiting) -> Result<LockOutcome, ClaimError> {
+    async fn wait_in_queue(
+        &self,
+        waiting: &mut Waiting,
+    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
         let mut waiter = Waiter::new(&self.claims, &self.key)?;
         loop {
             let (busy, ahead) = match waiter.position().await? {
                 QueuePosition::First(leave) => match self.acquire_in_queue(*waiting, leave).await {
-                    Ok(LockOutcome::Busy(busy)) => (busy, None),
-                    Ok(LockOutcome::Locked(guard)) => {
+                    Ok(Outcome::Refused(busy)) => (busy, None),
+                    Ok(Outcome::Granted(guard)) => {
                         waiter.forget_slot();
-                        return Ok(LockOutcome::Locked(guard));
+                        return Ok(Outcome::Granted(guard));
                     }
                     // The queue entry expired meanwhile; the queue number is kept.
                     Err(ClaimError::Refused { .. }) => {
@@ -262,7 +242,7 @@ impl Lock {
             let signal = ahead.as_mut().unwrap_or(&mut freed);
             if !waiting.next(signal, self.claims.tidelock.random()).await {
                 waiter.leave().await?;
-                return Ok(LockOutcome::Busy(self.timed_out(busy, waiting)));
+                return Ok(Outcome::Refused(self.timed_out(busy, waiting)));
             }
         }
     }
@@ -272,12 +252,12 @@ impl Lock {
         waiting: &Waiting,
         attempt: &mut ClaimAttempt,
         outcome: AcquireOutcome,
-    ) -> LockOutcome {
+    ) -> Outcome<LockGuard, LockBusy> {
         match (attempt.status(), outcome) {
             (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
                 let held = HeldClaim::new(attempt, revision, at);
                 let guard = LockGuard::new(ClaimSet::renewing(&self.claims, held));
-                LockOutcome::Locked(guard.keep_for(self.claims.operation.as_ref()))
+                Outcome::Granted(guard.keep_for(self.claims.operation.as_ref()))
             }
             (ClaimStatus::Held(contender), _) => {
                 self.busy(waiting, contender.by().clone(), Some(&contender))
@@ -291,9 +271,9 @@ impl Lock {
         waiting: &Waiting,
         by: WorkerName,
         contender: Option<&Contender>,
-    ) -> LockOutcome {
+    ) -> Outcome<LockGuard, LockBusy> {
         telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.polls + 1);
-        LockOutcome::Busy(self.busy_with(waiting, by, contender))
+        Outcome::Refused(self.busy_with(waiting, by, contender))
     }
 
     fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> LockBusy {

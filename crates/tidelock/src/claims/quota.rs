@@ -26,6 +26,7 @@ use tidelock_store::{
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::{ClaimError, ClaimKey, Claims, Period, keys, lease_term};
+use crate::outcome::Outcome;
 use crate::telemetry;
 
 use booking::Booking;
@@ -37,7 +38,7 @@ pub(super) use ledger::shared_end;
 pub(super) use pledge::{Pledge, View};
 
 pub use grant::{Grant, RefundOutcome};
-pub use outcome::{QuotaExceeded, QuotaOutcome, QuotaUsage};
+pub use outcome::{QuotaExceeded, QuotaUsage};
 pub use reservation::{Reservation, ReservationToken};
 
 /// Number of attempts while windows end or reservations expire.
@@ -70,8 +71,8 @@ impl Window {
 }
 
 impl Quota {
-    pub(super) fn new(claims: Claims, name: &impl fmt::Display, limit: i64) -> Self {
-        let name = ClaimKey::new(keys::QUOTA, name);
+    pub(super) fn new(claims: Claims, name: &str, limit: i64) -> Self {
+        let name = ClaimKey::new(keys::QUOTA, &name);
         Self {
             claims,
             name,
@@ -116,21 +117,21 @@ impl Quota {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::claims::{Period, QuotaOutcome};
+    /// use tidelock::claims::Period;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let exports = tidelock.claims().quota("exports", 3).of("acme").per(Period::Day);
     /// let grant = exports.take(2).await?.granted()?;
-    /// assert!(matches!(exports.take(2).await?, QuotaOutcome::Exceeded(_)));
+    /// assert!(!exports.take(2).await?.is_granted());
     ///
     /// exports.refund(&grant).await?;
     /// assert_eq!(exports.usage().await?.used, 0);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn take(&self, units: u32) -> Result<QuotaOutcome<Grant>, ClaimError> {
+    pub async fn take(&self, units: u32) -> Result<Outcome<Grant, QuotaExceeded>, ClaimError> {
         self.take_with(units, Commit::new()).await
     }
 
@@ -142,7 +143,7 @@ impl Quota {
         &self,
         units: u32,
         with: Commit,
-    ) -> Result<QuotaOutcome<Grant>, ClaimError> {
+    ) -> Result<Outcome<Grant, QuotaExceeded>, ClaimError> {
         let taken = self.take_units(units, None, with).await?;
         Ok(self.report(taken.map(|debit| debit.grant())))
     }
@@ -179,7 +180,7 @@ impl Quota {
         &self,
         units: u32,
         life: Duration,
-    ) -> Result<QuotaOutcome<Reservation>, ClaimError> {
+    ) -> Result<Outcome<Reservation, QuotaExceeded>, ClaimError> {
         lease_term::check(&self.key(), "life", life)?;
         let reserved = match self.take_units(units, Some(life), Commit::new()).await? {
             Ok(debit) => Ok(Reservation::of(self.clone(), debit).await?),
@@ -243,24 +244,31 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// The parts of a commit that take the units, and the grant; or that the quota is exceeded.
+    /// Returns the record that counts the units taken.
+    pub(crate) fn counter(&self) -> Result<RecordKey, StoreError> {
+        keys::taken(&self.key())
+    }
+
+    /// Returns the parts of a commit that take the units, and the grant; or that the quota is
+    /// exceeded. The commit takes `staged` other units already.
     pub(crate) async fn propose(
         &self,
         units: u32,
-    ) -> Result<Result<(Commit, Grant), QuotaExceeded>, ClaimError> {
+        staged: i64,
+    ) -> Result<Outcome<(Commit, Grant), QuotaExceeded>, ClaimError> {
         self.check()?;
         self.claims.refuse_operation()?;
         let window = self.current_window().await?;
         let mut debit = Debit::new(self.key(), window, i64::from(units), self.limit)?;
         for _ in 0..ATTEMPTS {
             let used = taken(&**self.claims.store(), self.key().as_str()).await?;
-            let used = used.map_or(0, |(used, _)| used);
+            let used = used.map_or(0, |(used, _)| used).saturating_add(staged);
             if used.saturating_add(i64::from(units)) <= self.limit {
-                return Ok(Ok((debit.stage(Commit::new())?, debit.grant())));
+                return Ok(Outcome::Granted((debit.stage(Commit::new())?, debit.grant())));
             }
             debit.refusal = Some(DebitRefusal::Exceeded(used));
             if let Some(exceeded) = self.make_room(&mut debit).await? {
-                return Ok(Err(exceeded));
+                return Ok(Outcome::Refused(exceeded));
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
@@ -287,7 +295,7 @@ impl Quota {
     /// Creates a debit in the last known window.
     pub(super) async fn debit(&self, units: u32) -> Result<Debit, ClaimError> {
         self.check()?;
-        self.claims.check_operation()?;
+        self.claims.check()?;
         let window = match self.cached() {
             Some(window) => window,
             None => self.current_window().await?,
@@ -348,10 +356,10 @@ impl Quota {
         }
     }
 
-    fn report<G>(&self, taken: Result<G, QuotaExceeded>) -> QuotaOutcome<G> {
+    fn report<G>(&self, taken: Result<G, QuotaExceeded>) -> Outcome<G, QuotaExceeded> {
         let outcome = if taken.is_ok() { "won" } else { "exceeded" };
         telemetry::claimed(&self.name, &self.claims.by, outcome);
-        taken.map_or_else(QuotaOutcome::Exceeded, QuotaOutcome::Granted)
+        taken.into()
     }
 
     fn cached(&self) -> Option<Window> {

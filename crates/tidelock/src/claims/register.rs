@@ -2,8 +2,6 @@
 //!
 //! A display name or an avatar, not a balance. The name makes the choice explicit.
 
-use std::fmt;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{Commit, ExpectedRevision, RawJson, RecordWrite, StoreExt};
@@ -18,8 +16,8 @@ pub struct LwwRegister {
 }
 
 impl LwwRegister {
-    pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
-        Self { claims, key: ClaimKey::new(keys::LAST_WRITE, name) }
+    pub(super) fn new(claims: Claims, name: &str) -> Self {
+        Self { claims, key: ClaimKey::new(keys::LAST_WRITE, &name) }
     }
 
     /// Writes the value unconditionally.

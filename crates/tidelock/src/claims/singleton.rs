@@ -16,6 +16,7 @@ use super::entry::Entry;
 use super::held_claim::{ClaimSet, HeldClaim};
 use super::operation::NotExecuted;
 use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, lease_term};
+use crate::outcome::Outcome;
 use crate::telemetry;
 
 /// The default lease.
@@ -31,15 +32,6 @@ pub struct Singleton {
     zone: TimeZone,
     lease: Duration,
     ttl: Option<Duration>,
-}
-
-/// Outcome of a singleton claim.
-#[derive(Debug)]
-pub enum SingletonOutcome<W> {
-    /// Acquired.
-    Won(W),
-    /// Another claimant was first.
-    Taken(SingletonTaken),
 }
 
 /// The claimant that was first.
@@ -87,10 +79,10 @@ impl SingletonTaken {
 }
 
 impl Singleton {
-    pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
+    pub(super) fn new(claims: Claims, name: &str) -> Self {
         Self {
             claims,
-            key: ClaimKey::new(keys::SINGLETON, name),
+            key: ClaimKey::new(keys::SINGLETON, &name),
             period: Period::Ever,
             zone: TimeZone::UTC,
             lease: LEASE,
@@ -140,17 +132,13 @@ impl Singleton {
     /// `Store` if the store fails, or a name is invalid.
     pub async fn claim<T: DeserializeOwned>(
         &self,
-    ) -> Result<SingletonOutcome<ClaimGuard<T>>, ClaimError> {
+    ) -> Result<Outcome<ClaimGuard<T>, SingletonTaken>, ClaimError> {
         let mut attempt = self.attempt(self.claims.store().now().await?)?;
         let outcome =
             acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], Commit::new()).await?;
-        Ok(match self.outcome(&mut attempt, outcome) {
-            SingletonOutcome::Won(held) => {
-                let set = ClaimSet::renewing(&self.claims, held);
-                SingletonOutcome::Won(ClaimGuard::new(set, OnFailure::Release))
-            }
-            SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
-        })
+        Ok(self.outcome(&mut attempt, outcome).map(|held| {
+            ClaimGuard::new(ClaimSet::renewing(&self.claims, held), OnFailure::Release)
+        }))
     }
 
     /// Claims and completes it in one commit, with details for later claimants and together with
@@ -163,15 +151,15 @@ impl Singleton {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::claims::{Period, SingletonOutcome};
+    /// use tidelock::claims::Period;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let report = tidelock.claims().singleton("report").of("acme").per(Period::Day);
-    /// assert!(matches!(report.take("ada", Commit::new()).await?, SingletonOutcome::Won(())));
+    /// assert!(report.take("ada", Commit::new()).await?.is_granted());
     ///
-    /// let SingletonOutcome::Taken(first) = report.take("bob", Commit::new()).await? else {
+    /// let Outcome::Refused(first) = report.take("bob", Commit::new()).await? else {
     ///     panic!("there is one report a day");
     /// };
     /// assert_eq!(first.details::<String>()?.as_deref(), Some("ada"));
@@ -182,7 +170,7 @@ impl Singleton {
         &self,
         details: &(impl Serialize + ?Sized),
         with: Commit,
-    ) -> Result<SingletonOutcome<()>, ClaimError> {
+    ) -> Result<Outcome<(), SingletonTaken>, ClaimError> {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
         let mut attempt =
@@ -194,12 +182,9 @@ impl Singleton {
         // The operation may have won in another period, no matter which claimant has this one.
         if not_executed.is_some_and(|not_executed| not_executed.was_done) {
             telemetry::claimed(&self.key, &self.claims.by, "won");
-            return Ok(SingletonOutcome::Won(()));
+            return Ok(Outcome::Granted(()));
         }
-        Ok(match self.outcome(&mut attempt, outcome) {
-            SingletonOutcome::Won(_) => SingletonOutcome::Won(()),
-            SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
-        })
+        Ok(self.outcome(&mut attempt, outcome).map(drop))
     }
 
     /// Returns the part of a commit that takes it, for a commit made elsewhere, such as a
@@ -213,7 +198,15 @@ impl Singleton {
         &self,
         details: &(impl Serialize + ?Sized),
     ) -> Result<RecordWrite, ClaimError> {
-        let now = self.claims.store().now().await?;
+        self.claims.check()?;
+        Ok(self.part_at(details, self.claims.store().now().await?)?)
+    }
+
+    fn part_at(
+        &self,
+        details: &(impl Serialize + ?Sized),
+        now: Timestamp,
+    ) -> Result<RecordWrite, StoreError> {
         let key = self.key_at(now)?;
         lease_term::check_ttl(&key, self.life())?;
         let record = keys::record(&key)?;
@@ -225,32 +218,33 @@ impl Singleton {
         })
     }
 
-    /// The parts of a commit that take it; or its holder.
+    /// Returns the parts of a commit that take it, with the write of its record first; or its
+    /// holder.
     pub(crate) async fn propose(
         &self,
         details: &(impl Serialize + ?Sized),
-    ) -> Result<Result<Commit, SingletonTaken>, ClaimError> {
+    ) -> Result<Outcome<Commit, SingletonTaken>, ClaimError> {
         self.claims.refuse_operation()?;
-        let key = self.key_at(self.claims.store().now().await?)?;
-        let (record, lease) = (keys::record(&key)?, keys::lease(&key)?);
-        let slots = self.claims.store().get(&[record, lease.clone()]).await?;
+        let now = self.claims.store().now().await?;
+        let (key, write) = (self.key_at(now)?, self.part_at(details, now)?);
+        let lease = keys::lease(&key)?;
+        let slots = self.claims.store().get(&[write.key.clone(), lease.clone()]).await?;
         let Some(there) = slots[0].live() else {
-            return Ok(Ok(Commit::new().write(self.part(details).await?)));
+            return Ok(Outcome::Granted(Commit::new().write(write)));
         };
         let entry = Entry::read(there)?;
-        match slots[1].live() {
-            _ if !entry.is_pending() => Ok(Err(SingletonTaken::entry(&key, entry))),
+        Ok(match slots[1].live() {
+            _ if !entry.is_pending() => Outcome::Refused(SingletonTaken::entry(&key, entry)),
             Some(lease) => {
-                Ok(Err(SingletonTaken::by_contender(&key, Contender::new(entry, lease))))
+                Outcome::Refused(SingletonTaken::by_contender(&key, Contender::new(entry, lease)))
             }
             // The lease of its holder has expired, so it can be taken over.
             None => {
                 let expected = ExpectedRevision::Revision(there.revision);
-                let write = RecordWrite { expected, ..self.part(details).await? };
-                let commit = Commit::new().write(write);
-                Ok(Ok(commit.guard_record(&lease, ExpectedRevision::Absent)))
+                let commit = Commit::new().write(RecordWrite { expected, ..write });
+                Outcome::Granted(commit.guard_record(&lease, ExpectedRevision::Absent))
             }
-        }
+        })
     }
 
     pub(super) fn attempt(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
@@ -297,23 +291,20 @@ impl Singleton {
         &self,
         attempt: &mut ClaimAttempt,
         outcome: AcquireOutcome,
-    ) -> SingletonOutcome<HeldClaim> {
+    ) -> Outcome<HeldClaim, SingletonTaken> {
         let (name, single) = match (attempt.status(), outcome) {
             (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
-                ("won", SingletonOutcome::Won(HeldClaim::new(attempt, revision, at)))
+                ("won", Outcome::Granted(HeldClaim::new(attempt, revision, at)))
             }
             (ClaimStatus::Won(_), AcquireOutcome::Refused) => {
                 unreachable!("what was refused was not won")
             }
             (ClaimStatus::Held(contender), _) => {
                 telemetry::claim_contended(&attempt.key, &self.claims.by, contender.by(), 1);
-                (
-                    "held",
-                    SingletonOutcome::Taken(SingletonTaken::by_contender(&attempt.key, *contender)),
-                )
+                ("held", Outcome::Refused(SingletonTaken::by_contender(&attempt.key, *contender)))
             }
             (ClaimStatus::Over(entry), _) => {
-                ("taken", SingletonOutcome::Taken(SingletonTaken::entry(&attempt.key, *entry)))
+                ("taken", Outcome::Refused(SingletonTaken::entry(&attempt.key, *entry)))
             }
         };
         telemetry::claimed(&attempt.key, &self.claims.by, name);

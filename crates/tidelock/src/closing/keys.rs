@@ -17,7 +17,7 @@ pub(super) fn stream_of(record: &RecordKey) -> Option<StreamName> {
 }
 
 /// Whether a queue holds the lease of a closing. Its item is always due.
-pub(crate) fn is_desk(queue: &QueueName) -> bool {
+pub(crate) fn is_closing_queue(queue: &QueueName) -> bool {
     queue.as_str().starts_with(RECORDS)
 }
 

@@ -9,24 +9,25 @@ use tidelock_store::{
 };
 use uuid::Uuid;
 
-use super::books::Books;
 use super::error::CloseError;
 use super::keys;
+use super::record::ClosingRecord;
 
 pub(super) struct ClosingLease<'a> {
     store: &'a dyn Store,
-    stream: StreamName,
+    pub(super) stream: &'a StreamName,
     lease: Lease,
     /// The duration of the lease: how long other callers are locked out after the holder died.
     duration: Duration,
-    since: Timestamp,
+    /// When the lease was acquired.
+    pub(super) since: Timestamp,
 }
 
 impl<'a> ClosingLease<'a> {
     /// Acquires the lease, unless another caller holds it.
     pub(super) async fn acquire(
         store: &'a dyn Store,
-        stream: &StreamName,
+        stream: &'a StreamName,
         duration: Duration,
     ) -> Result<Self, CloseError> {
         let item = keys::item(stream);
@@ -37,7 +38,7 @@ impl<'a> ClosingLease<'a> {
         let leased = store.lease(request).await?;
         let since = leased.at;
         match leased.leases.into_iter().next() {
-            Some(lease) => Ok(Self { store, stream: stream.clone(), lease, duration, since }),
+            Some(lease) => Ok(Self { store, stream, lease, duration, since }),
             None => {
                 let until = store
                     .item(&item)
@@ -49,13 +50,8 @@ impl<'a> ClosingLease<'a> {
         }
     }
 
-    pub(super) fn token(&self) -> LeaseToken {
+    fn token(&self) -> LeaseToken {
         self.lease.token()
-    }
-
-    /// When the lease was acquired.
-    pub(super) fn since(&self) -> Timestamp {
-        self.since
     }
 
     /// Runs a long operation and renews the lease meanwhile.
@@ -72,7 +68,7 @@ impl<'a> ClosingLease<'a> {
                 Ok(renewed) if matches!(renewed[..], [Renewal::Lost(_)]) => return Err(self.lost()),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(stream = %self.stream, %error, "the lease on a stream's books was not renewed");
+                    tracing::warn!(stream = %self.stream, %error, "the lease of a closing was not renewed");
                 }
             }
         }
@@ -87,13 +83,17 @@ impl<'a> ClosingLease<'a> {
         }
     }
 
+    /// Builds the commit that records the progress, on the condition that the lease is held.
+    pub(super) fn record_commit(&self, record: &ClosingRecord) -> Result<Commit> {
+        Ok(Commit::new().write(record.write(self.stream)?).fenced_by(self.token()))
+    }
+
     /// Records the progress.
     pub(super) async fn record(
         &self,
-        books: &Books,
-        stream: &StreamName,
+        record: &ClosingRecord,
     ) -> Result<Option<Revision>, CloseError> {
-        match self.commit(books.record_commit(self, stream)?).await?.committed() {
+        match self.commit(self.record_commit(record)?).await?.committed() {
             Ok(committed) => Ok(committed.writes.first().and_then(|written| written.revision)),
             Err(_) => Err(self.lost()),
         }

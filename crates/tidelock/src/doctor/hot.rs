@@ -13,11 +13,9 @@ use tidelock_store::{
     FeedQuery, FeedStart, Result, StoreExt, StoredEvent, StreamName, Timestamp, limits,
 };
 
-use super::check::Check;
-use super::diagnosis::Findings;
 use super::display::span;
-use super::finding::{Finding, FindingKind, Severity};
-use super::remedy::Remedy;
+use super::examination::Examination;
+use super::finding::{Finding, FindingKind, Findings};
 use super::subject::Subject;
 use crate::claims::ContendedLocks;
 use crate::reactions::is_reserved;
@@ -27,22 +25,19 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Fewer commits than this in that time are not contention.
 const CONTENDED: usize = 200;
 
-pub(super) async fn check(ctx: &Check, findings: &mut Findings) -> Result<()> {
-    let newest = newest(ctx).await?;
-    let recent = newest.iter().filter(|event| ctx.now.since(event.recorded_at) <= WINDOW);
+pub(super) async fn check(exam: &Examination, findings: &mut Findings) -> Result<()> {
+    // The newest events, at most one page.
+    let newest = FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE));
+    let newest = exam.store.full_page(newest).await?.events;
+    let recent = newest.iter().filter(|event| exam.now.since(event.recorded_at) <= WINDOW);
     let written = CommitTimes::count(recent);
     written.hot().for_each(|finding| findings.add(finding));
-    ContendedLocks::all(&*ctx.store)
+    ContendedLocks::all(&*exam.store)
         .await?
         .into_iter()
         .map(contended)
         .for_each(|finding| findings.add(finding));
     Ok(())
-}
-
-/// The newest events, at most one page.
-async fn newest(ctx: &Check) -> Result<Vec<StoredEvent>> {
-    Ok(ctx.store.full_page(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
 }
 
 /// Commit times by stream. Events with one commit time were committed together and did not contend.
@@ -74,19 +69,14 @@ impl CommitTimes {
 
 fn finding(stream: &StreamName, moments: &BTreeSet<Timestamp>, all: usize) -> Option<Finding> {
     let (first, last, count) = (moments.first()?, moments.last()?, moments.len());
-    Some(Finding {
-        kind: FindingKind::Hot,
-        severity: Severity::Warning,
-        subject: Subject::Stream(stream.clone()),
-        since: Some(*first),
-        what: format!(
-            "{count} of the last {all} commits wrote to it, within {}: they contend with each other",
-            span(last.since(*first))
-        ),
-        remedy: Remedy::advice(
-            "spread it over several streams, or declare which of its events commute; see docs/guides/events.md",
-        ),
-    })
+    let what = format!(
+        "{count} of the last {all} commits wrote to it, within {}: they contend with each other",
+        span(last.since(*first))
+    );
+    let finding = Finding::warning(FindingKind::Hot, Subject::Stream(stream.clone()), what);
+    Some(finding.since(*first).advice(
+        "spread it over several streams, or declare which of its events commute; see docs/guides/events.md",
+    ))
 }
 
 /// A lock with waiters.
@@ -96,16 +86,10 @@ fn contended(locks: ContendedLocks) -> Finding {
         Some((by, since)) => (format!("held by {by:?}"), since),
         None => ("not held at the moment".to_owned(), None),
     };
-    Finding {
-        kind: FindingKind::Hot,
-        severity: Severity::Warning,
-        subject: Subject::Claim(key),
-        since,
-        what: format!("{waiting} waiting for it; {has}"),
-        remedy: Remedy::advice(
-            "hold it for a shorter time, or use a finer lock: one for each resource that needs exclusive access",
-        ),
-    }
+    let what = format!("{waiting} waiting for it; {has}");
+    Finding::warning(FindingKind::Hot, Subject::Claim(key), what).since(since).advice(
+        "hold it for a shorter time, or use a finer lock: one for each resource that needs exclusive access",
+    )
 }
 
 #[cfg(test)]

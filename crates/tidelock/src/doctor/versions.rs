@@ -4,7 +4,6 @@ use tidelock_store::Result;
 
 use super::Doctor;
 use super::finding::{Finding, FindingKind, Severity};
-use super::remedy::Remedy;
 use super::subject::Subject;
 
 pub(super) async fn check(doctor: &Doctor) -> Result<Finding> {
@@ -12,14 +11,9 @@ pub(super) async fn check(doctor: &Doctor) -> Result<Finding> {
     let server = server(doctor, kind).await?;
     let tables =
         schema_of(kind).map_or_else(String::new, |schema| format!(", schema {schema}, up to date"));
-    Ok(Finding {
-        kind: FindingKind::Store,
-        severity: Severity::Info,
-        subject: Subject::Store(doctor.name.clone().unwrap_or_else(|| format!("the {kind} store"))),
-        since: None,
-        what: format!("{server}{tables}; checked by tidelock {own}"),
-        remedy: Remedy::default(),
-    })
+    let name = doctor.name.clone().unwrap_or_else(|| format!("the {kind} store"));
+    let what = format!("{server}{tables}; checked by tidelock {own}");
+    Ok(Finding::new(FindingKind::Store, Severity::Info, Subject::Store(name), what))
 }
 
 /// The schema version of a store. An open store always has the current schema: opening fails on any

@@ -94,24 +94,24 @@ impl PositionMap {
     }
 }
 
-/// Tells which streams, records and queues hold the state of reactions. Without all of them,
-/// reactions start as new.
+/// The streams, records and queues that hold the state of reactions. Without all of them, reactions
+/// start as new.
 #[derive(Debug, Clone, Copy)]
-pub struct KeptByReactions;
+pub struct ReactionStorage;
 
-impl KeptByReactions {
+impl ReactionStorage {
     /// Whether reactions own this stream.
-    pub fn stream(self, stream: &StreamName) -> bool {
+    pub fn owns_stream(stream: &StreamName) -> bool {
         keys::is_own_stream(stream.as_str())
     }
 
     /// Whether reactions own this record, such as a projection's row.
-    pub fn record(self, key: &RecordKey) -> bool {
+    pub fn owns_record(key: &RecordKey) -> bool {
         keys::is_own_record(key.as_str())
     }
 
     /// Whether reactions own this queue.
-    pub fn queue(self, queue: &QueueName) -> bool {
+    pub fn owns_queue(queue: &QueueName) -> bool {
         keys::is_own_queue(queue.as_str())
     }
 }

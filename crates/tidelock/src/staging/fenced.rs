@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Commit, LeaseToken};
+use tidelock_store::{Commit, Guard, LeaseToken};
 
-use crate::claims::{AttachedClaim, AttachedKey, ClaimGuard, LockGuard};
+use crate::claims::{AttachedClaim, AttachedKey, ClaimGuard, CompoundGuard, LockGuard};
 use crate::error::Result;
 
 /// A lock, claim or lease that a commit can be fenced by: see [`Tx::fence`](crate::Tx::fence).
@@ -18,24 +18,26 @@ mod sealed {
     pub trait Sealed {}
 }
 
-macro_rules! fenced_by_guard {
-    ($(($($generics:tt)*) $held:ty => |$it:ident| $guard:expr;)+) => {$(
+macro_rules! fenced_by_guards {
+    ($(($($generics:tt)*) $held:ty => |$it:ident| $guards:expr;)+) => {$(
         impl<$($generics)*> sealed::Sealed for $held {}
 
         impl<$($generics)*> Fenced for $held {
             fn fence_parts(&self) -> Result<Commit> {
                 let $it = self;
-                Ok(Commit { guards: vec![$guard], ..Commit::new() })
+                let guards: Vec<Guard> = $guards;
+                Ok(Commit { guards, ..Commit::new() })
             }
         }
     )+};
 }
 
-fenced_by_guard! {
-    () LockGuard => |held| held.guard();
-    (T: Serialize + DeserializeOwned) ClaimGuard<T> => |held| held.guard();
-    () AttachedClaim => |held| held.guard()?;
-    () AttachedKey => |held| held.guard()?;
+fenced_by_guards! {
+    () LockGuard => |held| vec![held.guard()];
+    (T: Serialize + DeserializeOwned) ClaimGuard<T> => |held| vec![held.guard()];
+    () CompoundGuard => |held| held.guards();
+    () AttachedClaim => |held| vec![held.guard()?];
+    () AttachedKey => |held| vec![held.guard()?];
 }
 
 impl sealed::Sealed for LeaseToken {}

@@ -1,8 +1,8 @@
 //! Staged parts, and the attempts to commit them.
 
 use tidelock_store::{
-    Commit, CommitOutcome, Conflict, Part, RecordKey, RecordWrite, Result, Settlement, StreamName,
-    ViolationKind,
+    Change, Commit, CommitOutcome, Conflict, Part, RecordKey, RecordWrite, Result, Settlement,
+    StreamName, ViolationKind,
 };
 
 use super::commit_via::{CommitVia, Sender};
@@ -75,6 +75,30 @@ impl Staged {
     pub(crate) fn replace(&mut self, parts: Commit) {
         self.commit.writes.retain(|there| parts.writes.iter().all(|write| write.key != there.key));
         self.join(parts);
+    }
+
+    /// The sum of the staged additions to this counter.
+    pub(crate) fn added_to(&self, counter: &RecordKey) -> i64 {
+        match self.writes_to(counter).map(|write| &write.change) {
+            Some(Change::Add { delta, .. }) => *delta,
+            _ => 0,
+        }
+    }
+
+    /// Stages an addition to a counter, with its guard. An addition to the same counter becomes
+    /// part of the earlier one, under the earlier guard.
+    pub(crate) fn add(&mut self, counter: &RecordKey, parts: Commit) {
+        let earlier = self.commit.writes.iter_mut().find(|write| write.key == *counter);
+        let Some(Change::Add { delta, within, .. }) = earlier.map(|write| &mut write.change) else {
+            return self.join(parts);
+        };
+        for write in parts.writes {
+            if let Change::Add { delta: more, within: limit, .. } = write.change {
+                *delta = delta.saturating_add(more);
+                let raised = within.max.map(|max| max.saturating_add(more));
+                within.max = raised.into_iter().chain(limit.max).min();
+            }
+        }
     }
 
     /// Whether a decision about this stream is staged.

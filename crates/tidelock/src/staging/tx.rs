@@ -14,12 +14,13 @@ use tidelock_store::{
 
 use super::{Decision, Fenced, Staged};
 use crate::claims::{
-    ClaimGuard, Grant, Quota, QuotaOutcome, Reservation, Singleton, SingletonOutcome,
+    ClaimGuard, Grant, Quota, QuotaExceeded, Reservation, Singleton, SingletonTaken,
 };
 use crate::error::Result;
 use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents, Loaded};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
+use crate::outcome::Outcome;
 use crate::queues::EnqueueItem;
 use crate::reactions::HandlerError;
 use crate::scopes::{Scope, ScopeError, ScopeState};
@@ -199,38 +200,71 @@ impl Tx {
         Ok(answer)
     }
 
-    /// Takes units of a quota, if so many are left.
+    /// Takes units of a quota, if so many are left. Several calls for one quota add up.
     ///
     /// # Errors
     /// The store's errors; an exceeded quota is an outcome.
-    pub async fn take(&self, quota: &Quota, units: u32) -> Result<QuotaOutcome<Grant>> {
-        self.check()?;
-        match quota.propose(units).await? {
-            Ok((parts, grant)) => {
-                self.parts(parts)?;
-                Ok(QuotaOutcome::Granted(grant))
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::ErrorKind;
+    /// use tidelock::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> tidelock::Result<()> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.quota("seats", 5);
+    /// let booked = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.take(&seats, 3).await?.granted()?;
+    ///     tx.take(&seats, 3).await?.granted()?;
+    ///     Ok(())
+    /// });
+    /// assert_eq!(booked.await.unwrap_err().kind(), ErrorKind::Exceeded);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn take(&self, quota: &Quota, units: u32) -> Result<Outcome<Grant, QuotaExceeded>> {
+        let counter = quota.counter()?;
+        loop {
+            let before = self.staged(|staged| staged.added_to(&counter))?;
+            let (parts, grant) = match quota.propose(units, before).await? {
+                Outcome::Granted(proposed) => proposed,
+                Outcome::Refused(exceeded) => return Ok(Outcome::Refused(exceeded)),
+            };
+            // A concurrent call may have staged units meanwhile.
+            if self.staged(|staged| {
+                let is_current = staged.added_to(&counter) == before;
+                if is_current {
+                    staged.add(&counter, parts);
+                }
+                is_current
+            })? {
+                return Ok(Outcome::Granted(grant));
             }
-            Err(exceeded) => Ok(QuotaOutcome::Exceeded(exceeded)),
         }
     }
 
-    /// Takes a singleton, with details for those that come later.
+    /// Takes a singleton, with details for later claimants.
     ///
     /// # Errors
-    /// The store's errors; a singleton that is taken is an outcome.
+    /// The store's errors; `Invalid` for a second claim of the singleton. A singleton that is taken
+    /// is an outcome.
     pub async fn claim(
         &self,
         singleton: &Singleton,
         details: &(impl Serialize + ?Sized),
-    ) -> Result<SingletonOutcome<()>> {
+    ) -> Result<Outcome<(), SingletonTaken>> {
         self.check()?;
-        match singleton.propose(details).await? {
-            Ok(parts) => {
-                self.parts(parts)?;
-                Ok(SingletonOutcome::Won(()))
-            }
-            Err(taken) => Ok(SingletonOutcome::Taken(taken)),
+        let parts = match singleton.propose(details).await? {
+            Outcome::Granted(parts) => parts,
+            Outcome::Refused(taken) => return Ok(Outcome::Refused(taken)),
+        };
+        let key = &parts.writes[0].key;
+        if self.staged(|staged| staged.writes_to(key).is_some())? {
+            return Err(twice("claim", key).into());
         }
+        self.parts(parts)?;
+        Ok(Outcome::Granted(()))
     }
 
     /// Stages events at the end of an aggregate's stream, whatever its state.
@@ -316,7 +350,7 @@ impl Tx {
         self.parts(Commit::new().write(write))
     }
 
-    /// Stages an item of a queue: `tx.enqueue(tidelock.queue("mail").put("order-7"))`.
+    /// Stages an item of a queue: `tx.enqueue(tidelock.queue("mail").enqueue("order-7"))`.
     ///
     /// # Errors
     /// `Invalid` if a name is none, the data cannot be stored, or the item has an operation id: the

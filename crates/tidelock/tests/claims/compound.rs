@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::Slot;
-use tidelock::claims::{
-    Compound, CompoundGuard, CompoundOutcome, Refusal, RefusalReason, WaitPolicy,
-};
+use tidelock::claims::{Compound, CompoundGuard, Refusal, RefusalReason, Refusals, WaitPolicy};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
@@ -15,7 +13,7 @@ const INSTANT: Duration = Duration::from_millis(5);
 
 fn award(claims: &Claims) -> Compound {
     claims
-        .compound()
+        .claim_all()
         .idempotency(&claims.idempotency("award:1").fingerprint(&json!(7)))
         .singleton(&claims.singleton("prayer").of("child-7"))
         .lock(&claims.lock("child-7"))
@@ -23,13 +21,13 @@ fn award(claims: &Claims) -> Compound {
 }
 
 async fn won(compound: &Compound) -> CompoundGuard {
-    compound.claim().await.unwrap().won().unwrap()
+    compound.claim().await.unwrap().granted().unwrap()
 }
 
-async fn refused(compound: &Compound) -> Vec<Refusal> {
+async fn refused(compound: &Compound) -> Refusals {
     match compound.claim().await.unwrap() {
-        CompoundOutcome::Refused(refusals) => refusals,
-        CompoundOutcome::Won(all) => panic!("{all:?}"),
+        Outcome::Refused(refusals) => refusals,
+        Outcome::Granted(all) => panic!("{all:?}"),
     }
 }
 
@@ -75,14 +73,14 @@ async fn a_compound_is_acquired_and_completed_in_one_commit_each(stage: TestStor
 }
 
 async fn locked(claims: &Claims) {
-    claims.lock("child-7").acquire().await.unwrap().locked().unwrap().release().await.unwrap();
+    claims.lock("child-7").acquire().await.unwrap().granted().unwrap().release().await.unwrap();
 }
 
 /// CLAIM-14: whichever part is unavailable.
 async fn a_compound_with_an_unavailable_part_acquires_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claims = tidelock.claims();
-    let lock = claims.lock("child-7").acquire().await.unwrap().locked().unwrap();
+    let lock = claims.lock("child-7").acquire().await.unwrap().granted().unwrap();
     assert!(matches!(
         refused(&award(&claims)).await[..],
         [Refusal { why: RefusalReason::Held { .. }, .. }]
@@ -100,7 +98,7 @@ async fn a_compound_with_an_unavailable_part_acquires_nothing(stage: TestStore) 
     );
     assert!(matches!(other.claim().await, Err(ClaimError::Refused { .. })));
     let mismatch =
-        claims.compound().idempotency(&claims.idempotency("award:1").fingerprint(&json!(8)));
+        claims.claim_all().idempotency(&claims.idempotency("award:1").fingerprint(&json!(8)));
     assert!(pending(&tidelock).await.is_empty(), "nothing is left of what was not had");
     let all = won(&award(&claims)).await;
     assert!(matches!(
@@ -132,10 +130,10 @@ async fn compounds_in_opposite_orders_do_not_deadlock(stage: TestStore) {
                     ..WaitPolicy::of(PATIENCE)
                 };
                 let both = claims
-                    .compound()
+                    .claim_all()
                     .lock(&claims.lock(one))
                     .lock(&claims.lock(other))
-                    .patience(long);
+                    .wait_policy(long);
                 for _ in 0..25 {
                     let mut all = won(&both).await;
                     turns.note(one);
@@ -154,7 +152,7 @@ async fn a_compound_ends_as_a_whole_or_not_at_all(stage: TestStore) {
     let gate = Pause::over(&tidelock);
     let claims = Tidelock::over(gate.clone()).claims();
     let both =
-        claims.compound().lock(&claims.lock("kept")).lock(&claims.lock("lost")).lease(INSTANT);
+        claims.claim_all().lock(&claims.lock("kept")).lock(&claims.lock("lost")).lease(INSTANT);
     let mut both = won(&both).await;
     let kept = ["~claim/lock/kept", "~claim/lock/kept/"].map(|key| RecordKey::new(key).unwrap());
     let revisions = async || {
@@ -163,7 +161,7 @@ async fn a_compound_ends_as_a_whole_or_not_at_all(stage: TestStore) {
     };
     gate.stop();
     let thief =
-        tidelock.claims().lock("lost").within(PATIENCE).acquire().await.unwrap().locked().unwrap();
+        tidelock.claims().lock("lost").within(PATIENCE).acquire().await.unwrap().granted().unwrap();
     // Commits in flight when the gate was shut landed before the lease expired.
     let before = revisions().await;
     gate.go_on();
@@ -178,11 +176,11 @@ async fn a_compound_ends_as_a_whole_or_not_at_all(stage: TestStore) {
 /// CLAIM-14.
 async fn locks_that_are_dropped_together_are_given_back_together(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
-    let both = claims.compound().lock(&claims.lock("a")).lock(&claims.lock("b"));
+    let both = claims.claim_all().lock(&claims.lock("a")).lock(&claims.lock("b"));
     drop(won(&both).await);
-    let again = both.clone().patience(WaitPolicy::of(PATIENCE));
+    let again = both.clone().wait_policy(WaitPolicy::of(PATIENCE));
     won(&again).await.release().await.unwrap();
-    let error = claims.compound().claim().await.unwrap_err();
+    let error = claims.claim_all().claim().await.unwrap_err();
     assert!(error.to_string().contains("a compound of nothing"), "{error}");
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidelock::claims::{
-    Compound, CompoundGuard, CompoundOutcome, Lock, Period, Quota, QuotaOutcome, Refusal,
-    RefusalReason, SingletonOutcome, TimeZone, WaitPolicy,
+    Compound, CompoundGuard, Lock, Period, Quota, Refusal, RefusalReason, TimeZone, WaitPolicy,
 };
 use tidelock::prelude::*;
 use tidelock::{Fence, StoreErrorKind, limits};
@@ -23,14 +22,14 @@ fn points(claims: &Claims) -> Quota {
 /// A key, a lock and all of a quota, under one lease.
 fn award(claims: &Claims, lease: Duration) -> Compound {
     claims
-        .compound()
+        .claim_all()
         .idempotency(&claims.idempotency("award:1").lease(lease))
         .lock(&claims.lock("child-7").lease(lease))
         .quota(&points(claims), 10)
 }
 
 async fn won(compound: &Compound) -> CompoundGuard {
-    compound.claim().await.unwrap().won().unwrap()
+    compound.claim().await.unwrap().granted().unwrap()
 }
 
 async fn used(claims: &Claims) -> i64 {
@@ -43,12 +42,10 @@ pub(crate) async fn won_again(compound: &Compound) -> CompoundGuard {
     let again = std::sync::Mutex::new(None);
     until("all of it came back", async || {
         let won = match compound.claim().await.unwrap() {
-            CompoundOutcome::Won(all) => Some(all),
-            CompoundOutcome::Refused(all) if kinds(&all) == ["idempotency", "lock", "quota"] => {
-                None
-            }
+            Outcome::Granted(all) => Some(all),
+            Outcome::Refused(all) if kinds(&all) == ["idempotency", "lock", "quota"] => None,
             // The lease expired between the reads of two parts, so it has expired for all of them.
-            CompoundOutcome::Refused(_) => Some(won(compound).await),
+            Outcome::Refused(_) => Some(won(compound).await),
         };
         *again.lock().unwrap() = won;
         again.lock().unwrap().is_some()
@@ -101,7 +98,7 @@ async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: TestStore) {
     let mut all = won(&award(&claims, lease)).await;
     let end = tidelock.store().now().await.unwrap().plus(lease * 3);
     until("three leases have passed", async || {
-        assert!(matches!(points(&claims).take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
+        assert!(matches!(points(&claims).take(1).await.unwrap(), Outcome::Refused(_)));
         tidelock.store().now().await.unwrap() > end
     })
     .await;
@@ -123,11 +120,11 @@ async fn units_of_a_compound_go_back_once(stage: TestStore) {
     assert_eq!(used(&claims).await, 10);
     all.release().await.unwrap();
     assert_eq!(used(&claims).await, 0);
-    let locks = claims.compound().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
+    let locks = claims.claim_all().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
     drop(won(&locks).await);
     until("locks and units went back at once", async || used(&claims).await == 0).await;
-    drop(won(&locks.patience(WaitPolicy::of(PATIENCE))).await);
-    let quotas = claims.compound().quota(&points(&claims), 3).quota(&claims.quota("other", 5), 5);
+    drop(won(&locks.wait_policy(WaitPolicy::of(PATIENCE))).await);
+    let quotas = claims.claim_all().quota(&points(&claims), 3).quota(&claims.quota("other", 5), 5);
     until("there is enough", async || used(&claims).await == 0).await;
     let mut all = won(&quotas).await;
     all.complete(&()).await.unwrap();
@@ -142,7 +139,7 @@ async fn a_compound_survives_lost_replies(stage: TestStore) {
     all.complete("awarded").await.unwrap();
     assert_eq!(used(&claims).await, 10);
     points(&claims).refund(all.grants().next().unwrap()).await.unwrap();
-    let other = claims.compound().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
+    let other = claims.claim_all().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
     won(&other).await.release().await.unwrap();
     assert_eq!(used(&claims).await, 0);
 }
@@ -160,27 +157,27 @@ async fn waiting(tidelock: &Tidelock, lock: &str) -> usize {
 async fn a_compound_queues_for_its_locks(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (served, first) =
-        (Observed::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
+        (Observed::default(), door(&tidelock).acquire().await.unwrap().granted().unwrap());
     let mut callers = Vec::new();
     for nth in 0..6 {
         let (other, served) = (stage.tidelock().await, served.clone());
         callers.push(tokio::spawn(async move {
             if nth == 4 {
                 let claims = other.claims();
-                let both = claims.compound().lock(&door(&other)).lock(&claims.lock("window"));
-                let mut all = won(&both.patience(WaitPolicy::of(PATIENCE))).await;
+                let both = claims.claim_all().lock(&door(&other)).lock(&claims.lock("window"));
+                let mut all = won(&both.wait_policy(WaitPolicy::of(PATIENCE))).await;
                 served.note("compound");
                 return all.complete(&()).await.unwrap();
             }
-            let guard = door(&other).acquire().await.unwrap().locked().unwrap();
+            let guard = door(&other).acquire().await.unwrap().granted().unwrap();
             served.note(format!("{nth}"));
             guard.release().await.unwrap();
         }));
         until("it stands in line", async || waiting(&tidelock, "door").await == nth + 1).await;
     }
     let claims = tidelock.claims();
-    let CompoundOutcome::Refused(refusals) = claims
-        .compound()
+    let Outcome::Refused(refusals) = claims
+        .claim_all()
         .lock(&claims.lock("window"))
         .lock(&claims.lock("door"))
         .claim()
@@ -237,7 +234,7 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: TestStore
     }
     // The same for a compound.
     let claims = here.claims();
-    let mut all = self::won(&claims.compound().idempotency(&key(&here, "f"))).await;
+    let mut all = self::won(&claims.claim_all().idempotency(&key(&here, "f"))).await;
     all.complete(&1).await.unwrap();
     assert!(matches!(all.complete(&2).await, Err(ClaimError::Over { .. })));
     let IdempotencyClaim::Done(result) = key(&there, "f").claim::<u32>().await.unwrap() else {
@@ -266,22 +263,18 @@ async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Test
     ];
     quotas.extend(zones.iter().map(|zone| quota().per(Period::Day).zone(zone.clone())));
     for quota in &quotas {
-        assert!(
-            matches!(quota.take(1).await.unwrap(), QuotaOutcome::Granted(_)),
-            "{:?}",
-            quota.key()
-        );
+        assert!(matches!(quota.take(1).await.unwrap(), Outcome::Granted(_)), "{:?}", quota.key());
     }
     // A zone has no effect without a calendar period.
     let ever = quota().zone(zones[0].clone());
-    assert!(matches!(ever.take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
+    assert!(matches!(ever.take(1).await.unwrap(), Outcome::Refused(_)));
     let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
     let single = || claims.singleton("prayer");
     let mut singles = vec![single().of(today), single().per(Period::Day), single()];
     singles.extend(zones.iter().map(|zone| single().per(Period::Day).zone(zone.clone())));
     for (nth, single) in singles.iter().enumerate() {
         assert!(
-            matches!(single.take(&nth, Commit::new()).await.unwrap(), SingletonOutcome::Won(())),
+            matches!(single.take(&nth, Commit::new()).await.unwrap(), Outcome::Granted(())),
             "the one at {nth}"
         );
     }
@@ -297,7 +290,7 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: TestStore) {
             claims.idempotency("k").lease(lease).claim::<Value>().await.map(drop),
             claims.singleton("s").lease(lease).claim::<Value>().await.map(drop),
             points(&claims).reserve(1, lease).await.map(drop),
-            claims.compound().lock(&claims.lock("door").lease(lease)).claim().await.map(drop),
+            claims.claim_all().lock(&claims.lock("door").lease(lease)).claim().await.map(drop),
             claims.lock("door").attach(Fence::new(1).unwrap()).renew(lease).await.map(drop),
         ];
         for (nth, refused) in refused.into_iter().enumerate() {
@@ -319,7 +312,7 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: TestStore) {
     assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
     assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
     let longest = claims.lock("door").lease(limits::LEASE_DURATION);
-    longest.acquire().await.unwrap().locked().unwrap().release().await.unwrap();
+    longest.acquire().await.unwrap().granted().unwrap().release().await.unwrap();
 }
 
 /// CLAIM-22. The duplicate part is named as its caller names it, and nothing is written.
@@ -329,17 +322,17 @@ async fn a_compound_with_the_same_right_twice_is_refused(stage: TestStore) {
     let (single, quota) = (claims.singleton("prayer").per(Period::Day), claims.quota("points", 5));
     let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
     let twice = [
-        (claims.compound().lock(&lock).lock(&lock), "lock/till".to_owned()),
+        (claims.claim_all().lock(&lock).lock(&lock), "lock/till".to_owned()),
         (
-            claims.compound().idempotency(&key).lock(&lock).idempotency(&key),
+            claims.claim_all().idempotency(&key).lock(&lock).idempotency(&key),
             "idempotency/pay:42".to_owned(),
         ),
         (
-            claims.compound().singleton(&single).singleton(&single),
+            claims.claim_all().singleton(&single).singleton(&single),
             format!("singleton/prayer/per day/{today}"),
         ),
         (
-            claims.compound().lock(&lock).quota(&quota, 1).quota(&quota, 2),
+            claims.claim_all().lock(&lock).quota(&quota, 1).quota(&quota, 2),
             "quota/points".to_owned(),
         ),
     ];
@@ -363,7 +356,7 @@ async fn a_quota_of_less_than_nothing_is_refused(stage: TestStore) {
         quota.take(0).await.map(drop),
         quota.reserve(1, MINUTE).await.map(drop),
         quota.usage().await.map(drop),
-        claims.compound().lock(&lock).quota(&quota, 1).claim().await.map(drop),
+        claims.claim_all().lock(&lock).quota(&quota, 1).claim().await.map(drop),
     ];
     for refused in refused {
         let refused = refused.unwrap_err().to_string();
@@ -374,7 +367,7 @@ async fn a_quota_of_less_than_nothing_is_refused(stage: TestStore) {
     }
     assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
     assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
-    assert!(matches!(claims.quota("points", 0).take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
+    assert!(matches!(claims.quota("points", 0).take(1).await.unwrap(), Outcome::Refused(_)));
 }
 
 on_every_store!(

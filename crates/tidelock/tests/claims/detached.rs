@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{ClaimState, Handoff, Peek, QuotaOutcome, ReservationToken, WaitPolicy};
+use tidelock::claims::{ClaimState, Handoff, Peek, ReservationToken, WaitPolicy};
 use tidelock::prelude::*;
 use tidelock::store::Result;
 use tidelock::{Fence, StoreOperation};
@@ -40,13 +40,13 @@ async fn won_again_later(tidelock: &Tidelock) -> Handoff {
 async fn a_detached_lock_is_held_by_its_fence(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let lock = |tidelock: &Tidelock| {
-        tidelock.claims().lock("door").lease(MINUTE).patience(WaitPolicy::none())
+        tidelock.claims().lock("door").lease(MINUTE).wait_policy(WaitPolicy::none())
     };
-    let passed = lock(&here).acquire().await.unwrap().locked().unwrap().detach();
+    let passed = lock(&here).acquire().await.unwrap().granted().unwrap().detach();
     let holder = lock(&there).holder().await.unwrap().unwrap();
     assert_eq!((holder.fence, holder.until), (passed.fence, Some(passed.until)));
     drop(lock(&there).attach(passed.fence));
-    assert!(lock(&there).acquire().await.unwrap().locked().is_err(), "it was not released");
+    assert!(lock(&there).acquire().await.unwrap().granted().is_err(), "it was not released");
     let until = lock(&there).attach(passed.fence).renew(2 * MINUTE).await.unwrap();
     assert!(until > passed.until);
     let foreign = Fence::new(passed.fence.get() + 7).unwrap();
@@ -54,7 +54,7 @@ async fn a_detached_lock_is_held_by_its_fence(stage: TestStore) {
     lock(&there).attach(passed.fence).release().await.unwrap();
     lock(&here).attach(passed.fence).release().await.expect("asked for again, it says the same");
     assert_eq!(lock(&there).holder().await.unwrap(), None);
-    let next = lock(&there).acquire().await.unwrap().locked().unwrap().detach();
+    let next = lock(&there).acquire().await.unwrap().granted().unwrap().detach();
     assert!(next.fence > passed.fence);
     assert!(matches!(
         lock(&here).attach(passed.fence).release().await,
@@ -146,10 +146,8 @@ async fn a_reservation_is_continued_by_its_token(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let quota = |tidelock: &Tidelock| tidelock.claims().quota("seats", 5).of("boat-3");
     let reserve = async || match quota(&here).reserve(3, MINUTE).await.unwrap() {
-        QuotaOutcome::Granted(reservation) => {
-            serde_json::to_string(&reservation.voucher()).unwrap()
-        }
-        QuotaOutcome::Exceeded(exceeded) => panic!("{exceeded}"),
+        Outcome::Granted(reservation) => serde_json::to_string(&reservation.token()).unwrap(),
+        Outcome::Refused(exceeded) => panic!("{exceeded}"),
     };
     let voucher: ReservationToken = serde_json::from_str(&reserve().await).unwrap();
     quota(&there).attach(&voucher).unwrap().refund().await.unwrap();
@@ -174,7 +172,7 @@ async fn claims_are_listed_page_by_page(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for name in ["a", "b", "c"] {
         let lock = tidelock.claims().lock(name).lease(MINUTE).acquire().await.unwrap();
-        let _held = lock.locked().unwrap().detach();
+        let _held = lock.granted().unwrap().detach();
     }
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
@@ -244,7 +242,7 @@ async fn a_lock_with_an_operation_id_is_left_for_a_retry(stage: TestStore) {
             .operation_id("a")
             .lock("door")
             .lease(10 * MINUTE)
-            .patience(WaitPolicy::none())
+            .wait_policy(WaitPolicy::none())
     };
     let asked = door(&slow);
     drop(slow);
@@ -252,7 +250,7 @@ async fn a_lock_with_an_operation_id_is_left_for_a_retry(stage: TestStore) {
     landed.acquire().await.unwrap().forget();
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
-    let passed = door(&tidelock).acquire().await.unwrap().locked().unwrap().detach();
+    let passed = door(&tidelock).acquire().await.unwrap().granted().unwrap().detach();
     allowed.add_permits(Semaphore::MAX_PERMITS >> 1);
     until("the first one is gone", async || Arc::strong_count(&landed) == 1).await;
     assert_eq!(

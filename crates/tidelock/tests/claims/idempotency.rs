@@ -66,7 +66,7 @@ async fn takes_over(claim: &Idempotency) -> ClaimGuard<Value> {
 /// CLAIM-1.
 async fn the_first_claimant_wins_and_others_get_its_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let here = here.claims().by("here").unwrap();
+    let here = here.claims().by("here");
     let claim = here.idempotency("pay:42").fingerprint(&json!({ "amount": 7 }));
     assert_eq!(claim.key().as_str(), "idempotency/pay:42");
     let first = won(&claim).await;
@@ -383,7 +383,28 @@ async fn a_key_that_names_nothing_is_refused(stage: TestStore) {
     assert!(matches!(error, ClaimError::Unreadable { .. }), "{error}");
 }
 
+/// CLAIM-8: an invalid name of the claimant is an error of every claim.
+async fn a_claimant_without_a_name_claims_nothing(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let claims = tidelock.claims().by("");
+    let (quota, lock) = (claims.quota("points", 1), claims.lock("door"));
+    for error in [
+        claims.idempotency("k").claim::<Value>().await.map(drop).unwrap_err(),
+        claims.singleton("s").take(&1, Commit::new()).await.map(drop).unwrap_err(),
+        claims.singleton("s").part(&1).await.map(drop).unwrap_err(),
+        quota.take(1).await.map(drop).unwrap_err(),
+        lock.acquire().await.map(drop).unwrap_err(),
+        claims.claim_all().lock(&lock).claim().await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(tidelock::Error::from(error).kind(), tidelock::ErrorKind::Invalid);
+    }
+    let records = tidelock.store().rows(RecordQuery::prefix("~claim/")).all().await.unwrap();
+    assert!(records.is_empty(), "{records:?}");
+    won(&claims.by("ada").idempotency("k")).await.release().await.unwrap();
+}
+
 on_every_store!(
+    a_claimant_without_a_name_claims_nothing,
     a_waiter_does_not_get_another_requests_result,
     the_first_claimant_wins_and_others_get_its_result,
     ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::claims::{Lock, LockGuard, LockOutcome, WaitPolicy};
+use tidelock::claims::{Lock, LockGuard, WaitPolicy};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
@@ -17,7 +17,7 @@ fn report(tidelock: &Tidelock) -> Lock {
 }
 
 async fn locked(lock: &Lock) -> LockGuard {
-    lock.acquire().await.unwrap().locked().unwrap()
+    lock.acquire().await.unwrap().granted().unwrap()
 }
 
 async fn waiting(tidelock: &Tidelock) -> usize {
@@ -28,10 +28,10 @@ async fn waiting(tidelock: &Tidelock) -> usize {
 /// CLAIM-10.
 async fn one_caller_holds_the_lock_and_others_learn_who(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let here = tidelock.claims().by("here").unwrap().lock("report").of("2026");
+    let here = tidelock.claims().by("here").lock("report").of("2026");
     let guard = locked(&here).await;
-    let there = report(&stage.tidelock().await).patience(WaitPolicy::none());
-    let busy = there.acquire().await.unwrap().locked().unwrap_err();
+    let there = report(&stage.tidelock().await).wait_policy(WaitPolicy::none());
+    let busy = there.acquire().await.unwrap().granted().unwrap_err();
     assert_eq!((busy.by.as_str(), busy.since), ("here", Some(guard.since())));
     assert!(busy.until > busy.since && busy.to_string().contains("lock/report/2026"), "{busy}");
     let first = guard.fence();
@@ -88,9 +88,9 @@ async fn a_former_holder_cannot_take_the_lock_back(stage: TestStore) {
     let second = locked(&report(&tidelock)).await;
     gate.go_on();
     assert!(matches!(slow.release().await, Err(ClaimError::Lost { .. })));
-    let third = report(&tidelock).patience(WaitPolicy::none());
+    let third = report(&tidelock).wait_policy(WaitPolicy::none());
     assert!(
-        matches!(third.acquire().await.unwrap(), LockOutcome::Busy(_)),
+        matches!(third.acquire().await.unwrap(), Outcome::Refused(_)),
         "the second one's lock survives"
     );
     second
@@ -120,8 +120,8 @@ async fn waiters_are_served_in_fifo_order(stage: TestStore) {
         }));
         until("it stands in line", async || waiting(&tidelock).await == nth + 1).await;
     }
-    let newcomer = report(&tidelock).patience(WaitPolicy::none());
-    assert!(newcomer.acquire().await.unwrap().locked().is_err());
+    let newcomer = report(&tidelock).wait_policy(WaitPolicy::none());
+    assert!(newcomer.acquire().await.unwrap().granted().is_err());
     first.release().await.unwrap();
     for waiter in waiters {
         waiter.await.unwrap();
@@ -136,8 +136,8 @@ async fn a_waiter_that_gives_up_leaves_the_queue(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = locked(&report(&tidelock)).await;
     let impatient = report(&tidelock)
-        .patience(WaitPolicy { deadline: Duration::from_millis(20), ..WaitPolicy::SHORT });
-    let busy = impatient.acquire().await.unwrap().locked().unwrap_err();
+        .wait_policy(WaitPolicy { deadline: Duration::from_millis(20), ..WaitPolicy::SHORT });
+    let busy = impatient.acquire().await.unwrap().granted().unwrap_err();
     assert!(busy.attempts >= 1 && busy.waited >= Duration::from_millis(20), "{busy}");
     assert_eq!(waiting(&tidelock).await, 0);
     let lock = report(&stage.tidelock().await);

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::claims::{
-    ClaimError, Claims, CompoundOutcome, Handoff, LockGuard, Period, RefundOutcome, Released,
-    SingletonOutcome, WaitPolicy,
+    ClaimError, Claims, Handoff, LockGuard, Period, RefundOutcome, Released, WaitPolicy,
 };
 use tidelock::prelude::*;
 use tidelock::{ManualClock, MemoryStore, StoreErrorKind};
@@ -34,8 +33,8 @@ async fn asking(stage: &TestStore, id: &str) -> Claims {
 }
 
 async fn lock(claims: &Claims, lease: Duration) -> Option<Handoff> {
-    let lock = claims.lock("door").lease(lease).patience(WaitPolicy::none());
-    lock.acquire().await.unwrap().locked().ok().map(LockGuard::detach)
+    let lock = claims.lock("door").lease(lease).wait_policy(WaitPolicy::none());
+    lock.acquire().await.unwrap().granted().ok().map(LockGuard::detach)
 }
 
 /// CLAIM-21. As long as its lease lasts; afterwards it is free for every claimant.
@@ -59,7 +58,7 @@ async fn an_expired_lock_with_waiters_can_be_acquired_again(stage: TestStore) {
     let mut brief = Duration::from_millis(100);
     let first = loop {
         let first = lock(&ours, brief).await.unwrap();
-        match theirs.lock("door").within(brief / 10).acquire().await.unwrap().locked() {
+        match theirs.lock("door").within(brief / 10).acquire().await.unwrap().granted() {
             Err(_busy) => break first,
             // It expired before they had polled: the machine is slow.
             Ok(guard) => guard.release().await.unwrap(),
@@ -110,15 +109,15 @@ async fn a_retried_draw_is_charged_once(stage: TestStore) {
 /// CLAIM-21.
 async fn a_reservation_is_made_confirmed_and_given_back_once(stage: TestStore) {
     let quota = async |id: &str| asking(&stage, id).await.quota("points", 5);
-    let first = quota("a").await.reserve(3, MINUTE).await.unwrap().granted().unwrap().voucher();
-    let again = quota("a").await.reserve(3, MINUTE).await.unwrap().granted().unwrap().voucher();
+    let first = quota("a").await.reserve(3, MINUTE).await.unwrap().granted().unwrap().token();
+    let again = quota("a").await.reserve(3, MINUTE).await.unwrap().granted().unwrap().token();
     assert_eq!(again, first);
     for _ in 0..2 {
         quota("b").await.attach(&first).unwrap().confirm().await.unwrap();
     }
     let over = quota("a").await.reserve(3, MINUTE).await.unwrap_err();
     assert!(matches!(over, ClaimError::Settled { .. }), "{over}");
-    let other = quota("c").await.reserve(2, MINUTE).await.unwrap().granted().unwrap().voucher();
+    let other = quota("c").await.reserve(2, MINUTE).await.unwrap().granted().unwrap().token();
     for _ in 0..2 {
         assert_eq!(
             quota("d").await.attach(&other).unwrap().refund().await.unwrap(),
@@ -150,8 +149,8 @@ async fn a_retried_compound_keeps_its_parts(stage: TestStore) {
     for _ in 0..2 {
         let claims = asking(&stage, "a").await;
         let (door, points) = (claims.lock("door").lease(MINUTE), claims.quota("points", 5));
-        let all = claims.compound().lock(&door).quota(&points, 3).claim().await.unwrap();
-        let CompoundOutcome::Won(all) = all else { panic!("they are theirs") };
+        let all = claims.claim_all().lock(&door).quota(&points, 3).claim().await.unwrap();
+        let Outcome::Granted(all) = all else { panic!("they are theirs") };
         had.push((all.fences().map(|(_, fence)| fence).next(), all.grants().next().cloned()));
         // A dead holder releases nothing.
         std::mem::forget(all);
@@ -170,7 +169,7 @@ async fn lost_replies_change_nothing(stage: TestStore) {
         assert_eq!(seats.units(), 2);
         lock(&claims, MINUTE).await.unwrap();
         let single = claims.singleton("prayer").take(&7, Commit::new()).await.unwrap();
-        assert!(matches!(single, SingletonOutcome::Won(())), "{single:?}");
+        assert!(matches!(single, Outcome::Granted(())), "{single:?}");
     }
     assert_eq!(claims.quota("points", 5).usage().await.unwrap().used, 3);
     assert_eq!(claims.quota("seats", 5).usage().await.unwrap().used, 2);
@@ -185,19 +184,19 @@ async fn a_period_that_is_over_does_not_make_it_another_request() {
     let quota = claims.quota("points", 5).per(Period::Day);
     let single = claims.singleton("prayer").per(Period::Day);
     let first = quota.take(5).await.unwrap().granted().unwrap();
-    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), SingletonOutcome::Won(())));
+    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Outcome::Granted(())));
     clock.advance(MINUTE);
     assert_eq!(quota.take(5).await.unwrap().granted().unwrap(), first);
     assert_eq!(quota.usage().await.unwrap().used, 0);
-    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), SingletonOutcome::Won(())));
+    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Outcome::Granted(())));
     let today = tidelock.claims().operation_id("b").singleton("prayer").per(Period::Day);
     assert!(
-        matches!(today.take(&7, Commit::new()).await.unwrap(), SingletonOutcome::Won(())),
+        matches!(today.take(&7, Commit::new()).await.unwrap(), Outcome::Granted(())),
         "it is still to be had"
     );
     let again = single.take(&7, Commit::new()).await.unwrap();
     assert!(
-        matches!(again, SingletonOutcome::Won(())),
+        matches!(again, Outcome::Granted(())),
         "today's belongs to another, theirs was yesterday's: {again:?}"
     );
     clock.advance(8 * 24 * 60 * MINUTE);
@@ -237,7 +236,7 @@ async fn an_operation_with_an_empty_id_is_refused() {
         claims.lock("door").acquire().await.map(drop),
         claims.idempotency("k").claim::<u32>().await.map(drop),
         claims.singleton("s").take(&1, Commit::new()).await.map(drop),
-        claims.compound().quota(&claims.quota("points", 9), 1).claim().await.map(drop),
+        claims.claim_all().quota(&claims.quota("points", 9), 1).claim().await.map(drop),
         claims.release_stale("lock/door").await.map(drop).map_err(ClaimError::from),
     ];
     for (nth, refused) in refused.into_iter().enumerate() {

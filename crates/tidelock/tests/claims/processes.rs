@@ -35,8 +35,10 @@ async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
 /// A key, a lock and all of a quota.
 fn award(tidelock: &Tidelock) -> Compound {
     let claims = tidelock.claims();
-    let all =
-        claims.compound().idempotency(&claims.idempotency("award:1")).lock(&claims.lock("child-7"));
+    let all = claims
+        .claim_all()
+        .idempotency(&claims.idempotency("award:1"))
+        .lock(&claims.lock("child-7"));
     all.quota(&points(tidelock), 10).lease(LEASE)
 }
 
@@ -45,7 +47,7 @@ fn points(tidelock: &Tidelock) -> Quota {
 }
 
 async fn award_and_wait(tidelock: &Tidelock, role: &Role) {
-    let all = award(tidelock).claim().await.unwrap().won().unwrap();
+    let all = award(tidelock).claim().await.unwrap().granted().unwrap();
     role.note("won");
     role.allowed("never").await;
     drop(all);
@@ -54,13 +56,13 @@ async fn award_and_wait(tidelock: &Tidelock, role: &Role) {
 fn all_locks(tidelock: &Tidelock) -> Compound {
     let claims = tidelock.claims();
     let lock = |nth: usize| claims.lock("part").of(nth).lease(LEASE);
-    (0..LOCKS).fold(claims.compound(), |all, nth| all.lock(&lock(nth)))
+    (0..LOCKS).fold(claims.claim_all(), |all, nth| all.lock(&lock(nth)))
 }
 
 async fn lock_on_and_on(tidelock: &Tidelock, role: &Role) {
     let all = all_locks(tidelock);
     for round in 0.. {
-        let held = all.claim().await.unwrap().won().unwrap();
+        let held = all.claim().await.unwrap().granted().unwrap();
         role.note(&format!("{} locked {round}", role.name));
         held.release().await.unwrap();
     }
@@ -114,8 +116,8 @@ async fn a_killed_holder_has_all_of_its_locks_or_none(stage: TestStore) {
         child.kill().await;
         let held = tidelock.claims().pending("lock/", None).await.unwrap().claims.len();
         assert!(held == 0 || held == LOCKS, "{held} of {LOCKS}");
-        let after = all_locks(&tidelock).patience(WaitPolicy::of(tidelock_test_stage::PATIENCE));
-        after.claim().await.unwrap().won().unwrap().release().await.unwrap();
+        let after = all_locks(&tidelock).wait_policy(WaitPolicy::of(tidelock_test_stage::PATIENCE));
+        after.claim().await.unwrap().granted().unwrap().release().await.unwrap();
     }
 }
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::claims::{
-    Grant, Period, Quota, QuotaExceeded, QuotaOutcome, RefundOutcome, TimeZone,
-};
+use tidelock::claims::{Grant, Period, Quota, QuotaExceeded, RefundOutcome, TimeZone};
 use tidelock::prelude::*;
 use tidelock::{ManualClock, MemoryStore, Timestamp};
 use tidelock_test_stage::{Pause, TestStore, note, on_every_store, until};
@@ -59,8 +57,8 @@ async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage:
     let (mut granted, mut refused) = (0, 0);
     for caller in callers {
         match caller.await.unwrap() {
-            QuotaOutcome::Granted(_) => granted += 1,
-            QuotaOutcome::Exceeded(error) => {
+            Outcome::Granted(_) => granted += 1,
+            Outcome::Refused(error) => {
                 assert_eq!((error.used, error.requested), (18, 1));
                 refused += 1;
             }
@@ -110,7 +108,7 @@ async fn a_reservation_is_confirmed_or_given_back(stage: TestStore) {
     let minute = Duration::from_secs(60);
     let kept = quota.reserve(6, minute).await.unwrap().granted().unwrap();
     let returned = quota.reserve(4, minute).await.unwrap().granted().unwrap();
-    assert!(matches!(quota.reserve(1, minute).await.unwrap(), QuotaOutcome::Exceeded(_)));
+    assert!(matches!(quota.reserve(1, minute).await.unwrap(), Outcome::Refused(_)));
     assert_eq!(returned.refund().await.unwrap(), RefundOutcome::Refunded);
     assert_eq!(returned.refund().await.unwrap(), RefundOutcome::Already);
     assert_eq!(used(&quota).await, 6);
@@ -124,10 +122,8 @@ async fn a_reservation_is_confirmed_or_given_back(stage: TestStore) {
 async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 10);
     let forgotten = quota.reserve(10, Duration::from_millis(50)).await.unwrap().granted().unwrap();
-    until("it went back", async || {
-        matches!(quota.take(7).await.unwrap(), QuotaOutcome::Granted(_))
-    })
-    .await;
+    until("it went back", async || matches!(quota.take(7).await.unwrap(), Outcome::Granted(_)))
+        .await;
     assert_eq!(used(&quota).await, 7);
     let error = forgotten.confirm().await.unwrap_err();
     assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
@@ -177,7 +173,7 @@ async fn a_lone_caller_has_five_thousand_reservations(stage: TestStore) {
     }
     assert!(matches!(
         quota.reserve(1, Duration::from_secs(60)).await.unwrap(),
-        QuotaOutcome::Exceeded(_)
+        Outcome::Refused(_)
     ));
     held[0].confirm().await.unwrap();
     assert_eq!(held[4_999].refund().await.unwrap(), RefundOutcome::Refunded);
@@ -201,7 +197,7 @@ async fn a_quota_holds_while_reservations_come_and_go(stage: TestStore) {
                         Duration::from_millis(1)
                     };
                     match quota.reserve(1, life).await.unwrap() {
-                        QuotaOutcome::Granted(reserved) if reserved.confirm().await.is_ok() => {
+                        Outcome::Granted(reserved) if reserved.confirm().await.is_ok() => {
                             kept += 1;
                         }
                         _ => {}
@@ -232,7 +228,7 @@ async fn reservations_do_not_get_in_each_others_way(stage: TestStore) {
     }
     assert!(matches!(
         quota.reserve(1, Duration::from_secs(60)).await.unwrap(),
-        QuotaOutcome::Exceeded(_)
+        Outcome::Refused(_)
     ));
     for reservation in held {
         assert_eq!(reservation.refund().await.unwrap(), RefundOutcome::Refunded);
@@ -253,10 +249,8 @@ async fn a_rate_starts_over_after_its_period(stage: TestStore) {
     // In real time a slow machine can exceed the period before the second draw.
     assert!(grants == 2 || !stage.is_simulated() && grants > 2, "{grants} were granted");
     assert!(error.resets_at.is_some(), "{error}");
-    until("there is more", async || {
-        matches!(quota.take(1).await.unwrap(), QuotaOutcome::Granted(_))
-    })
-    .await;
+    until("there is more", async || matches!(quota.take(1).await.unwrap(), Outcome::Granted(_)))
+        .await;
     let used = used(&quota).await;
     assert!(used == 1 || !stage.is_simulated() && used == 0, "{used} of the new time");
 }

@@ -3,30 +3,30 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{ClaimGuard, Period, SingletonOutcome, SingletonTaken, TimeZone};
+use tidelock::claims::{ClaimGuard, Period, SingletonTaken, TimeZone};
 use tidelock::prelude::*;
 use tidelock::{Clock, ManualClock, MemoryStore};
 use tidelock_test_stage::{TestStore, note, on_every_store, until};
 
-fn won<W: std::fmt::Debug>(single: SingletonOutcome<W>) -> W {
+fn won<W: std::fmt::Debug>(single: Outcome<W, SingletonTaken>) -> W {
     match single {
-        SingletonOutcome::Won(won) => won,
-        SingletonOutcome::Taken(winner) => panic!("{winner}"),
+        Outcome::Granted(won) => won,
+        Outcome::Refused(winner) => panic!("{winner}"),
     }
 }
 
-fn taken<W: std::fmt::Debug>(single: SingletonOutcome<W>) -> SingletonTaken {
+fn taken<W: std::fmt::Debug>(single: Outcome<W, SingletonTaken>) -> SingletonTaken {
     match single {
-        SingletonOutcome::Taken(winner) => winner,
-        SingletonOutcome::Won(won) => panic!("{won:?}"),
+        Outcome::Refused(winner) => winner,
+        Outcome::Granted(won) => panic!("{won:?}"),
     }
 }
 
 /// CLAIM-9.
 async fn a_late_caller_learns_who_won_and_when(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let mother = tidelock.claims().by("mother").unwrap();
-    let father = stage.tidelock().await.claims().by("father").unwrap();
+    let mother = tidelock.claims().by("mother");
+    let father = stage.tidelock().await.claims().by("father");
     let before = tidelock.store().now().await.unwrap();
     won(mother
         .singleton("prayer")
@@ -66,7 +66,7 @@ async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stag
     let patient = prayer.clone().lease(Duration::from_secs(60));
     let again = std::sync::Mutex::new(None);
     until("the one that died is replaced", async || {
-        if let SingletonOutcome::Won(won) = patient.claim::<Value>().await.unwrap() {
+        if let Outcome::Granted(won) = patient.claim::<Value>().await.unwrap() {
             *again.lock().unwrap() = Some(won);
         }
         again.lock().unwrap().is_some()

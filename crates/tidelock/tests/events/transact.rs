@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::claims::{LockOutcome, SingletonOutcome};
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
 use tidelock::{Error, ErrorKind, RetryPolicy};
@@ -22,8 +21,11 @@ on_every_store!(
     a_changed_decision_is_taken_again_without_the_closure,
     a_decision_that_refuses_the_second_time_reaches_the_closure,
     a_quota_is_never_overdrawn,
+    several_draws_on_one_quota_add_up,
     a_singleton_is_taken_by_one_transaction,
+    a_second_claim_of_a_singleton_is_refused_at_once,
     a_lock_that_was_lost_fences_the_commit,
+    a_compound_that_was_lost_fences_the_commit,
     attempts_that_are_used_up_are_a_contended_error,
     a_second_mutation_of_a_scope_sees_the_first,
     an_unchanged_scope_is_not_written,
@@ -50,7 +52,7 @@ async fn everything_that_is_staged_lands_together(ground: Ground) {
     else {
         panic!("it is free")
     };
-    let LockOutcome::Locked(lock) = claims.lock("till").acquire().await.unwrap() else {
+    let Outcome::Granted(lock) = claims.lock("till").acquire().await.unwrap() else {
         panic!("it is free")
     };
     let scope = basket(&tidelock);
@@ -60,10 +62,10 @@ async fn everything_that_is_staged_lands_together(ground: Ground) {
             tx.execute(&tea, |stock: &Stock| stock.reserve(2, "a")).await?;
             tx.append(&orders, Stepped {})?;
             tx.take(&daily, 1).await?.granted()?;
-            assert!(matches!(tx.claim(&first, "a").await?, SingletonOutcome::Won(())));
+            assert!(matches!(tx.claim(&first, "a").await?, Outcome::Granted(())));
             tx.put("orders/7", &items)?;
             tx.add("sold", 2, ..=10)?;
-            tx.enqueue(tx.tidelock().queue("mail").put("order-7").data(&json!({ "to": "a" })))?;
+            tx.enqueue(tx.tidelock().queue("mail").enqueue("order-7").data(&json!({ "to": "a" })))?;
             tx.start("delivery", "order-7", &()).version(1).await?;
             tx.complete(&won, &7)?;
             tx.fence(&lock)?;
@@ -76,8 +78,8 @@ async fn everything_that_is_staged_lands_together(ground: Ground) {
     assert_eq!(tea.load().await.unwrap().left, 1);
     assert_eq!(orders.load().await.unwrap().steps, 1);
     assert_eq!(daily.usage().await.unwrap().used, 1);
-    assert!(matches!(first.take("b", Commit::new()).await.unwrap(), SingletonOutcome::Taken(_)));
-    let mail = tidelock.queue("mail").take("worker").await.unwrap();
+    assert!(matches!(first.take("b", Commit::new()).await.unwrap(), Outcome::Refused(_)));
+    let mail = tidelock.queue("mail").lease("worker").await.unwrap();
     assert_eq!(mail[0].data.as_ref().unwrap().as_str(), r#"{"to":"a"}"#);
     let delivery = tidelock.runs().run("order-7").get().await.unwrap();
     assert_eq!(delivery.state, RunState::Open);
@@ -210,6 +212,41 @@ async fn a_quota_is_never_overdrawn(ground: Ground) {
     assert_eq!(quota.usage().await.unwrap().used, 5);
 }
 
+/// TX-5. Also if the calls are concurrent.
+async fn several_draws_on_one_quota_add_up(ground: Ground) {
+    let tidelock = ground.open().await;
+    let seats = tidelock.quota("seats", 5);
+    let (grants, exceeded) = tidelock
+        .transact(async |tx: Tx| -> tidelock::Result<_> {
+            let (one, two) = tokio::join!(tx.take(&seats, 1), tx.take(&seats, 2));
+            let exceeded = tx.take(&seats, 3).await?.granted().unwrap_err();
+            Ok(([one?.granted()?, two?.granted()?, tx.take(&seats, 1).await?.granted()?], exceeded))
+        })
+        .await
+        .unwrap();
+    assert_eq!((exceeded.used, exceeded.requested, exceeded.limit), (3, 3, 5));
+    assert_eq!(seats.usage().await.unwrap().used, 4);
+    for (grant, left) in grants.iter().zip([3, 1, 0]) {
+        seats.refund(grant).await.unwrap();
+        assert_eq!(seats.usage().await.unwrap().used, left);
+    }
+}
+
+/// TX-5.
+async fn a_second_claim_of_a_singleton_is_refused_at_once(ground: Ground) {
+    let tidelock = ground.open().await;
+    let prize = tidelock.singleton("prize");
+    let claimed = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+        tx.claim(&prize, "first").await?.granted()?;
+        let twice = tx.claim(&prize, "second").await.unwrap_err();
+        assert_eq!(twice.kind(), ErrorKind::Invalid, "{twice}");
+        Ok(())
+    });
+    claimed.await.unwrap();
+    let taken = prize.take("third", Commit::new()).await.unwrap().granted().unwrap_err();
+    assert_eq!(taken.details::<String>().unwrap().as_deref(), Some("first"));
+}
+
 /// TX-5.
 async fn a_singleton_is_taken_by_one_transaction(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
@@ -220,9 +257,9 @@ async fn a_singleton_is_taken_by_one_transaction(ground: Ground) {
             let outcome = tx.claim(&ours, "here").await?;
             if calls.fetch_add(1, Ordering::SeqCst) == 0 {
                 let first = theirs.take("there", Commit::new()).await?;
-                assert!(matches!(first, SingletonOutcome::Won(())));
+                assert!(matches!(first, Outcome::Granted(())));
             }
-            Ok(matches!(outcome, SingletonOutcome::Taken(_)))
+            Ok(matches!(outcome, Outcome::Refused(_)))
         })
         .await
         .unwrap();
@@ -233,7 +270,7 @@ async fn a_singleton_is_taken_by_one_transaction(ground: Ground) {
 async fn a_lock_that_was_lost_fences_the_commit(ground: Ground) {
     let tidelock = ground.open().await;
     let lock = tidelock.claims().lock("till");
-    let LockOutcome::Locked(held) = lock.acquire().await.unwrap() else { panic!("it is free") };
+    let Outcome::Granted(held) = lock.acquire().await.unwrap() else { panic!("it is free") };
     let attached = lock.attach(held.fence());
     drop(held.detach());
     attached.release().await.unwrap();
@@ -249,6 +286,31 @@ async fn a_lock_that_was_lost_fences_the_commit(ground: Ground) {
     assert_eq!((lost.kind(), calls.into_inner()), (ErrorKind::LeaseLost, 1), "{lost}");
     let till = tidelock.transact(async |tx: Tx| tx.get::<i64>("till").await);
     assert_eq!(till.await.unwrap(), None);
+}
+
+/// TX-6.
+async fn a_compound_that_was_lost_fences_the_commit(ground: Ground) {
+    let tidelock = ground.open().await;
+    let (till, seats) = (tidelock.lock("till"), tidelock.quota("seats", 5));
+    let both = tidelock.claim_all().lock(&till).quota(&seats, 1);
+    let held = both.claim().await.unwrap().granted().unwrap();
+    let open = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+        tx.fence(&held)?;
+        tx.put("till", &1)
+    });
+    open.await.unwrap();
+    let (_, fence) = held.fences().next().unwrap();
+    till.attach(fence).release().await.unwrap();
+    let calls = AtomicU32::new(0);
+    let lost = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+        calls.fetch_add(1, Ordering::SeqCst);
+        tx.fence(&held)?;
+        tx.put("till", &2)
+    });
+    let lost = lost.await.unwrap_err();
+    assert_eq!((lost.kind(), calls.into_inner()), (ErrorKind::LeaseLost, 1), "{lost}");
+    let till = tidelock.transact(async |tx: Tx| tx.get::<i64>("till").await);
+    assert_eq!(till.await.unwrap(), Some(1));
 }
 
 /// TX-3.

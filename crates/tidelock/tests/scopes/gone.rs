@@ -247,7 +247,7 @@ async fn a_scope_without_a_tombstone_starts_with_the_default() {
     deleted.increment("total", 1).await.unwrap();
     there.delete().await.unwrap();
     clock.advance(Duration::from_secs(2) + limits::TOMBSTONE_MEMORY);
-    tidelock.queue("any").put("thing").await.unwrap();
+    tidelock.queue("any").enqueue("thing").await.unwrap();
     until("it is forgotten", async || deleted.load().await.unwrap().revision.is_none()).await;
     assert_eq!(basket.increment("total", 1).await.unwrap().value, 1);
     assert_eq!(count.increment("", 1).await.unwrap().value, 1);

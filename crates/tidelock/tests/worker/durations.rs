@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock::claims::{IdempotencyClaim, Period, SingletonOutcome};
+use tidelock::claims::{IdempotencyClaim, Period};
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, RunStatus, Workflow};
 use tidelock::{RetryPolicy, limits};
@@ -128,8 +128,8 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
         ("a queue's lease", |tidelock, long| {
             async move {
                 let queue = tidelock.queue(format!("jobs-{}", long.as_nanos()));
-                queue.put("job").await.unwrap();
-                let _taken = queue.take("one").lease(long).within(long).await;
+                queue.enqueue("job").await.unwrap();
+                let _taken = queue.lease("one").duration(long).within(long).await;
             }
             .boxed()
         }),
@@ -209,9 +209,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a singleton's ttl", |tidelock, long| {
             async move {
                 let single = tidelock.claims().singleton("ttl").ttl(long).claim::<u32>().await;
-                let SingletonOutcome::Won(won) = single.map_err(told)? else {
-                    panic!("it is taken")
-                };
+                let Outcome::Granted(won) = single.map_err(told)? else { panic!("it is taken") };
                 won.complete(&1).await.unwrap();
                 Ok(())
             }
@@ -220,7 +218,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a singleton's period", |tidelock, long| {
             async move {
                 let single = tidelock.claims().singleton("period").per(Period::Every(long));
-                let SingletonOutcome::Won(won) = single.claim::<u32>().await.map_err(told)? else {
+                let Outcome::Granted(won) = single.claim::<u32>().await.map_err(told)? else {
                     panic!("it is taken")
                 };
                 won.complete(&1).await.unwrap();
@@ -260,13 +258,13 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
                 let key = claims.idempotency("compound").ttl(long);
                 let quota = claims.quota("compound", 3);
                 let won = claims
-                    .compound()
+                    .claim_all()
                     .idempotency(&key)
                     .quota(&quota, 1)
                     .claim()
                     .await
                     .map_err(told)?;
-                won.won().unwrap().complete(&1).await.unwrap();
+                won.granted().unwrap().complete(&1).await.unwrap();
                 Ok(())
             }
             .boxed()
@@ -275,8 +273,8 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
             async move {
                 let claims = tidelock.claims().operation_id("a").dedup_window(long);
                 let quota = claims.quota("pledged", 3);
-                let won = claims.compound().quota(&quota, 1).claim().await.map_err(told)?;
-                won.won().unwrap().complete(&1).await.unwrap();
+                let won = claims.claim_all().quota(&quota, 1).claim().await.map_err(told)?;
+                won.granted().unwrap().complete(&1).await.unwrap();
                 Ok(())
             }
             .boxed()
@@ -301,7 +299,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("the operation of a lock", |tidelock, long| {
             async move {
                 let claims = tidelock.claims().operation_id("a").dedup_window(long);
-                let locked = claims.lock("door").acquire().await.map_err(told)?.locked().unwrap();
+                let locked = claims.lock("door").acquire().await.map_err(told)?.granted().unwrap();
                 locked.release().await.unwrap();
                 Ok(())
             }

@@ -36,9 +36,9 @@ async fn pass(store: &dyn Store, time: Duration) {
 async fn an_acknowledged_item_leaves_with_its_data(stage: TestStore) {
     let (store, queue) = (stage.store().await, stage.tidelock().await.queue("mail"));
     for nth in 0..20 {
-        queue.put(&format!("letter-{nth}")).data(&json!({ "nth": nth })).await.unwrap();
+        queue.enqueue(format!("letter-{nth}")).data(&json!({ "nth": nth })).await.unwrap();
     }
-    let taken = queue.take("w").limit(20).await.unwrap();
+    let taken = queue.lease("w").limit(20).await.unwrap();
     queue.settle(taken.iter().map(|taken| taken.lease.ack()).collect()).await.unwrap();
     let left = store.scan(RecordQuery::prefix("")).await.unwrap().records;
     assert_eq!(left, [], "the data goes with the ack");
@@ -50,12 +50,12 @@ async fn an_acknowledged_item_leaves_with_its_data(stage: TestStore) {
 /// QUEUE-6.
 async fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor(stage: TestStore) {
     let (store, queue) = (stage.store().await, stage.tidelock().await.queue("mail"));
-    queue.put("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
-    let taken = queue.take("w").await.unwrap();
+    queue.enqueue("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
+    let taken = queue.lease("w").await.unwrap();
     queue.settle(vec![taken[0].lease.ack()]).await.unwrap();
     pass(&*store, limits::ITEM_MEMORY * 100).await;
-    queue.put("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
-    assert!(queue.take("w").await.unwrap().is_empty(), "it is known that 7 is done");
+    queue.enqueue("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
+    assert!(queue.lease("w").await.unwrap().is_empty(), "it is known that 7 is done");
 }
 
 async fn echo(ctx: &mut RunCtx, n: u32) -> Result<u32, StepError> {

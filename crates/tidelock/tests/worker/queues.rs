@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
-use tidelock::queues::{ItemState, LeasedItems, Queue, SettleOutcome};
+use tidelock::queues::{ItemState, LeasedItem, Queue, SettleOutcome};
 use tidelock::store::Result;
 use tidelock::{LeaseToken, Renewal, Settle, StoreOperation};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
@@ -19,15 +19,15 @@ async fn mail(stage: &TestStore) -> Queue {
     stage.tidelock().await.queue("mail")
 }
 
-async fn take(queue: &Queue) -> Vec<LeasedItems> {
-    queue.take("w").lease(MINUTE).limit(10).await.unwrap()
+async fn take(queue: &Queue) -> Vec<LeasedItem> {
+    queue.lease("w").duration(MINUTE).limit(10).await.unwrap()
 }
 
 fn ack(lease: LeaseToken) -> Settlement {
     Settlement { lease, done: None, exit: Settle::Ack { defer: None, forget: None } }
 }
 
-fn data(taken: &LeasedItems) -> Option<Value> {
+fn data(taken: &LeasedItem) -> Option<Value> {
     taken.data.as_ref().map(|data| data.to().unwrap())
 }
 
@@ -39,13 +39,13 @@ async fn state(store: &dyn Store, key: &str) -> ItemState {
 /// QUEUE-1.
 async fn an_item_is_enqueued_once_and_leased_with_its_data(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
-    here.put("ada").data(&json!({ "text": "old" })).await.unwrap();
-    here.put("ada").data(&json!({ "text": "new" })).await.unwrap();
+    here.enqueue("ada").data(&json!({ "text": "old" })).await.unwrap();
+    here.enqueue("ada").data(&json!({ "text": "new" })).await.unwrap();
     let taken = take(&there).await;
     let [one] = &taken[..] else { panic!("{taken:?}") };
     assert_eq!((one.lease.item.key.as_str(), data(one)), ("ada", Some(json!({ "text": "new" }))));
     assert!(take(&here).await.is_empty(), "one has it");
-    here.put("ada").await.unwrap();
+    here.enqueue("ada").await.unwrap();
     let token = here.token("ada", one.lease.fence).unwrap();
     assert_eq!(here.settle(vec![ack(token)]).await.unwrap(), [SettleOutcome::Settled]);
     let again = take(&there).await;
@@ -61,7 +61,7 @@ async fn an_item_is_enqueued_once_and_leased_with_its_data(stage: TestStore) {
 /// QUEUE-5. An empty id identifies no operation.
 async fn an_operation_with_an_empty_id_enqueues_nothing(stage: TestStore) {
     let mail = mail(&stage).await;
-    let refused = mail.put("ada").operation_id("").await.unwrap_err();
+    let refused = mail.enqueue("ada").operation_id("").await.unwrap_err();
     assert!(refused.to_string().contains("the id of the operation is empty"), "{refused}");
     assert!(take(&mail).await.is_empty());
 }
@@ -70,7 +70,7 @@ async fn an_operation_with_an_empty_id_enqueues_nothing(stage: TestStore) {
 async fn an_item_is_enqueued_once_per_operation(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     let put = |queue: &Queue, id: &str, text: &str| {
-        queue.put("ada").data(&json!({ "text": text })).operation_id(id)
+        queue.enqueue("ada").data(&json!({ "text": text })).operation_id(id)
     };
     let first = put(&here, "a", "hi").await.unwrap();
     let token = take(&there).await[0].lease.token();
@@ -89,9 +89,9 @@ async fn each_lease_is_settled_for_itself(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let queue = tidelock.queue("mail");
     for key in ["a", "b", "c"] {
-        queue.put(key).await.unwrap();
+        queue.enqueue(key).await.unwrap();
     }
-    let slow = queue.take("slow").lease(INSTANT).limit(1).await.unwrap().remove(0).lease;
+    let slow = queue.lease("slow").duration(INSTANT).limit(1).await.unwrap().remove(0).lease;
     let key = slow.item.key.as_str();
     until("its lease has run out", async || {
         state(&**tidelock.store(), key).await == ItemState::Expired
@@ -131,9 +131,9 @@ async fn each_lease_is_settled_for_itself(stage: TestStore) {
 /// QUEUE-3.
 async fn a_waiting_worker_gets_an_item_enqueued_later(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
-    assert!(here.take("w").within(INSTANT).await.unwrap().is_empty());
-    let waiting = tokio::spawn(async move { here.take("w").within(PATIENCE).await });
-    there.put("ada").data(&7).await.unwrap();
+    assert!(here.lease("w").within(INSTANT).await.unwrap().is_empty());
+    let waiting = tokio::spawn(async move { here.lease("w").within(PATIENCE).await });
+    there.enqueue("ada").data(&7).await.unwrap();
     let taken = waiting.await.unwrap().unwrap();
     assert_eq!(data(&taken[0]), Some(json!(7)));
 }
@@ -163,11 +163,12 @@ impl Interceptor for SlowAnswers {
 /// QUEUE-3: neither while it waits, nor after the store has granted it.
 async fn a_cancelled_wait_leaves_no_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    tidelock.queue("mail").put("ada").await.unwrap();
+    tidelock.queue("mail").enqueue("ada").await.unwrap();
     let (granted, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { granted: granted.clone(), allowed: allowed.clone() };
     let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
-    let asking = tokio::spawn(async move { slow.queue("mail").take("gone").lease(MINUTE).await });
+    let asking =
+        tokio::spawn(async move { slow.queue("mail").lease("gone").duration(MINUTE).await });
     granted.acquire().await.unwrap().forget();
     assert_eq!(state(&**tidelock.store(), "ada").await, ItemState::Held);
     asking.abort();
@@ -183,16 +184,16 @@ async fn reserved_and_other_queues_are_left_unchanged(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for name in ["~reaction/mail", "~", "", "a\nb"] {
         let queue = tidelock.queue(name);
-        queue.put("a").await.expect_err(name);
-        queue.take("w").await.expect_err(name);
+        queue.enqueue("a").await.expect_err(name);
+        queue.lease("w").await.expect_err(name);
     }
     let (mail, post) = (tidelock.queue("mail"), tidelock.queue("post"));
-    mail.put("a").await.unwrap();
+    mail.enqueue("a").await.unwrap();
     let lease = take(&mail).await.remove(0).lease;
     post.settle(vec![ack(lease.token())]).await.expect_err("it is another queue's");
     post.renew(&[lease.token()], MINUTE).await.expect_err("it is another queue's");
-    mail.put("").await.expect_err("it names nothing");
-    mail.take("w").limit(0).await.expect_err("nothing was asked for");
+    mail.enqueue("").await.expect_err("it names nothing");
+    mail.lease("w").limit(0).await.expect_err("nothing was asked for");
 }
 
 on_every_store!(

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tidelock::Outcome;
 use tidelock::Tidelock;
-use tidelock::claims::{ClaimError, Grant, QuotaExceeded, QuotaOutcome};
+use tidelock::claims::{ClaimError, Grant, QuotaExceeded};
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
@@ -54,8 +55,8 @@ async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<QuotaExceeded>),
     let (mut granted, mut refused) = (Vec::new(), Vec::new());
     for client in clients {
         match joined(client).await?.map_err(|error| unexpected(&error))? {
-            QuotaOutcome::Granted(grant) => granted.push(grant),
-            QuotaOutcome::Exceeded(exceeded) => refused.push(exceeded),
+            Outcome::Granted(grant) => granted.push(grant),
+            Outcome::Refused(exceeded) => refused.push(exceeded),
         }
     }
     Ok((granted, refused))

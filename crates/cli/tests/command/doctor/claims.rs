@@ -43,10 +43,10 @@ fn an_abandoned_claim_is_found_and_released(shop: &Shop) {
 /// CMD-5.
 fn a_lock_that_others_wait_for_is_found_with_its_holder(shop: &Shop) {
     let hot = shop.with(|store| async move {
-        let lock = |who: &str| Tidelock::over(store.clone()).claims().by(who).unwrap().lock("till");
-        let held = lock("alice").acquire().await.unwrap().locked().unwrap();
+        let lock = |who: &str| Tidelock::over(store.clone()).claims().by(who).lock("till");
+        let held = lock("alice").acquire().await.unwrap().granted().unwrap();
         let waiting = lock("bob").within(PATIENCE);
-        let bob = tokio::spawn(async move { waiting.acquire().await.unwrap().locked().map(drop) });
+        let bob = tokio::spawn(async move { waiting.acquire().await.unwrap().granted().map(drop) });
         let hot = RefCell::new(Vec::new());
         until("it is found", async || {
             let diagnosis = Doctor::over(store.clone()).examine().await.unwrap();

@@ -53,17 +53,17 @@ pub(super) fn request(action: &RemedyAction) -> Option<RemedyRequestDto> {
                 json!({ "reaction": reaction, "from": from }),
             ))
         }
-        RemedyAction::LookAtEvent { position } => {
+        RemedyAction::ShowEvent { position } => {
             Some(get(format!("/v1/events?after={}&limit=1", position.saturating_sub(1))))
         }
-        RemedyAction::LookFurther { scan } if *scan <= SCAN => {
+        RemedyAction::RaiseScanLimit { scan } if *scan <= SCAN => {
             Some(get(format!("/v1/doctor?scan={scan}")))
         }
-        RemedyAction::LookAtMoreRuns { runs } if *runs <= RUNS => {
+        RemedyAction::RaiseRunLimit { runs } if *runs <= RUNS => {
             Some(get(format!("/v1/doctor?runs={runs}")))
         }
         // More than one request may examine: the command can.
-        RemedyAction::LookFurther { .. } | RemedyAction::LookAtMoreRuns { .. } => None,
+        RemedyAction::RaiseScanLimit { .. } | RemedyAction::RaiseRunLimit { .. } => None,
         // The archive is a file on the operator's machine, which the server cannot write.
         RemedyAction::Close { .. } => None,
         // The session belongs to the database, not to the store.
@@ -159,9 +159,9 @@ mod tests {
             request(&RemedyAction::Close { stream: StreamName::new("year").unwrap() }),
             None
         );
-        assert!(request(&RemedyAction::LookFurther { scan: SCAN }).is_some());
-        assert_eq!(request(&RemedyAction::LookFurther { scan: SCAN + 1 }), None);
-        assert!(request(&RemedyAction::LookAtMoreRuns { runs: RUNS }).is_some());
-        assert_eq!(request(&RemedyAction::LookAtMoreRuns { runs: RUNS + 1 }), None);
+        assert!(request(&RemedyAction::RaiseScanLimit { scan: SCAN }).is_some());
+        assert_eq!(request(&RemedyAction::RaiseScanLimit { scan: SCAN + 1 }), None);
+        assert!(request(&RemedyAction::RaiseRunLimit { runs: RUNS }).is_some());
+        assert_eq!(request(&RemedyAction::RaiseRunLimit { runs: RUNS + 1 }), None);
     }
 }

@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::Outcome;
 use tidelock::Timestamp;
-use tidelock::claims::{Grant, QuotaOutcome, RefundOutcome, ReservationToken};
+use tidelock::claims::{Grant, RefundOutcome, ReservationToken};
 use utoipa::ToSchema;
 
 use super::super::claims::to_problem;
@@ -75,14 +76,14 @@ pub(crate) async fn reserve(
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.reserve(some(units)?, ttl(ttl_ms)?).await.map_err(to_problem)? {
-        QuotaOutcome::Granted(reservation) => {
+        Outcome::Granted(reservation) => {
             let reserved = ReservationDto {
                 until: reservation.until(),
-                reservation_token: reservation.voucher(),
+                reservation_token: reservation.token(),
             };
             Ok((StatusCode::CREATED, Answer(reserved)).into_response())
         }
-        QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
+        Outcome::Refused(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
 }
 

@@ -14,8 +14,8 @@ import { decision } from '../run/decision.js';
 export function remedy(finding, offered, again) {
   const { request } = offered;
   if (offered.action === 'resolve') return decision(offered.run, offered.step, again);
-  if (offered.action === 'look_at_event') return h('a', { class: 'button', href: href(['feed'], { after: before(offered.position) }) }, 'Open');
-  if (['look_further', 'look_at_more_runs'].includes(offered.action) && request) return button('Examine more', () => again({ scan: offered.scan, runs: offered.runs }));
+  if (offered.action === 'show_event') return h('a', { class: 'button', href: href(['feed'], { after: before(offered.position) }) }, 'Open');
+  if (['raise_scan_limit', 'raise_run_limit'].includes(offered.action) && request) return button('Examine more', () => again({ scan: offered.scan, runs: offered.runs }));
   return request ? sending(finding, offered, again) : copying(offered.command);
 }
 

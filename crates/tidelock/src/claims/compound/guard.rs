@@ -1,7 +1,7 @@
 //! Guard of a compound: claims that are renewed, completed and released in one commit each.
 
 use serde::Serialize;
-use tidelock_store::{Commit, CommitId, Committed, Conflict, Fence, RawJson, Slot};
+use tidelock_store::{Commit, CommitId, Committed, Conflict, Fence, Guard, RawJson, Slot};
 use tokio_util::sync::CancellationToken;
 
 use super::super::entry::{Entry, State};
@@ -54,6 +54,11 @@ impl CompoundGuard {
     /// Completing is refused from then on, so stop the work.
     pub fn lost(&self) -> &CancellationToken {
         self.set.lost()
+    }
+
+    /// Returns guards for a commit that must not succeed once a claim is lost.
+    pub fn guards(&self) -> Vec<Guard> {
+        self.set.guards()
     }
 
     /// Commits on the condition that all claims are still held.

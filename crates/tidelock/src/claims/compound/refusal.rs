@@ -1,6 +1,7 @@
 //! Why a compound claim was refused.
 
 use std::fmt;
+use std::ops::Deref;
 
 use tidelock_store::{RawJson, RecordKey, Result, Timestamp, WorkerName};
 
@@ -17,6 +18,10 @@ pub struct Refusal {
     /// The reason.
     pub why: RefusalReason,
 }
+
+/// The refused parts of a compound claim: at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusals(pub(super) Vec<Refusal>);
 
 /// Why a claim was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,17 +108,38 @@ impl RefusalReason {
     }
 }
 
-/// Returns the record of a lock to wait for, if only locks are refused.
-pub(super) fn lock_to_wait_for(refusals: &[Refusal]) -> Result<Option<RecordKey>> {
-    match refusals.first() {
-        Some(first) if are_locks(refusals) => keys::record(&first.key).map(Some),
-        _ => Ok(None),
+impl Refusals {
+    /// Returns the record of a lock to wait for, if only locks are refused.
+    pub(super) fn lock_to_wait_for(&self) -> Result<Option<RecordKey>> {
+        match self.first() {
+            Some(first) if self.are_locks() => keys::record(&first.key).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether only locks are refused.
+    pub(super) fn are_locks(&self) -> bool {
+        self.iter().all(Refusal::is_lock)
     }
 }
 
-/// Whether only locks are refused.
-pub(super) fn are_locks(refusals: &[Refusal]) -> bool {
-    refusals.iter().all(Refusal::is_lock)
+impl Deref for Refusals {
+    type Target = [Refusal];
+
+    fn deref(&self) -> &[Refusal] {
+        &self.0
+    }
+}
+
+impl std::error::Error for Refusals {}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, refusal) in self.iter().enumerate() {
+            write!(f, "{}{refusal}", if nth == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
 }
 
 impl std::error::Error for Refusal {}

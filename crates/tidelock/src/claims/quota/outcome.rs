@@ -1,18 +1,8 @@
-//! Outcomes of taking from a quota.
+//! Usage of a quota, and the refusal of one that is exceeded.
 
 use tidelock_store::Timestamp;
 
 use super::super::ClaimKey;
-
-/// Outcome of taking from a quota.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "what is exceeded is not granted"]
-pub enum QuotaOutcome<G> {
-    /// The units are taken.
-    Granted(G),
-    /// Not enough units are left.
-    Exceeded(QuotaExceeded),
-}
 
 /// A quota with not enough units left.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,17 +33,4 @@ pub struct QuotaUsage {
 
 fn until(moment: Option<&Timestamp>) -> String {
     moment.map_or_else(String::new, |moment| format!(", until {moment}"))
-}
-
-impl<G> QuotaOutcome<G> {
-    /// Returns the grant, or the exceeded quota as an error.
-    ///
-    /// # Errors
-    /// [`QuotaExceeded`] if not enough units are left.
-    pub fn granted(self) -> Result<G, QuotaExceeded> {
-        match self {
-            Self::Granted(granted) => Ok(granted),
-            Self::Exceeded(exceeded) => Err(exceeded),
-        }
-    }
 }

@@ -58,7 +58,7 @@ impl Reservation {
 
     /// Returns the token with which the reservation can be continued elsewhere: see
     /// [`Quota::attach`].
-    pub fn voucher(&self) -> ReservationToken {
+    pub fn token(&self) -> ReservationToken {
         let Booked { grant, end } = self.booked.clone();
         ReservationToken { grant, revision: self.revision, until: end }
     }

@@ -1,41 +1,40 @@
-//! Record of a closing: its plan and its progress.
+//! The record of a closing: its plan and its progress.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, RawJson, RecordWrite, Result, Revision, Store, StoreExt, StreamName,
-    Timestamp, Version, When,
+    ExpectedRevision, RawJson, Record, RecordQuery, RecordWrite, Result, Revision, Store,
+    StoreError, StoreExt, StreamName, Timestamp, Version, When,
 };
 
 use super::keys;
-use super::lease::ClosingLease;
 
 /// How long a finished closing is remembered. The stream itself records that it is closed.
 const DONE_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One closing of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Books {
-    pub(super) plan: Plan,
+pub(crate) struct ClosingRecord {
+    pub(crate) plan: Plan,
     /// Events up to this version are to be removed.
-    pub(super) through: Version,
+    pub(crate) through: Version,
     /// Events up to this version are archived.
-    pub(super) archived: Option<Version>,
+    pub(crate) archived: Option<Version>,
     /// When it began; unknown for closings that older programs began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) begun_at: Option<Timestamp>,
-    pub(super) done: bool,
+    pub(crate) begun_at: Option<Timestamp>,
+    pub(crate) done: bool,
     /// Revision of this record.
     #[serde(skip)]
-    pub(super) revision: Option<Revision>,
+    pub(crate) revision: Option<Revision>,
 }
 
 /// What becomes of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Plan {
+pub(crate) enum Plan {
     /// It stays closed.
     StayClosed,
     /// It is closed, emptied and opened again.
@@ -49,12 +48,12 @@ pub(super) enum Plan {
 
 impl Plan {
     /// Whether the stream accepts events afterwards.
-    pub(super) fn goes_on(self) -> bool {
+    pub(crate) fn goes_on(self) -> bool {
         self != Self::StayClosed
     }
 
     /// Whether a tombstone is appended first.
-    pub(super) fn shuts(self) -> bool {
+    pub(crate) fn shuts(self) -> bool {
         !matches!(self, Self::Window { .. })
     }
 
@@ -82,7 +81,7 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Books {
+impl ClosingRecord {
     /// Returns the last closing of this stream, finished or not.
     pub(super) async fn find(store: &dyn Store, stream: &StreamName) -> Result<Option<Self>> {
         let slot = store.get_one(&keys::record(stream)?).await?;
@@ -90,17 +89,41 @@ impl Books {
         Ok(Some(Self { revision: Some(record.revision), ..record.value.to()? }))
     }
 
-    /// Builds the commit that records this, on the condition that the lease is held and the record
-    /// is unchanged.
-    pub(super) fn record_commit(
-        &self,
-        lease: &ClosingLease<'_>,
-        stream: &StreamName,
-    ) -> Result<Commit> {
+    /// Builds the write of the record, on the condition that it is unchanged.
+    pub(super) fn write(&self, stream: &StreamName) -> Result<RecordWrite> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         let write = RecordWrite::put(&keys::record(stream)?, expected, RawJson::new(self)?);
-        let write = if self.done { write.expiring(When::In(DONE_MEMORY)) } else { write };
-        Ok(Commit::new().write(write).fenced_by(lease.token()))
+        Ok(if self.done { write.expiring(When::In(DONE_MEMORY)) } else { write })
+    }
+}
+
+/// A closing that began and is not finished, for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnfinishedClosing {
+    pub(crate) stream: StreamName,
+    pub(crate) record: ClosingRecord,
+    /// When the lease of its current or last caller expires.
+    pub(crate) held_until: Option<Timestamp>,
+}
+
+impl UnfinishedClosing {
+    /// Returns the query for the records of all closings.
+    pub(crate) fn query() -> RecordQuery {
+        RecordQuery::prefix(keys::RECORDS)
+    }
+
+    /// Reads one of those records; `None` if the closing is finished.
+    pub(crate) async fn read(store: &dyn Store, record: &Record) -> Result<Option<Self>> {
+        let (key, record): (_, ClosingRecord) = (&record.key, record.value.to()?);
+        if record.done {
+            return Ok(None);
+        }
+        let stream = keys::stream_of(key).ok_or_else(|| {
+            StoreError::corrupt(format!("record {key:?} is of no stream's closing"))
+        })?;
+        let holder = store.item(&keys::item(&stream)).await?.and_then(|item| item.holder);
+        let held_until = holder.map(|holder| holder.deadline);
+        Ok(Some(Self { stream, record, held_until }))
     }
 }
 

@@ -33,7 +33,7 @@ const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duratio
 /// A dropped future leases nothing: items granted meanwhile are released at once. Only the attempt
 /// stays counted.
 #[derive(Debug)]
-#[must_use = "nothing is leased before this is awaited"]
+#[must_use = "nothing is leased until this is awaited"]
 pub struct LeaseItems {
     store: Arc<dyn Store>,
     request: Result<LeaseRequest>,
@@ -42,7 +42,7 @@ pub struct LeaseItems {
 
 /// A leased item and its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeasedItems {
+pub struct LeasedItem {
     /// The lease: its item, fence and deadline.
     pub lease: Lease,
     /// The data stored with the item: that of the enqueue that woke it, or of a later one.
@@ -57,7 +57,7 @@ impl LeaseItems {
     }
 
     /// Sets the duration of the lease. The default is 30 seconds.
-    pub fn lease(self, duration: Duration) -> Self {
+    pub fn duration(self, duration: Duration) -> Self {
         self.with(|request| request.duration = duration)
     }
 
@@ -84,7 +84,7 @@ impl LeaseItems {
         self
     }
 
-    async fn take(self) -> Result<Vec<LeasedItems>> {
+    async fn request(self) -> Result<Vec<LeasedItem>> {
         let (store, request) = (self.store, self.request?);
         request.check()?;
         let (sender, receiver) = oneshot::channel();
@@ -99,11 +99,11 @@ impl LeaseItems {
 }
 
 impl IntoFuture for LeaseItems {
-    type Output = Result<Vec<LeasedItems>>;
+    type Output = Result<Vec<LeasedItem>>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.take().boxed()
+        self.request().boxed()
     }
 }
 
@@ -184,12 +184,12 @@ impl Drop for Granted {
     }
 }
 
-async fn with_data(store: &dyn Store, leases: &[Lease]) -> Result<Vec<LeasedItems>> {
+async fn with_data(store: &dyn Store, leases: &[Lease]) -> Result<Vec<LeasedItem>> {
     if leases.is_empty() {
         return Ok(Vec::new());
     }
     let keys: Vec<_> = leases.iter().map(|lease| keys::data(&lease.item)).collect();
     let data =
         store.get(&keys).await?.into_iter().map(|slot| slot.into_live().map(|record| record.value));
-    Ok(leases.iter().cloned().zip(data).map(|(lease, data)| LeasedItems { lease, data }).collect())
+    Ok(leases.iter().cloned().zip(data).map(|(lease, data)| LeasedItem { lease, data }).collect())
 }

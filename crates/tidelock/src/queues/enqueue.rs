@@ -20,7 +20,7 @@ use crate::handle::Tidelock;
 /// An item that exists already is woken: the earliest time and the furthest mark count. A leased
 /// item is due again once it is settled. A blocked item stays blocked until it is unblocked.
 #[derive(Debug)]
-#[must_use = "nothing is put in before this is awaited"]
+#[must_use = "nothing is enqueued until this is awaited"]
 pub struct EnqueueItem {
     tidelock: Tidelock,
     wake: Result<Wake>,
@@ -91,7 +91,7 @@ impl EnqueueItem {
         self
     }
 
-    /// The parts of a commit that put it in.
+    /// Returns the parts of a commit that enqueue it.
     ///
     /// # Errors
     /// `Invalid` if a name or the data cannot be stored, or there is an operation id.
@@ -99,7 +99,7 @@ impl EnqueueItem {
         match self.operation {
             None => self.commit(),
             Some(_) => Err(StoreError::invalid(
-                "an item with an operation id has a commit of its own; leave the id out, for the transaction happens once",
+                "an item with an operation id has its own commit; leave the id out in a transaction, which happens once",
             )),
         }
     }
@@ -112,7 +112,7 @@ impl EnqueueItem {
         Ok(data.into_iter().fold(Commit::new().wake(wake), Commit::write))
     }
 
-    async fn put(mut self) -> Result<Timestamp> {
+    async fn send(mut self) -> Result<Timestamp> {
         let (tidelock, operation) = (self.tidelock.clone(), self.operation.take());
         operation.as_deref().map_or(Ok(()), bounds::names)?;
         let commit = match (self.commit()?, operation) {
@@ -131,6 +131,6 @@ impl IntoFuture for EnqueueItem {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.put().boxed()
+        self.send().boxed()
     }
 }
