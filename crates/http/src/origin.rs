@@ -12,10 +12,10 @@ use axum::response::Response;
 use http::Uri;
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
+use tidelock::problem::Problem;
 
 use crate::app_state::AppState;
 use crate::extract;
-use crate::problem::Problem;
 
 /// Admits a request if its host is one of this server's names and its origin is not foreign.
 pub(crate) async fn check(

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use http::header::{CACHE_CONTROL, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderName, HeaderValue, StatusCode};
+use tidelock::problem::Problem;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
@@ -23,7 +24,6 @@ use utoipa_axum::routes;
 use crate::app_state::AppState;
 use crate::audit::{Audit, AuditDetail};
 use crate::auth::{Authorize, Role, admit};
-use crate::problem::Problem;
 use crate::requests::{Counted, count};
 use crate::resources::{
     audit as audited, claims, correlation, doctor, feed, follow, health, leases, locks, metrics,
@@ -174,7 +174,7 @@ async fn not_like_this() -> Problem {
 /// A panic becomes a problem response instead of a broken connection.
 fn panicked(_: Box<dyn Any + Send>) -> Response {
     let detail = "the request failed: this is a bug, and the server's log has details";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "handler-failed", detail).into_response()
+    Problem::internal("handler-failed", detail).into_response()
 }
 
 /// Adds a header to every response that does not have it.

@@ -25,6 +25,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tidelock::problem::Problem;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,7 +36,6 @@ use tower_service::Service;
 
 use crate::api::Api;
 use crate::limits::{HANDSHAKE, Limits, PAUSE, RESERVE};
-use crate::problem::Problem;
 use crate::resources::health::is_health_check;
 use crate::samples;
 use crate::tls::Tls;

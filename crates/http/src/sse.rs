@@ -11,16 +11,23 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, stream};
 use http::header::CACHE_CONTROL;
 use serde::Serialize;
+use tidelock::StoreError;
+use tidelock::problem::Problem;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app_state::AppState;
-use crate::problem::Problem;
 
-/// An event with this name and JSON data.
-pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
+/// An event with this name and JSON data, and with an id if clients can continue after it.
+pub(crate) fn event(name: &str, id: Option<String>, data: &impl Serialize) -> Event {
     let json = serde_json::to_string(data).expect("what is shown can be written as JSON");
     // JSON has line breaks only between tokens; here each would begin another field.
-    Event::default().event(name).data(json.replace(['\n', '\r'], " "))
+    let event = id.into_iter().fold(Event::default(), Event::id);
+    event.event(name).data(json.replace(['\n', '\r'], " "))
+}
+
+/// An event that says what failed.
+pub(crate) fn problem(error: StoreError) -> Event {
+    Event::default().event("problem").data(Problem::from(error).to_json())
 }
 
 /// A response that sends these events.
@@ -59,11 +66,12 @@ mod tests {
     #[tokio::test]
     async fn any_data_stays_one_event() {
         let data = RawJson::parse("{\n\"a\":\r\n\"x\\n\\ndata: y\"\n}").unwrap();
-        let events = stream::iter([Ok::<_, Infallible>(event("event", &data).id("7"))]);
+        let events =
+            stream::iter([Ok::<_, Infallible>(event("event", Some("7".to_owned()), &data))]);
         let body = Sse::new(events).into_response().into_body().collect().await.unwrap();
         assert_eq!(
             body.to_bytes(),
-            "event: event\ndata: { \"a\":  \"x\\n\\ndata: y\" }\nid: 7\n\n"
+            "id: 7\nevent: event\ndata: { \"a\":  \"x\\n\\ndata: y\" }\n\n"
         );
     }
 }

@@ -108,6 +108,8 @@ pub mod worker;
 
 mod error;
 mod handle;
+#[cfg(feature = "problem")]
+pub mod problem;
 pub mod testing;
 mod transact;
 

@@ -9,6 +9,7 @@ use axum::response::sse::Event;
 use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
+use tidelock::problem::Problem;
 use tidelock::{ChangeHint, FeedQuery, FeedStart, Position, StoreError, StoredEvent, Topic};
 use utoipa::IntoParams;
 
@@ -17,7 +18,6 @@ use super::feed::types;
 use crate::app_state::AppState;
 use crate::extract::{InQuery, header};
 use crate::limits::{FOLLOW_PAGE, LOOK};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 use crate::sse;
 
 /// Where a client continues after a reconnect.
@@ -52,7 +52,7 @@ pub(crate) struct FollowParams {
     params(FollowParams, ("Last-Event-ID" = Option<String>, Header, description = "The last position received")),
     responses(
         (status = 200, description = "Events, until the client disconnects", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The position is not one of this store"),
     ))]
 pub(crate) async fn follow(
     State(served): State<AppState>,
@@ -100,9 +100,7 @@ impl Follower {
             let mut follower = follower?;
             match follower.page().await {
                 Ok(page) => Some((page, Some(follower))),
-                Err(error) => {
-                    Some((vec![sse::event("problem", &Problem::from(error).logged())], None))
-                }
+                Err(error) => Some((vec![sse::problem(error)], None)),
             }
         });
         pages.flat_map(stream::iter)
@@ -127,7 +125,7 @@ impl Follower {
 
 fn shown(event: StoredEvent) -> Event {
     let position = event.position.to_string();
-    sse::event("event", &EventDto::from(event)).id(position)
+    sse::event("event", Some(position), &EventDto::from(event))
 }
 
 fn position(id: &str) -> Result<Position, Problem> {

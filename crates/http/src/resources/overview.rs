@@ -6,12 +6,12 @@ use axum::response::Response;
 use futures_util::stream;
 use serde::Serialize;
 use tidelock::Position;
+use tidelock::problem::Problem;
 use tokio::time::interval;
 use utoipa::ToSchema;
 
 use crate::app_state::AppState;
 use crate::limits::BEAT;
-use crate::problem::Problem;
 use crate::samples::{self, Sample};
 use crate::sse;
 
@@ -69,8 +69,8 @@ pub(crate) async fn live(State(served): State<AppState>) -> Result<Response, Pro
     let samples = stream::unfold((served.clone(), interval(BEAT)), |(served, mut beat)| async {
         beat.tick().await;
         let event = match served.samples.look(&served.setup).await {
-            Ok(sample) => sse::event("sample", &sample),
-            Err(error) => sse::event("problem", &Problem::from(error).logged()),
+            Ok(sample) => sse::event("sample", None, &sample),
+            Err(error) => sse::problem(error),
         };
         Some((event, (served, beat)))
     });

@@ -5,12 +5,12 @@ use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::stream;
 use serde_json::Value;
+use tidelock::problem::Problem;
 use tidelock::scopes::ScopeWatch;
 
 use super::{ScopeDto, ScopePath, scope, to_problem};
 use crate::app_state::AppState;
 use crate::extract::InPath;
-use crate::problem::Problem;
 use crate::sse;
 
 /// Watch a scope by server-sent events.
@@ -34,11 +34,8 @@ pub(crate) async fn watch(
 /// The next state. A store failure ends the stream; a new one starts with the newest state.
 async fn next((which, mut watch): (ScopePath, Watch)) -> Option<(Event, (ScopePath, Watch))> {
     let document = watch.next().await.ok()?;
-    let event = sse::event("scope", &ScopeDto::of(&which, &document).ok()?);
-    let event = match document.revision {
-        Some(revision) => event.id(revision.to_string()),
-        None => event,
-    };
+    let revision = document.revision.map(|revision| revision.to_string());
+    let event = sse::event("scope", revision, &ScopeDto::of(&which, &document).ok()?);
     Some((event, (which, watch)))
 }
 
