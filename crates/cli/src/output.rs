@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub(crate) use json_line::json_line;
 pub(crate) use plain::{cut, plain};
-pub(crate) use table::{Table, TableRow};
+pub(crate) use table::TableRow;
 pub(crate) use tidelock::doctor::display::{ago, ahead, many, quoted};
 
 /// The output of a command.
@@ -78,12 +78,13 @@ impl Output {
         if things.is_empty() {
             return Ok(());
         }
-        let table = Table::of(things);
+        let mut lines = table::table(things).into_iter();
+        let heading = lines.next().unwrap_or_default();
         if self.headed != T::HEADINGS {
-            self.row(Style::Heading, &table.heading())?;
+            self.row(Style::Heading, &heading)?;
             self.headed = T::HEADINGS;
         }
-        table.rows().try_for_each(|row| self.row(Style::Plain, &row))
+        lines.try_for_each(|row| self.row(Style::Plain, &row))
     }
 
     /// Prints a single row without headings.

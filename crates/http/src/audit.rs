@@ -13,9 +13,9 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::StatusCode;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{
     Appended, EventId, ExpectedVersion, Metadata, NewEvent, RawJson, StoreExt, StreamQuery, Version,
 };
@@ -25,7 +25,6 @@ use crate::auth::{Caller, Role};
 use crate::extract;
 use crate::idempotency::IdempotencyScope;
 use crate::limits::AUDITED;
-use crate::problem::Problem;
 
 /// A request by an operator.
 #[derive(Debug, Serialize, Deserialize)]
@@ -199,13 +198,8 @@ async fn append(
         .await?;
     match outcome.committed().map(|committed| committed.appends.into_iter().next()) {
         Ok(Some(Appended { version, replayed, .. })) => Ok(RecordedEvent { id, version, replayed }),
-        Ok(None) => Err(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "store-failed",
-            "the store returned no appended event",
-        )),
-        Err(conflict) => Err(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
+        Ok(None) => Err(Problem::internal("store-failed", "the store returned no appended event")),
+        Err(conflict) => Err(Problem::internal(
             "audit-refused",
             format!("the audit log cannot be written: {conflict}"),
         )),

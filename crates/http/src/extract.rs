@@ -15,10 +15,10 @@ use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
+use tidelock::problem::Problem;
 
 use crate::app_state::AppState;
 use crate::auth::Caller;
-use crate::problem::Problem;
 use crate::serve::BodyTimeout;
 
 /// Names in a path, validated as they are parsed.
@@ -242,11 +242,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let caller = parts.extensions.get::<Self>().cloned();
         caller.ok_or_else(|| {
-            Problem::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "no-caller",
-                "the caller was not authenticated; this is a bug",
-            )
+            Problem::internal("no-caller", "the caller was not authenticated; this is a bug")
         })
     }
 }

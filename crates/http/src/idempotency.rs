@@ -24,7 +24,6 @@ use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::limits;
-use crate::problem;
 
 /// The layer around routes that write.
 pub(crate) fn layer(served: &AppState) -> IdempotencyLayer {
@@ -34,7 +33,7 @@ pub(crate) fn layer(served: &AppState) -> IdempotencyLayer {
         .scope(|request| request.extensions.get::<Caller>().map(|caller| caller.shown().to_owned()))
         .releasing((400..500).filter_map(|status| StatusCode::from_u16(status).ok()))
         .max_request_bytes(served.limits().body_bytes)
-        .problems_at(problem::TYPES)
+        .problems_at(tidelock::problem::TYPES)
 }
 
 /// The identity of a request across retries: its caller, its key, and its content. Without a key

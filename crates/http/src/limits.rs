@@ -63,8 +63,6 @@ pub(crate) const TOKENS: usize = 1000;
 pub(crate) const TOKEN_NAME: usize = 64;
 /// How long the response to a request with an idempotency key is kept.
 pub(crate) const IDEMPOTENCY: Duration = Duration::from_secs(24 * 3600);
-/// The `Retry-After` of a request that came at a bad moment.
-pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long a follower waits for a change hint before it polls: hints can get lost.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// Events that a follower reads at once, and so the most that is buffered for a slow reader.

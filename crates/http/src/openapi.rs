@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
+use tidelock::problem::PROBLEM_JSON;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem, Paths};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -11,7 +12,6 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::problem::{PROBLEM_JSON, ProblemDetails};
 use crate::routes::Needs;
 
 const BEARER: &str = "token";
@@ -25,9 +25,15 @@ pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
     describe(operation, needs);
     for (status, what) in in_common(needs, &method) {
         let responses = &mut operation.responses.responses;
-        responses.entry((*status).to_owned()).or_insert_with(|| problem(what));
+        responses
+            .entry((*status).to_owned())
+            .or_insert_with(|| RefOr::T(ResponseBuilder::new().description(*what).build()));
     }
-    operation.responses.responses.values_mut().for_each(explain);
+    operation
+        .responses
+        .responses
+        .iter_mut()
+        .for_each(|(status, response)| explain(status, response));
     if needs != Needs::Nothing && method != Method::GET {
         take_a_key(operation);
     }
@@ -50,12 +56,15 @@ fn take_a_key(operation: &mut Operation) {
     parameters.push(RefOr::T(key.description(Some(what)).schema(Some(text)).build()));
 }
 
-/// Gives a response without a description a default one.
-fn explain(response: &mut RefOr<Response>) {
-    if let RefOr::T(response) = response
-        && response.description.is_empty()
-    {
+/// Gives a response without a description a default one, and a problem its content.
+fn explain(status: &str, response: &mut RefOr<Response>) {
+    let RefOr::T(response) = response else { return };
+    if response.description.is_empty() {
         response.description = "Success".into();
+    }
+    if status >= "400" && response.content.is_empty() {
+        let schema = RefOr::Ref(Ref::from_schema_name(ProblemDetails::name()));
+        response.content.insert(PROBLEM_JSON.to_owned(), RefOr::T(Content::new(Some(schema))));
     }
 }
 
@@ -167,8 +176,21 @@ fn in_common(needs: Needs, method: &Method) -> &'static [(&'static str, &'static
     }
 }
 
-fn problem(what: &str) -> RefOr<Response> {
-    let schema = RefOr::Ref(Ref::from_schema_name(ProblemDetails::name()));
-    let content = Content::new(Some(schema));
-    RefOr::T(ResponseBuilder::new().description(what).content(PROBLEM_JSON, content).build())
+/// Problem details, as clients get them; a problem can have further fields.
+#[derive(ToSchema)]
+#[schema(as = Problem)]
+#[allow(dead_code, reason = "only the schema is used")]
+struct ProblemDetails {
+    /// The type of problem, as a URI; its fragment is the code.
+    #[schema(example = "urn:tidelock:problem#version-conflict")]
+    r#type: String,
+    /// The status, as text.
+    title: String,
+    /// The status.
+    status: u16,
+    /// What happened, to which thing, and what to do.
+    detail: String,
+    /// Identifies the problem to programs.
+    #[schema(example = "version-conflict")]
+    code: String,
 }

@@ -5,43 +5,26 @@
 //! server itself. Both are checked before anything else.
 
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
-use http::header::{CACHE_CONTROL, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::response::Response;
+use http::Uri;
+use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
-use http::{HeaderValue, StatusCode, Uri};
+use tidelock::problem::Problem;
 
 use crate::app_state::AppState;
 use crate::extract;
-use crate::problem::Problem;
 
 /// Admits a request if its host is one of this server's names and its origin is not foreign.
 pub(crate) async fn check(
     State(served): State<AppState>,
     request: Request,
     next: Next,
-) -> Response {
-    let mut response = match check_names(&served, &request) {
-        Ok(()) => answered(next.run(request)).await,
-        Err(problem) => problem.into_response(),
-    };
-    let headers = response.headers_mut();
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
-}
-
-/// Runs the handler; a panic becomes a problem response instead of a broken connection.
-async fn answered(answer: impl Future<Output = Response>) -> Response {
-    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        let detail = "the request failed: this is a bug, and the server's log has details";
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "handler-failed", detail).into_response()
-    })
+) -> Result<Response, Problem> {
+    check_names(&served, &request)?;
+    Ok(next.run(request).await)
 }
 
 fn check_names(served: &AppState, request: &Request) -> Result<(), Problem> {
@@ -92,16 +75,4 @@ fn is_same(origin: &str, host: &Authority) -> bool {
     origin
         .authority()
         .is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// HTTP-33.
-    #[tokio::test]
-    async fn a_panic_becomes_a_problem_response() {
-        let response = answered(async { panic!("on purpose") }).await;
-        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    }
 }

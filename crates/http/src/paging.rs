@@ -1,10 +1,10 @@
 //! Paged lists.
 
 use serde::Serialize;
+use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
 use crate::limits::{Limits, PAGE};
-use crate::problem::Problem;
 
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]

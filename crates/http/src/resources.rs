@@ -9,8 +9,8 @@
 //!    `#[serde(deny_unknown_fields)]`, and `Caller` for the caller. The body comes last.
 //! 2. Above it, `#[utoipa::path(...)]` with the whole path (`/v1/…`), `params(…)`, `request_body`
 //!    and its own responses. Responses of every route (400, 401, 403, 500, 503, and those of
-//!    `Idempotency-Key`) are added by `openapi.rs`. Problem responses say `body = ProblemDetails,
-//!    content_type = PROBLEM_JSON`.
+//!    `Idempotency-Key`) are added by `openapi.rs`. A problem response needs only
+//!    its status and its description.
 //! 3. A line in the table in `routes.rs` with the role that it needs: `reader`, `writer` or
 //!    `operator`. That makes it authorized, counted, idempotent by `Idempotency-Key` if it writes,
 //!    and audited if it is an operator's: a handler does nothing for any of this.
@@ -19,8 +19,8 @@
 //!    `served.limits().wait`, and not beyond the cancellation of `served.setup.closing`; nothing
 //!    may be left behind when the client disconnects, which drops the handler's future at any
 //!    await.
-//! 5. `?` turns a `StoreError` into a problem; every other expected result is an outcome with its
-//!    own status. A problem's detail names the subject and says what to do, and contains no
+//! 5. `?` turns the patterns' errors into problems; every other expected result is an outcome with
+//!    its own status. A problem's detail names the subject and says what to do, and contains no
 //!    payload.
 //! 6. A test over a socket in `tests/http/`, on every store; the test over all routes
 //!    (`tests/http/every_route.rs`) finds the route by itself.

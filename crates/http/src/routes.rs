@@ -5,20 +5,25 @@
 //! be added without a role, which also makes it authorized, counted, and, if it writes, idempotent
 //! by `Idempotency-Key`; operators' actions are audited on every route.
 
+use std::any::Any;
 use std::fmt;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use http::StatusCode;
+use http::header::{CACHE_CONTROL, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderName, HeaderValue, StatusCode};
+use tidelock::problem::Problem;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
 use crate::audit::{Audit, AuditDetail};
 use crate::auth::{Authorize, Role, admit};
-use crate::problem::Problem;
 use crate::requests::{Counted, count};
 use crate::resources::{
     audit as audited, claims, correlation, doctor, feed, follow, health, leases, locks, metrics,
@@ -145,7 +150,11 @@ pub(crate) fn router(served: &AppState) -> (Router, Vec<Route>) {
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_like_this)
         .layer(DefaultBodyLimit::max(served.limits().body_bytes))
+        .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(served.clone(), origin::check))
+        .layer(header(X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(header(REFERRER_POLICY, "no-referrer"))
+        .layer(header(CACHE_CONTROL, "no-store"))
         .with_state(served.clone());
     (router, routes)
 }
@@ -160,6 +169,17 @@ async fn nothing_there() -> Problem {
 async fn not_like_this() -> Problem {
     let detail = "this path has other methods: see the header Allow, and GET /v1/openapi.json";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
+}
+
+/// A panic becomes a problem response instead of a broken connection.
+fn panicked(_: Box<dyn Any + Send>) -> Response {
+    let detail = "the request failed: this is a bug, and the server's log has details";
+    Problem::internal("handler-failed", detail).into_response()
+}
+
+/// Adds a header to every response that does not have it.
+fn header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
 }
 
 /// The routes collected so far.

@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use tidelock::store::Result;
 use tidelock::{ItemFilter, ItemQuery, Position, Store, StoreExt, Tidelock, Timestamp};
@@ -87,18 +87,18 @@ struct Counts {
 impl Samples {
     /// The kept samples, oldest first.
     pub(crate) fn kept(&self) -> Vec<Sample> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.ring.lock().iter().cloned().collect()
     }
 
     /// A fresh sample, for a viewer.
     pub(crate) async fn look(&self, served: &Setup) -> Result<Sample> {
-        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.looked.lock() = Some(Instant::now());
         self.sample(served, FRESH).await
     }
 
     /// The newest kept sample.
     pub(crate) fn last(&self) -> Option<Sample> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
+        self.ring.lock().back().cloned()
     }
 
     async fn sample(&self, served: &Setup, fresh: Duration) -> Result<Sample> {
@@ -156,12 +156,12 @@ impl Samples {
     }
 
     fn is_looked_at(&self) -> bool {
-        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked = *self.looked.lock();
         looked.is_some_and(|looked| looked.elapsed() < LOOKING)
     }
 
     fn keep(&self, sample: Sample) {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.ring.lock();
         if ring.len() == KEPT {
             ring.pop_front();
         }

@@ -8,7 +8,6 @@
 //! connections, ends event streams, and waits for requests in flight, up to the grace period.
 
 mod connections;
-mod read_timeout;
 mod timed_body;
 
 use std::convert::Infallible;
@@ -26,21 +25,21 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tidelock::problem::Problem;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use crate::api::Api;
 use crate::limits::{HANDSHAKE, Limits, PAUSE, RESERVE};
-use crate::problem::Problem;
 use crate::resources::health::is_health_check;
 use crate::samples;
 use crate::tls::Tls;
 use connections::{ConnectionGuard, ConnectionSlot, Connections};
-use read_timeout::ReadTimeout;
 use timed_body::{TimedBody, answered};
 
 pub(crate) use timed_body::BodyTimeout;
@@ -186,7 +185,10 @@ struct ConnectionHandler {
 
 impl ConnectionHandler {
     async fn with(self, stream: TcpStream, tls: Option<Tls>) {
-        let stream = ReadTimeout::new(stream, self.limits.taken);
+        // A client that reads nothing is cut off.
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(self.limits.taken));
+        let stream = Box::pin(stream);
         match tls {
             None => self.serve_http1(stream).await,
             Some(tls) => {

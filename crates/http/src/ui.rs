@@ -16,8 +16,8 @@ use http::header::{
 };
 use http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, StatusCode};
+use tidelock::problem::Problem;
 
-use crate::problem::Problem;
 use files::File;
 
 /// The content security policy: own scripts, own styles, own server.

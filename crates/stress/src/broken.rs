@@ -3,10 +3,11 @@
 //! A worker uses one only if a hidden option says so. An audit that has never found anything proves
 //! nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tidelock::store::Result;
 use tidelock::{
@@ -130,7 +131,7 @@ impl StoreLayer for Broken {
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        let granted = || self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let granted = || self.granted.lock();
         if self.fails_at(Flaw::Shares)
             && let Some(leased) = granted().take()
         {

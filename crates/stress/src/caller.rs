@@ -5,9 +5,10 @@
 //! invalid calls.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidelock::store::Result as StoreResult;
 use tidelock::{
     Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Store, StoreError, Timestamp,
@@ -45,11 +46,11 @@ impl Caller {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.counts.lock()
     }
 
     fn count(&self, count: impl FnOnce(&mut Counts)) {
-        count(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        count(&mut self.counts.lock());
     }
 
     pub(crate) fn note(&self, entry: &Entry) {

@@ -7,8 +7,8 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tidelock::{
     Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken, Revision,
@@ -117,7 +117,7 @@ impl Journal {
         let mut line =
             serde_json::to_vec(entry).expect("an entry is made of names, numbers and JSON");
         line.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         // A worker that cannot write its journal must not continue.
         file.write_all(&line).expect("the journal can be written");
     }
@@ -148,7 +148,7 @@ mod tests {
         let tries = [1, 2].map(|_| Entry::Try(Commit::new().with_id(CommitId::fresh())));
         tries.iter().for_each(|entry| journal.note(entry));
         assert_eq!(read(&path).unwrap(), tries);
-        journal.file.lock().unwrap().write_all(b"{\"try\":{\"id\"").unwrap();
+        journal.file.lock().write_all(b"{\"try\":{\"id\"").unwrap();
         assert_eq!(read(&path).unwrap(), tries);
     }
 }

@@ -5,22 +5,17 @@
 
 use std::time::Duration;
 
-use tidelock::CommitId;
-
-/// A small generator (splitmix64). It need not be good, only deterministic.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng {
-    state: u64,
-}
+pub(crate) struct Rng(fastrand::Rng);
 
 impl Rng {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self { state: seed }
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// A number below this one.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.u64(..end)
     }
 
     /// True once in so many calls, on average.
@@ -34,17 +29,13 @@ impl Rng {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.u64(..)
     }
 }
 
 /// A seed that is short enough to type.
 pub(crate) fn fresh_seed() -> u64 {
-    let id = CommitId::fresh();
-    id.as_bytes()[12..].iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+    fastrand::u32(..).into()
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ mod sql;
 pub(crate) use sql::converse;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::failure::Failure;
 use crate::folder::{Folder, Medium};
@@ -158,7 +159,6 @@ impl Server {
     }
 
     fn postmaster(&self) -> MutexGuard<'_, Option<Postmaster>> {
-        // The state stays valid if a holder panics.
-        self.postmaster.lock().unwrap_or_else(PoisonError::into_inner)
+        self.postmaster.lock()
     }
 }

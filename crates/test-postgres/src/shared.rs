@@ -2,7 +2,9 @@
 
 use std::env;
 use std::process::{self, Stdio};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 
 use crate::failure::Failure;
 use crate::programs::{Programs, judge, output_of};
@@ -34,8 +36,7 @@ static GIVEN: Mutex<(usize, String)> = Mutex::new((0, String::new()));
 /// The URL of a database on that server, for a separate schema in it; a few other callers of this
 /// process share the database.
 pub fn shared_database() -> Result<String, Failure> {
-    // The state stays valid if a holder panics.
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut given = GIVEN.lock();
     let (count, newest) = &mut *given;
     if *count % TENANTS == 0 {
         *newest = another_database(&shared_url()?, *count / TENANTS)?;

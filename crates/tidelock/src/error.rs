@@ -118,6 +118,11 @@ impl Error {
         self
     }
 
+    #[cfg(feature = "problem")]
+    pub(crate) fn into_cause(self) -> BoxError {
+        self.0.cause
+    }
+
     /// What kind of problem it is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

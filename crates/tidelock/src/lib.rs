@@ -112,6 +112,8 @@ mod error;
 mod handle;
 mod list;
 mod outcome;
+#[cfg(feature = "problem")]
+pub mod problem;
 pub mod testing;
 mod transact;
 

@@ -1,11 +1,8 @@
 //! Error responses of the layer: problem details according to RFC 9457.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
-use serde::Serialize;
+use http::{Response, StatusCode};
+use tidelock::problem;
 
 use crate::options::Options;
 
@@ -36,74 +33,59 @@ pub(crate) enum Problem {
     StoreUnavailable,
 }
 
-/// The problem details, as they are sent.
-#[derive(Debug, Serialize)]
-struct Details<'a> {
-    r#type: String,
-    title: &'a str,
-    status: u16,
-    detail: String,
-    code: &'a str,
-}
-
 impl Problem {
     /// The response for this problem.
     pub(crate) fn response(self, options: &Options) -> Response<Bytes> {
-        let mut response = Response::new(self.details(options));
-        *response.status_mut() = self.status();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(self, Self::InProgress | Self::StoreUnavailable) {
-            headers.insert(RETRY_AFTER, seconds(options.retry_after).into());
-        }
-        response
+        let (status, code, title) = self.kind();
+        let problem = problem::Problem::new(status, code, self.detail(options));
+        let problem = match &options.help {
+            Some(page) => problem.typed(format!("{page}#{code}"), title),
+            // Without a type, the title is that of the status.
+            None => problem.typed("about:blank", status.canonical_reason().unwrap_or(title)),
+        };
+        let response = match self {
+            Self::InProgress | Self::StoreUnavailable => problem.retry_after(options.retry_after),
+            _ => problem,
+        };
+        response.into_http().map(Bytes::from)
     }
 
     /// Identifies the problem to programs.
     pub(crate) fn code(self) -> &'static str {
-        match self {
-            Self::KeyMissing => "key-missing",
-            Self::KeyMalformed(_) => "key-malformed",
-            Self::ScopeMissing => "scope-missing",
-            Self::BodyUnreadable => "body-unreadable",
-            Self::BodyTooLarge => "body-too-large",
-            Self::KeyReused => "key-reused",
-            Self::InProgress => "in-progress",
-            Self::ResponseNotKept => "response-not-kept",
-            Self::ResponseRefused => "response-refused",
-            Self::HandlerFailed => "handler-failed",
-            Self::StoreUnavailable => "store-unavailable",
-        }
+        self.kind().1
     }
 
-    fn status(self) -> StatusCode {
+    /// The status, the code and the title.
+    fn kind(self) -> (StatusCode, &'static str, &'static str) {
+        use StatusCode as S;
         match self {
-            Self::KeyMissing
-            | Self::KeyMalformed(_)
-            | Self::ScopeMissing
-            | Self::BodyUnreadable => StatusCode::BAD_REQUEST,
-            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::InProgress => StatusCode::CONFLICT,
-            Self::ResponseNotKept => StatusCode::GONE,
-            Self::ResponseRefused | Self::HandlerFailed => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::KeyMissing => "Idempotency-Key is missing",
-            Self::KeyMalformed(_) => "Idempotency-Key is malformed",
-            Self::ScopeMissing => "Idempotency-Key has no scope",
-            Self::BodyUnreadable => "The request is incomplete",
-            Self::BodyTooLarge => "The request is too large",
-            Self::KeyReused => "Idempotency-Key was used for another request",
-            Self::InProgress => "The request is in progress",
-            Self::ResponseNotKept => "The response is gone",
-            Self::ResponseRefused => "The response cannot be recorded",
-            Self::HandlerFailed => "The request failed",
-            Self::StoreUnavailable => "Idempotency-Key cannot be looked up",
+            Self::KeyMissing => (S::BAD_REQUEST, "key-missing", "Idempotency-Key is missing"),
+            Self::KeyMalformed(_) => {
+                (S::BAD_REQUEST, "key-malformed", "Idempotency-Key is malformed")
+            }
+            Self::ScopeMissing => (S::BAD_REQUEST, "scope-missing", "Idempotency-Key has no scope"),
+            Self::BodyUnreadable => {
+                (S::BAD_REQUEST, "body-unreadable", "The request is incomplete")
+            }
+            Self::BodyTooLarge => {
+                (S::PAYLOAD_TOO_LARGE, "body-too-large", "The request is too large")
+            }
+            Self::KeyReused => {
+                let title = "Idempotency-Key was used for another request";
+                (S::UNPROCESSABLE_ENTITY, "key-reused", title)
+            }
+            Self::InProgress => (S::CONFLICT, "in-progress", "The request is in progress"),
+            Self::ResponseNotKept => (S::GONE, "response-not-kept", "The response is gone"),
+            Self::ResponseRefused => {
+                (S::INTERNAL_SERVER_ERROR, "response-refused", "The response cannot be recorded")
+            }
+            Self::HandlerFailed => {
+                (S::INTERNAL_SERVER_ERROR, "handler-failed", "The request failed")
+            }
+            Self::StoreUnavailable => {
+                let title = "Idempotency-Key cannot be looked up";
+                (S::SERVICE_UNAVAILABLE, "store-unavailable", title)
+            }
         }
     }
 
@@ -144,30 +126,14 @@ impl Problem {
         };
         text.to_owned()
     }
-
-    fn details(self, options: &Options) -> Bytes {
-        let r#type = match &options.help {
-            Some(page) => format!("{page}#{}", self.code()),
-            None => "about:blank".to_owned(),
-        };
-        // Without a type, the title is that of the status.
-        let title = match options.help {
-            Some(_) => self.title(),
-            None => self.status().canonical_reason().unwrap_or(self.title()),
-        };
-        let (status, detail, code) = (self.status().as_u16(), self.detail(options), self.code());
-        let details = Details { r#type, title, status, detail, code };
-        serde_json::to_vec(&details).expect("texts and a number are JSON").into()
-    }
-}
-
-/// Whole seconds, rounded up.
-fn seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use http::header::RETRY_AFTER;
+
     use super::*;
 
     #[test]

@@ -1,10 +1,11 @@
 //! A store layer that counts calls and can record commits.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidelock::store::Result;
 use tidelock::{
     Adjusted, Adjustment, Capabilities, ChangeHint, Commit, CommitOutcome, FeedPage, FeedQuery,
@@ -52,7 +53,7 @@ impl CountingStore {
     /// Stops recording, and returns the commits.
     pub(super) fn take(&self) -> Vec<Commit> {
         self.keeping.store(false, Ordering::SeqCst);
-        mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.kept.lock())
     }
 
     pub(super) fn settled(&self) -> u64 {
@@ -81,7 +82,7 @@ impl Store for CountingStore {
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         count(&self.counters.commits);
         if self.keeping.load(Ordering::Relaxed) {
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(commit.clone());
+            self.kept.lock().push(commit.clone());
         }
         let settlements = commit.settlements.len() as u64;
         let outcome = self.store.commit(commit).await;

@@ -3,7 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::log::Level;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tracing::level_filters::LevelFilter;
+
+/// The levels of the log.
+const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -27,6 +31,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
     /// Log messages from this level on, on standard error
-    #[arg(long, value_name = "LEVEL", value_enum, default_value = "warn")]
-    pub(crate) log: Level,
+    #[arg(long, value_name = "LEVEL", default_value = "warn",
+        value_parser = PossibleValuesParser::new(LEVELS).try_map(|level| level.parse::<LevelFilter>()))]
+    pub(crate) log: LevelFilter,
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::SpanRelativeTo;
+use jiff::fmt::friendly::SpanParser;
 use tidelock::{NamePattern, Position, RawJson, StoreError, Timestamp, Version, When};
 
 /// Parses a name, or a pattern if it contains `*` or `?`.
@@ -28,24 +30,13 @@ pub(crate) fn json(text: &str) -> Result<RawJson, String> {
     RawJson::parse(text).map_err(|e| said(&e))
 }
 
-/// Parses a duration with a unit.
+/// Parses a duration, in units: `90s`, `1h30m`, `2 days`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (count, unit) = text.split_at(at);
-    let unit = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => {
-            return Err(
-                "write a number and a unit, for example 500ms, 30s, 5m, 2h or 1d".to_owned()
-            );
-        }
-    };
-    let millis = number(count)?.checked_mul(unit).ok_or("that is too long")?;
-    Ok(Duration::from_millis(millis))
+    let span = SpanParser::new().parse_span(text).ok();
+    let length = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    length.and_then(|length| length.try_into().ok()).ok_or_else(|| {
+        "write a number and a unit, for example 500ms, 30s, 5m, 2h30m or 1d".to_owned()
+    })
 }
 
 /// Parses a time, or a duration from now.
@@ -76,7 +67,8 @@ mod tests {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2d"), Ok(Duration::from_secs(172_800)));
-        for bad in ["", "5", "s", "5 s", "-1s", "99999999999999999d"] {
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5_400)));
+        for bad in ["", "5", "s", "-1s", "5s ago", "1 month", "99999999999999999d"] {
             assert!(duration(bad).is_err(), "{bad:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Tables: columns as wide as their widest cell, by display width.
 
+use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
 use super::plain;
 
@@ -14,48 +14,19 @@ pub(crate) trait TableRow: Serialize {
     fn cells(&self) -> Vec<String>;
 }
 
-/// Rows of a kind.
-pub(crate) struct Table {
-    headings: Vec<String>,
-    rows: Vec<Vec<String>>,
-    widths: Vec<usize>,
-}
-
-impl Table {
-    pub(crate) fn of<T: TableRow>(things: &[T]) -> Self {
-        let headings: Vec<String> =
-            T::HEADINGS.iter().map(|heading| heading.to_uppercase()).collect();
-        let rows: Vec<Vec<String>> =
-            things.iter().map(|thing| made_plain(&thing.cells())).collect();
-        let widths = (0..headings.len()).map(|column| widest(&headings, &rows, column)).collect();
-        Self { headings, rows, widths }
+/// The lines of a table: the heading, and one for each row.
+pub(crate) fn table<T: TableRow>(things: &[T]) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(T::HEADINGS.iter().map(|heading| heading.to_uppercase()));
+    for thing in things {
+        table.add_row(thing.cells().iter().map(|cell| plain(cell)));
     }
-
-    pub(crate) fn heading(&self) -> String {
-        self.line(&self.headings)
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
-
-    pub(crate) fn rows(&self) -> impl Iterator<Item = String> {
-        self.rows.iter().map(|row| self.line(row))
-    }
-
-    fn line(&self, cells: &[String]) -> String {
-        let padded = cells.iter().zip(&self.widths).map(|(cell, width)| pad(cell, *width));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    }
-}
-
-fn made_plain(cells: &[String]) -> Vec<String> {
-    cells.iter().map(|cell| plain(cell).into_owned()).collect()
-}
-
-fn widest(headings: &[String], rows: &[Vec<String>], column: usize) -> usize {
-    let cells = rows.iter().filter_map(|row| row.get(column)).chain(headings.get(column));
-    cells.map(|cell| cell.width()).max().unwrap_or_default()
-}
-
-fn pad(cell: &str, width: usize) -> String {
-    format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -75,8 +46,7 @@ mod tests {
 
     #[test]
     fn columns_stand_under_each_other_whatever_is_in_them() {
-        let table = Table::of(&[Pair("a", "open"), Pair("世界", "x\n")]);
-        assert_eq!(table.heading(), "NAME  STATE");
-        assert_eq!(table.rows().collect::<Vec<_>>(), ["a     open", "世界  x\\n"]);
+        let table = table(&[Pair("a", "open"), Pair("世界", "x\n"), Pair("", "\u{200b}")]);
+        assert_eq!(table, ["NAME  STATE", "a     open", "世界  x\\n", "      \\u{200b}"]);
     }
 }

@@ -5,12 +5,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use tidelock::problem::Problem;
 
 use super::caller::Caller;
 use super::role::Role;
 use crate::app_state::AppState;
 use crate::extract;
-use crate::problem::Problem;
 use crate::routes::Needs;
 
 /// The authorization layer's state for one route.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
@@ -12,7 +13,6 @@ use crate::app_state::AppState;
 use crate::audit::{ActionAnswered, ActionRequested, LATER, keys};
 use crate::extract::InQuery;
 use crate::paging::Page;
-use crate::problem::Problem;
 
 /// An operator's action.
 #[derive(Debug, Serialize, ToSchema)]

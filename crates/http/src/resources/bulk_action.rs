@@ -1,10 +1,9 @@
 //! The response to operators' bulk actions: the same for leases and reactions.
 
 use serde::Serialize;
+use tidelock::problem::Problem;
 use tidelock::{Adjusted, Missing};
 use utoipa::ToSchema;
-
-use crate::problem::Problem;
 
 /// The result of a bulk action.
 #[derive(Debug, Serialize, ToSchema)]
@@ -36,19 +35,16 @@ impl From<Adjusted> for BulkActionDto {
     }
 }
 
-impl From<Missing> for Problem {
-    fn from(missing: Missing) -> Self {
-        let (code, list) = match missing {
-            Missing::Reaction { .. } => {
-                ("no-reaction", "GET /v1/reactions lists the registered ones")
-            }
-            Missing::Target { .. } => {
-                ("no-target", "GET /v1/reactions/{reaction}/targets lists the existing ones")
-            }
-            Missing::Queue { .. } => ("no-queue", "GET /v1/leases lists the existing ones"),
-            Missing::Item { .. } => ("no-item", "GET /v1/leases lists the existing ones"),
-            _ => ("no-lane", "GET /v1/leases lists the existing ones"),
-        };
-        Self::not_found(code, format!("{missing}: {list}"))
-    }
+/// The problem for a name that does not exist.
+pub(super) fn no_such(missing: &Missing) -> Problem {
+    let (code, list) = match missing {
+        Missing::Reaction { .. } => ("no-reaction", "GET /v1/reactions lists the registered ones"),
+        Missing::Target { .. } => {
+            ("no-target", "GET /v1/reactions/{reaction}/targets lists the existing ones")
+        }
+        Missing::Queue { .. } => ("no-queue", "GET /v1/leases lists the existing ones"),
+        Missing::Item { .. } => ("no-item", "GET /v1/leases lists the existing ones"),
+        _ => ("no-lane", "GET /v1/leases lists the existing ones"),
+    };
+    Problem::not_found(code, format!("{missing}: {list}"))
 }

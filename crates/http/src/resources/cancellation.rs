@@ -4,11 +4,10 @@ use std::future::Future;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::StatusCode;
+use tidelock::problem::Problem;
 use tokio::sync::oneshot;
 
 use crate::app_state::AppState;
-use crate::problem::Problem;
 
 /// Waits for this future, at most until the server shuts down.
 pub(super) async fn unless_closing<T>(
@@ -48,7 +47,7 @@ where
 
 fn died() -> Problem {
     let detail = "the task of this request died; check the result, and try again";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "died", detail)
+    Problem::internal("died", detail)
 }
 
 /// A result that is undone unless it is kept.

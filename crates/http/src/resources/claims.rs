@@ -5,7 +5,6 @@ mod abandoned;
 mod held;
 mod listing;
 mod peek;
-mod problems;
 
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::claims::{
     ClaimError, Claims, Fingerprint, Handoff, Idempotency, IdempotencyClaim, InProgress,
 };
+use tidelock::problem::Problem;
 use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
@@ -27,13 +27,11 @@ use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::{IdempotencyScope, OnceClaims};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use abandoned::*;
 pub(crate) use held::*;
 pub(crate) use listing::*;
 pub(crate) use peek::*;
-pub(super) use problems::to_problem;
 
 /// The claims, in the name that was given, or in that of the caller.
 pub(super) fn asked_by(
@@ -132,8 +130,8 @@ impl ClaimResponse {
     responses(
         (status = 201, description = "The claim is yours: do the work, then complete it", body = ClaimResponse),
         (status = 200, description = "The work was done", body = ClaimResponse),
-        (status = 409, description = "The key is claimed: retry later, or wait for the result", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 422, description = "The key was used for another request", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The key is claimed: retry later, or wait for the result"),
+        (status = 422, description = "The key was used for another request"),
     ))]
 pub(crate) async fn claim(
     State(served): State<AppState>,
@@ -160,13 +158,9 @@ pub(crate) async fn claim(
         Ok(IdempotencyClaim::Won(won)) => Ok(ClaimResponse::won(&won.detach())),
         Ok(IdempotencyClaim::Done(result)) => Ok(ClaimResponse::done(result)),
         Ok(IdempotencyClaim::Held(holder)) => Err(held(&served, &holder).await?),
-        Ok(IdempotencyClaim::Mismatch(first)) => {
-            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", first.to_string())
-                .with("outcome", "mismatch")
-                .with("by", &first.by))
-        }
+        Ok(IdempotencyClaim::Mismatch(first)) => Err(first.into()),
         Err(ClaimError::Failed { error, .. }) => Ok(ClaimResponse::failed(error)),
-        Err(error) => Err(to_problem(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

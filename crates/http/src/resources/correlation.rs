@@ -13,13 +13,13 @@ mod runs;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::store::Result as StoreResult;
 use tidelock::{EventId, FeedQuery, FeedStart, Metadata, Position, StoreExt, StoredEvent, limits};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 use part::CorrelationPartDto;
 
 /// Events read before the requested position.
@@ -67,7 +67,7 @@ struct FeedRangeDto {
     params(("id" = String, Path, description = "The correlation id; for one that an event started, the event's id"), CorrelationQuery),
     responses(
         (status = 200, body = CorrelationDto),
-        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The position is not one of this store"),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,

@@ -7,11 +7,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
 use tidelock::doctor::{Doctor, Finding, RemedyAction, Thresholds};
+use tidelock::problem::Problem;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::InQuery;
-use crate::problem::Problem;
 use request::{RemedyRequestDto, request};
 
 /// The doctor's report.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::limits::LEASE_DURATION;
+use tidelock::problem::Problem;
 
 use crate::app_state::AppState;
-use crate::problem::Problem;
 
 /// The longest lease, in milliseconds, for the OpenAPI document.
 pub(super) const LEASE_MS: u64 = 604_800_000;

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{EventType, FeedQuery, FeedStart, Position, StoreExt};
 use utoipa::{IntoParams, ToSchema};
 
@@ -10,7 +11,6 @@ use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::limits::PAGE;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The query of a feed page.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -49,7 +49,7 @@ pub(crate) struct FeedDto {
 /// Read a page of the feed.
 #[utoipa::path(get, path = "/v1/events", tag = "streams", params(FeedParams), responses(
     (status = 200, body = FeedDto),
-    (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
+    (status = 410, description = "The position is not one of this store"),
 ))]
 pub(crate) async fn page(
     State(served): State<AppState>,

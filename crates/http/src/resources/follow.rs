@@ -1,13 +1,16 @@
 //! Follows the feed as server-sent events, from a position on, without loss or duplicates.
 //!
-//! It reads on from where it stopped; a change hint only says that reading may be worthwhile. A
-//! page is sent as a whole, and the next one is read when the client has taken it.
+//! It reads on from where it stopped; a change hint only says that reading may be worthwhile. The
+//! next page is read when the client has taken the one before.
 
 use axum::extract::State;
 use axum::response::Response;
+use axum::response::sse::Event;
+use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
-use tidelock::{ChangeHint, FeedQuery, FeedStart, Position, Topic};
+use tidelock::problem::Problem;
+use tidelock::{ChangeHint, FeedQuery, FeedStart, Position, StoreError, StoredEvent, Topic};
 use utoipa::IntoParams;
 
 use super::event::EventDto;
@@ -15,8 +18,7 @@ use super::feed::types;
 use crate::app_state::AppState;
 use crate::extract::{InQuery, header};
 use crate::limits::{FOLLOW_PAGE, LOOK};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
-use crate::sse::{self, Piece, Source};
+use crate::sse;
 
 /// Where a client continues after a reconnect.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -50,7 +52,7 @@ pub(crate) struct FollowParams {
     params(FollowParams, ("Last-Event-ID" = Option<String>, Header, description = "The last position received")),
     responses(
         (status = 200, description = "Events, until the client disconnects", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The position is not one of this store", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 410, description = "The position is not one of this store"),
     ))]
 pub(crate) async fn follow(
     State(served): State<AppState>,
@@ -60,7 +62,7 @@ pub(crate) async fn follow(
     let follower = Follower::new(&served, asked, &headers)?;
     // Errors are found before the stream begins: afterwards there is no status to report them by.
     served.store().read_feed(follower.query.clone().limit(1)).await?;
-    sse::answer(&served, follower)
+    sse::answer(&served, follower.events())
 }
 
 struct Follower {
@@ -69,8 +71,6 @@ struct Follower {
     stream: Option<String>,
     /// Subscribed before the first read, so that no change in between is missed.
     signal: ChangeHint,
-    /// Set after a failure, which ends the stream.
-    failed: bool,
 }
 
 impl Follower {
@@ -87,49 +87,45 @@ impl Follower {
             .stream_prefix(prefix)
             .types(types(asked.types.as_deref())?);
         let signal = served.store().signal(Topic::Log);
-        Ok(Self { served: served.clone(), query, stream: asked.stream, signal, failed: false })
+        Ok(Self { served: served.clone(), query, stream: asked.stream, signal })
     }
 
-    fn is_meant(&self, event: &tidelock::StoredEvent) -> bool {
+    fn is_meant(&self, event: &StoredEvent) -> bool {
         self.stream.as_deref().is_none_or(|stream| event.stream.as_str() == stream)
     }
 
-    /// Reads a page, and says whether there is more.
-    async fn look(&mut self) -> Result<(Piece, bool), tidelock::StoreError> {
-        let page = self.served.store().read_feed(self.query.clone()).await?;
-        let mut piece = Piece::default();
-        for event in page.events.into_iter().filter(|event| self.is_meant(event)) {
-            let position = event.position;
-            piece.push("event", Some(&position), &EventDto::from(event));
-        }
-        self.query.from = FeedStart::After(page.next);
-        Ok((piece, page.at_end))
+    /// The next events, read when the client has taken those before. A failure is the last event.
+    fn events(self) -> impl Stream<Item = Event> {
+        let pages = stream::unfold(Some(self), |follower| async {
+            let mut follower = follower?;
+            match follower.page().await {
+                Ok(page) => Some((page, Some(follower))),
+                Err(error) => Some((vec![sse::problem(error)], None)),
+            }
+        });
+        pages.flat_map(stream::iter)
     }
-}
 
-impl Source for Follower {
-    async fn next(&mut self) -> Option<Piece> {
-        while !self.failed {
-            match self.look().await {
-                Ok((piece, _)) if piece.len() > 0 => return Some(piece),
-                Ok((_, false)) => {}
-                Ok((_, true)) => {
-                    let _in_time = tokio::time::timeout(LOOK, self.signal.wait()).await;
-                }
-                Err(error) => return Some(self.fail(error)),
+    /// Waits for the next page that is not empty.
+    async fn page(&mut self) -> Result<Vec<Event>, StoreError> {
+        loop {
+            let page = self.served.store().read_feed(self.query.clone()).await?;
+            self.query.from = FeedStart::After(page.next);
+            let meant = page.events.into_iter().filter(|event| self.is_meant(event));
+            let events: Vec<_> = meant.map(shown).collect();
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            if page.at_end {
+                let _in_time = tokio::time::timeout(LOOK, self.signal.wait()).await;
             }
         }
-        None
     }
 }
 
-impl Follower {
-    fn fail(&mut self, error: tidelock::StoreError) -> Piece {
-        self.failed = true;
-        let mut piece = Piece::default();
-        piece.push("problem", None, &Problem::from(error).logged());
-        piece
-    }
+fn shown(event: StoredEvent) -> Event {
+    let position = event.position.to_string();
+    sse::event("event", Some(position), &EventDto::from(event))
 }
 
 fn position(id: &str) -> Result<Position, Problem> {
@@ -164,7 +160,7 @@ mod tests {
             .unwrap();
         let asked = FollowParams { after: None, types: None, prefix: String::new(), stream: None };
         let mut follower = Follower::new(&served, asked, &HeaderMap::new()).unwrap();
-        assert_eq!(follower.next().await.unwrap().count(), FOLLOW_PAGE);
-        assert_eq!(follower.next().await.unwrap().count(), 1);
+        assert_eq!(follower.page().await.unwrap().len(), FOLLOW_PAGE);
+        assert_eq!(follower.page().await.unwrap().len(), 1);
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
 use crate::app_state::AppState;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// How long the store can take to return its time before it counts as unavailable.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub(crate) async fn health() -> Json<Health> {
 /// Whether the store answers.
 #[utoipa::path(get, path = "/ready", tag = "health", responses(
     (status = 200, body = Health),
-    (status = 503, description = "The store does not answer", body = ProblemDetails, content_type = PROBLEM_JSON),
+    (status = 503, description = "The store does not answer"),
 ))]
 pub(crate) async fn ready(State(served): State<AppState>) -> Result<Json<Health>, Problem> {
     match tokio::time::timeout(ANSWER, served.store().now()).await {

@@ -1,6 +1,7 @@
 //! A work item, as JSON: of any queue, including those of reactions and runs.
 
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::queues::ItemState;
 use tidelock::reactions::reaction_of;
 use tidelock::runs::run_of;
@@ -14,7 +15,6 @@ use super::cursor::Cursor;
 use super::durations::Millis;
 use crate::app_state::AppState;
 use crate::paging::Page;
-use crate::problem::Problem;
 
 /// How many pages of items are read to find those in a state, before the client is told to read on.
 const PAGES: usize = 10;

@@ -3,20 +3,20 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::Deserialize;
+use tidelock::problem::Problem;
 use tidelock::{
     Adjustment, ItemFilter, ItemRef, LaneName, Mark, Missing, NamePattern, Priority, QueueName,
     Timestamp,
 };
 use utoipa::{IntoParams, ToSchema};
 
-use super::bulk_action::BulkActionDto;
+use super::bulk_action::{BulkActionDto, no_such};
 use super::cursor::Cursor;
 use super::durations::Millis;
 use super::item::{ItemDto, ItemListing, ItemStateDto, count, pattern, when};
 use crate::app_state::AppState;
 use crate::extract::{Body, InQuery};
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The query of a list.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -122,7 +122,7 @@ impl Selection {
         if shown.is_none()
             && let Some(missing) = Missing::among_items(served.store(), &self.filter).await?
         {
-            return Err(missing.into());
+            return Err(no_such(&missing));
         }
         Ok(Answer(shown))
     }
@@ -137,7 +137,7 @@ of_items! {
 #[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = UnblockRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
@@ -160,7 +160,7 @@ of_items! {
 #[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = ResetRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
@@ -185,7 +185,7 @@ of_items! {
 #[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = DeferRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
@@ -215,7 +215,7 @@ of_items! {
 #[utoipa::path(post, path = "/v1/leases/prioritize", tag = "leases", request_body = PrioritizeRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,

@@ -7,11 +7,12 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, WaitPolicy};
+use tidelock::problem::Problem;
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cancellation::unless_closing;
-use super::claims::{ClaimDto, RenewRequest, RenewedDto, asked_by, to_problem, until};
+use super::claims::{ClaimDto, RenewRequest, RenewedDto, asked_by, until};
 use super::durations::Millis;
 use super::{durations, named};
 use crate::app_state::AppState;
@@ -19,7 +20,6 @@ use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
     let (first, rest) = named::parts(name)?;
@@ -96,7 +96,7 @@ pub(crate) struct AcquiredLockDto {
     request_body = AcquireRequest,
     responses(
         (status = 201, description = "Acquired", body = AcquiredLockDto),
-        (status = 409, description = "The lock is held", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The lock is held"),
     ))]
 pub(crate) async fn acquire(
     State(served): State<AppState>,
@@ -109,23 +109,18 @@ pub(crate) async fn acquire(
     let lock = lock(&claims, &name)?
         .lease(durations::lease(asked.lease_ms)?)
         .wait_policy(WaitPolicy::of(durations::wait(&served, asked.wait_ms)));
-    match unless_closing(&served, lock.acquire()).await?.map_err(to_problem)? {
+    match unless_closing(&served, lock.acquire()).await?? {
         Outcome::Granted(guard) => {
             let passed = guard.detach();
             let acquired =
                 AcquiredLockDto { key: passed.key, fence: passed.fence, until: passed.until };
             Ok((StatusCode::CREATED, Answer(acquired)).into_response())
         }
-        Outcome::Refused(busy) => Err(in_use(&served, &busy).await?),
+        Outcome::Refused(busy) => {
+            let end = busy.until;
+            Err(until(&served, busy.into(), end).await?)
+        }
     }
-}
-
-async fn in_use(served: &AppState, busy: &LockBusy) -> Result<Problem, Problem> {
-    let problem = Problem::conflict("lock-held", busy.to_string())
-        .with("by", &busy.by)
-        .with("since", busy.since)
-        .with("until", busy.until);
-    until(served, problem, busy.until).await
 }
 
 /// Renew the lease of a lock.
@@ -134,7 +129,7 @@ async fn in_use(served: &AppState, busy: &LockBusy) -> Result<Problem, Problem> 
     request_body = RenewRequest,
     responses(
         (status = 200, body = RenewedDto),
-        (status = 409, description = "The lock was lost, or released", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The lock was lost, or released"),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
@@ -142,11 +137,7 @@ pub(crate) async fn renew(
     Body(asked): Body<RenewRequest>,
 ) -> Result<Answer<RenewedDto>, Problem> {
     let lock = lock(&served.tidelock().claims(), &name)?;
-    let until = lock
-        .attach(asked.fence)
-        .renew(durations::lease(asked.lease_ms)?)
-        .await
-        .map_err(to_problem)?;
+    let until = lock.attach(asked.fence).renew(durations::lease(asked.lease_ms)?).await?;
     Ok(Answer(RenewedDto { fence: asked.fence, until }))
 }
 
@@ -165,18 +156,14 @@ pub(crate) struct ReleaseQuery {
     params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1), ReleaseQuery),
     responses(
         (status = 204, description = "Released"),
-        (status = 409, description = "The lock was lost", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The lock was lost"),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     InQuery(asked): InQuery<ReleaseQuery>,
 ) -> Result<StatusCode, Problem> {
-    lock(&served.tidelock().claims(), &name)?
-        .attach(asked.fence)
-        .release()
-        .await
-        .map_err(to_problem)?;
+    lock(&served.tidelock().claims(), &name)?.attach(asked.fence).release().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -209,13 +196,13 @@ impl From<LockHolder> for LockHolderDto {
     params(("key" = String, Path, description = "The name: parts separated by slashes", min_length = 1)),
     responses(
         (status = 200, body = LockHolderDto),
-        (status = 404, description = "The lock is free", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The lock is free"),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
 ) -> Result<Answer<LockHolderDto>, Problem> {
-    match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(to_problem)? {
+    match lock(&served.tidelock().claims(), &name)?.holder().await? {
         Some(holder) => Ok(Answer(holder.into())),
         None => Err(Problem::not_found(
             "lock-free",

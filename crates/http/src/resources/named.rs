@@ -4,8 +4,7 @@
 //! written `%2F`, as in lists; so every name of a list can be requested.
 
 use tidelock::WorkerName;
-
-use crate::problem::Problem;
+use tidelock::problem::Problem;
 
 /// The parts of a name: the first, and the qualifiers.
 pub(super) fn parts(name: &str) -> Result<(String, Vec<String>), Problem> {

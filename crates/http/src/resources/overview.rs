@@ -3,16 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use futures_util::stream;
 use serde::Serialize;
 use tidelock::Position;
-use tokio::time::{Interval, interval};
+use tidelock::problem::Problem;
+use tokio::time::interval;
 use utoipa::ToSchema;
 
 use crate::app_state::AppState;
 use crate::limits::BEAT;
-use crate::problem::Problem;
 use crate::samples::{self, Sample};
-use crate::sse::{self, Piece, Source};
+use crate::sse;
 
 /// The overview of a store.
 #[derive(Debug, Serialize, ToSchema)]
@@ -65,22 +66,13 @@ pub(crate) async fn overview(State(served): State<AppState>) -> Result<Json<Over
 ))]
 pub(crate) async fn live(State(served): State<AppState>) -> Result<Response, Problem> {
     samples::keep(&served);
-    sse::answer(&served, LiveSamples { served: served.clone(), beat: interval(BEAT) })
-}
-
-struct LiveSamples {
-    served: AppState,
-    beat: Interval,
-}
-
-impl Source for LiveSamples {
-    async fn next(&mut self) -> Option<Piece> {
-        let mut piece = Piece::default();
-        self.beat.tick().await;
-        match self.served.samples.look(&self.served.setup).await {
-            Ok(sample) => piece.push("sample", None, &sample),
-            Err(error) => piece.push("problem", None, &Problem::from(error).logged()),
-        }
-        Some(piece)
-    }
+    let samples = stream::unfold((served.clone(), interval(BEAT)), |(served, mut beat)| async {
+        beat.tick().await;
+        let event = match served.samples.look(&served.setup).await {
+            Ok(sample) => sse::event("sample", None, &sample),
+            Err(error) => sse::problem(error),
+        };
+        Some((event, (served, beat)))
+    });
+    sse::answer(&served, samples)
 }

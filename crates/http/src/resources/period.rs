@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tidelock::claims::{Period, TimeZone};
+use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
 use super::durations::Millis;
-use crate::problem::Problem;
 
 /// A shorter period would be over before the response arrives.
 const LEAST: Duration = Duration::from_secs(1);

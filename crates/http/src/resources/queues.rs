@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::queues::{LeasedItem, Queue};
 use tidelock::{
     Fence, ItemFilter, ItemKey, ItemRef, LaneName, Mark, Priority, QueueName, RawJson, Timestamp,
@@ -25,7 +26,6 @@ use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
-use crate::problem::Problem;
 
 pub(crate) use renewal::*;
 pub(crate) use settlement::*;

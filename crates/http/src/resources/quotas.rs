@@ -10,10 +10,11 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo};
+use tidelock::problem::Problem;
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{to_problem, until};
+use super::claims::until;
 use super::durations::Millis;
 use super::named;
 use super::period::{Per, period, zone};
@@ -21,7 +22,6 @@ use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use reservation::*;
 
@@ -141,7 +141,7 @@ pub(crate) async fn show(
     let QuotaQuery { limit, per, every_ms, zone } = asked;
     let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }
         .quota(&served.tidelock().claims())?;
-    let usage = quota.usage().await.map_err(to_problem)?;
+    let usage = quota.usage().await?;
     let left = limit.saturating_sub(usage.used).max(0);
     Ok(Answer(QuotaUseDto { used: usage.used, limit, left, resets_at: usage.resets_at }))
 }
@@ -182,7 +182,7 @@ pub(crate) struct GrantDto {
     request_body = TakeRequest,
     responses(
         (status = 201, description = "Granted", body = GrantDto),
-        (status = 429, description = "Not enough is left", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 429, description = "Not enough is left"),
     ))]
 pub(crate) async fn take(
     State(served): State<AppState>,
@@ -193,11 +193,11 @@ pub(crate) async fn take(
     let TakeRequest { limit, units, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    match quota.take(some(units)?).await.map_err(to_problem)? {
+    match quota.take(some(units)?).await? {
         Outcome::Granted(grant) => {
             Ok((StatusCode::CREATED, Answer(GrantDto { grant })).into_response())
         }
-        Outcome::Refused(exceeded) => Err(too_much(&served, &exceeded).await?),
+        Outcome::Refused(exceeded) => Err(too_much(&served, exceeded).await?),
     }
 }
 
@@ -208,12 +208,7 @@ fn some(units: u32) -> Result<u32, Problem> {
     }
 }
 
-async fn too_much(served: &AppState, exceeded: &QuotaExceeded) -> Result<Problem, Problem> {
-    let problem =
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota-exceeded", exceeded.to_string())
-            .with("used", exceeded.used)
-            .with("limit", exceeded.limit)
-            .with("requested", exceeded.requested)
-            .with("resets_at", exceeded.resets_at);
-    until(served, problem, exceeded.resets_at).await
+async fn too_much(served: &AppState, exceeded: QuotaExceeded) -> Result<Problem, Problem> {
+    let resets_at = exceeded.resets_at;
+    until(served, exceeded.into(), resets_at).await
 }

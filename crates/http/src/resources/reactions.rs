@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::reactions::{ReactionFilter, Reactions, RouteState, TargetInfo};
 use tidelock::{ItemRef, LaneName, Mark, NamePattern, Position, Priority, StoreExt, Timestamp};
 use utoipa::{IntoParams, ToSchema};
@@ -17,7 +18,6 @@ use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::limits::PAGE;
 use crate::paging::Page;
-use crate::problem::Problem;
 
 pub(crate) use operations::*;
 

@@ -3,7 +3,6 @@
 
 mod history;
 mod operations;
-mod problems;
 mod result;
 mod start;
 
@@ -13,6 +12,7 @@ use axum::Json as Answer;
 use axum::extract::{FromRequestParts, State};
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::runs::{RunCursor, RunFilter, RunHandle, RunInfo, RunState, RunStatus};
 use tidelock::{RawJson, Timestamp};
 use utoipa::{IntoParams, ToSchema};
@@ -22,11 +22,9 @@ use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use history::*;
 pub(crate) use operations::*;
-use problems::to_problem;
 pub(crate) use result::*;
 pub(crate) use start::*;
 
@@ -201,7 +199,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<Page<RunDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = asked.filter(limit)?;
-    let page = served.tidelock().runs().list(&filter).await.map_err(to_problem)?;
+    let page = served.tidelock().runs().list(&filter).await?;
     Ok(Answer(Page::new(page.runs.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
 }
 
@@ -210,12 +208,11 @@ pub(crate) async fn list(
     params(RunPath),
     responses(
         (status = 200, body = RunDto),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn show(TargetRun(run): TargetRun) -> Result<Answer<RunDto>, Problem> {
-    let (info, status) =
-        (run.get().await.map_err(to_problem)?, run.standing().await.map_err(to_problem)?);
+    let (info, status) = (run.get().await?, run.standing().await?);
     Ok(Answer(RunDto { status: Some(status), ..info.into() }))
 }
 
@@ -232,10 +229,10 @@ pub(crate) struct PublishedDto {
     params(RunPath),
     responses(
         (status = 200, body = PublishedDto),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn published(TargetRun(run): TargetRun) -> Result<Answer<PublishedDto>, Problem> {
-    let published = run.published().await.map_err(to_problem)?;
+    let published = run.published().await?;
     Ok(Answer(PublishedDto { published }))
 }

@@ -13,15 +13,15 @@ use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidelock::problem::Problem;
 use tidelock::scopes::{Document, ScopeFilter, ScopeInfo};
-use tidelock::{RawJson, RecordKey, Revision, Scope, ScopeKind, Timestamp};
+use tidelock::{RawJson, RecordKey, Revision, Scope, ScopeError, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::durations::{self, Millis};
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use entries::*;
 pub(crate) use mutations::*;
@@ -135,8 +135,8 @@ pub(crate) async fn list(
     params(ScopePath),
     responses(
         (status = 200, body = ScopeDto, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope never existed", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope never existed"),
+        (status = 410, description = "The scope was deleted, or has expired"),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -148,7 +148,9 @@ pub(crate) async fn show(
             let tag = format!("\"{revision}\"");
             Ok(([(ETAG, tag)], Answer(ScopeDto::of(&which, &document)?)).into_response())
         }
-        (None, Some(revision)) => Err(problems::gone(&which, revision)),
-        _ => Err(problems::never(&which)),
+        (_, revision) => {
+            let scope = format!("{}/{}", which.kind, which.id);
+            Err(to_problem(ScopeError::Gone { scope, revision }))
+        }
     }
 }

@@ -6,17 +6,17 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::claims::{Singleton, SingletonTaken};
+use tidelock::problem::Problem;
 use tidelock::{Commit, RawJson};
 use utoipa::ToSchema;
 
-use super::claims::{asked_by, to_problem};
+use super::claims::asked_by;
 use super::durations::Millis;
 use super::period::{Per, period, zone};
 use super::{durations, named};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to take a singleton.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -58,7 +58,7 @@ pub(crate) struct SingletonDto {
     request_body = TakeSingletonRequest,
     responses(
         (status = 201, description = "Won", body = SingletonDto),
-        (status = 409, description = "The singleton is taken: by whom, when, and with which details", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The singleton is taken: by whom, when, and with which details"),
     ))]
 pub(crate) async fn take(
     InPath(name): InPath<String>,
@@ -76,7 +76,7 @@ pub(crate) async fn take(
     if let Some(ttl) = asked.ttl_ms {
         singleton = singleton.ttl(durations::some(ttl, "ttl_ms")?);
     }
-    match singleton.take(&asked.details, Commit::new()).await.map_err(to_problem)? {
+    match singleton.take(&asked.details, Commit::new()).await? {
         Outcome::Granted(()) => {
             Ok((StatusCode::CREATED, Answer(SingletonDto { outcome: "won" })).into_response())
         }

@@ -4,12 +4,12 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{LoadError, RawJson, Version};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The state of an aggregate.
 #[derive(Debug, Serialize, ToSchema)]
@@ -48,8 +48,8 @@ pub(crate) struct StateQuery {
     ),
     responses(
         (status = 200, body = StateDto),
-        (status = 404, description = "The kind is not registered, or there is no such aggregate or version", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "Its events were removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The kind is not registered, or there is no such aggregate or version"),
+        (status = 410, description = "Its events were removed"),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -86,6 +86,6 @@ fn not_loaded(error: LoadError) -> Problem {
         LoadError::Trimmed { .. } | LoadError::Closed { .. } => {
             Problem::new(StatusCode::GONE, "events-gone", detail)
         }
-        _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unreadable", detail),
+        _ => Problem::internal("unreadable", detail),
     }
 }

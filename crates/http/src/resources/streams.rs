@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{
     EventType, Head, HeadQuery, StoreExt, StreamName, StreamQuery, StreamState, Timestamp, Version,
 };
@@ -17,7 +18,6 @@ use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 pub(crate) use append::*;
 
@@ -93,7 +93,7 @@ pub(crate) async fn list(
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256)),
     responses(
         (status = 200, body = StreamDto, headers(("ETag" = String, description = "The version, in quotes"))),
-        (status = 404, description = "There is no such stream", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such stream"),
     ))]
 pub(crate) async fn show(
     State(served): State<AppState>,
@@ -128,7 +128,7 @@ pub(crate) struct ReadQuery {
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), ReadQuery),
     responses(
         (status = 200, body = Page<EventDto>, headers(("ETag" = String, description = "The version, in quotes"))),
-        (status = 404, description = "There is no such stream", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such stream"),
     ))]
 pub(crate) async fn events(
     State(served): State<AppState>,

@@ -1,9 +1,9 @@
-//! What the route table adds to every operator's route: auditing.
+//! What the route table adds to every route: auditing of operators, and a response to a panic.
 
 use axum::body::Body;
 use axum::extract::State;
+use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tidelock::{StoreExt, StoredEvent, Tidelock};
@@ -104,4 +104,16 @@ async fn an_action_that_cannot_be_audited_is_not_carried_out() {
         .unwrap();
     let (status, problem) = read(router.call(request(OLGA, "{}")).await.unwrap()).await;
     assert_eq!((status, &problem["code"]), (500, &json!("audit-refused")));
+}
+
+/// HTTP-33.
+#[tokio::test]
+async fn a_panic_becomes_a_problem_response() {
+    async fn panics() -> StatusCode {
+        panic!("on purpose")
+    }
+    let router = Router::new().route("/", axum::routing::get(panics));
+    let mut router: Router = router.layer(CatchPanicLayer::custom(panicked));
+    let (status, problem) = read(router.call(Request::new(Body::empty())).await.unwrap()).await;
+    assert_eq!((status, &problem["code"]), (500, &json!("handler-failed")));
 }

@@ -5,9 +5,10 @@
 //! idle clients never lock out active ones.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -42,16 +43,16 @@ impl Connections {
             evict: CancellationToken::new(),
         });
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.slots).insert(nth, slot.clone());
+        self.slots.lock().insert(nth, slot.clone());
         ConnectionGuard { connections: self.clone(), nth, slot }
     }
 
     /// Evicts the connection that has been idle longest; returns whether there was one.
     pub(super) fn evict_idle(&self) -> bool {
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         let idle_since = slots
             .iter()
-            .filter_map(|(nth, slot)| Some((lock(&slot.idle_since).as_ref().copied()?, *nth)));
+            .filter_map(|(nth, slot)| Some((slot.idle_since.lock().as_ref().copied()?, *nth)));
         let Some(slot) = idle_since.min().and_then(|(_, nth)| slots.remove(&nth)) else {
             return false;
         };
@@ -63,12 +64,12 @@ impl Connections {
 impl ConnectionSlot {
     /// Marks the connection as idle: it waits for its client.
     pub(super) fn set_idle(&self) {
-        lock(&self.idle_since).get_or_insert_with(Instant::now);
+        self.idle_since.lock().get_or_insert_with(Instant::now);
     }
 
     /// Marks the connection as active.
     pub(super) fn set_active(&self) {
-        *lock(&self.idle_since) = None;
+        *self.idle_since.lock() = None;
     }
 
     /// Resolves when the connection is evicted.
@@ -79,12 +80,8 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        lock(&self.connections.slots).remove(&self.nth);
+        self.connections.slots.lock().remove(&self.nth);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,52 +1,42 @@
 //! Secrets and payloads are in no log.
 
-use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::io::{self, Write};
+use std::sync::Arc;
 
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::json;
 use tidelock_http::Tokens;
 use tidelock_test_stage::TestStore;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::harness::Server;
 
-/// Captures everything that is logged.
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<String>>);
+/// Captures everything that is logged, with the fields of spans.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
 
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut log = self.0.lock().unwrap();
-        log.push_str(&format!("{field}={value:?}\n"));
+impl Log {
+    fn subscriber(&self) -> impl Subscriber + Send + Sync {
+        let log = self.clone();
+        tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_span_events(FmtSpan::FULL)
+            .with_writer(move || log.clone())
+            .finish()
     }
 }
 
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(bytes)
     }
 
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut self.clone());
-        Id::from_u64(1)
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 const TOKEN: &str = "canary-token-0123456789";
@@ -57,13 +47,13 @@ const PAYLOAD: &str = "canary-payload";
 fn tokens_and_payloads_are_never_logged_or_returned() {
     let log = Log::default();
     // With a single subscriber, callsites that other tests reach first would be cached as disabled.
-    let _another = tracing::Dispatch::new(Log::default());
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let _another = tracing::Dispatch::new(Log::default().subscriber());
+    let _guard = tracing::subscriber::set_default(log.subscriber());
     // One thread, so that everything is logged here.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(play());
     drop(runtime);
-    let logged = log.0.lock().unwrap();
+    let logged = String::from_utf8(log.0.lock().clone()).unwrap();
     assert!(logged.contains("store-unavailable"), "something is logged at all: {logged}");
     assert!(!logged.contains("canary"), "{logged}");
 }

@@ -1,6 +1,6 @@
 //! Countdown to the next time that one of a worker's callers holds its leases and waits.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::worker_spec::Holds;
 
@@ -25,7 +25,7 @@ impl Countdown {
 
     /// Some if the countdown ends with these leases. Only one caller at a time gets it.
     pub(super) fn over_with(&self, leases: u64) -> Option<Over<'_>> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         let before = left.take();
         *left = before.and_then(|before| before.checked_sub(leases)).filter(|left| *left > 0);
         (before.is_some() && left.is_none()).then(|| Over(self))
@@ -39,7 +39,7 @@ pub(super) struct Over<'a>(&'a Countdown);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) = self.0.from;
+        *self.0.left.lock() = self.0.from;
     }
 }
 

@@ -5,7 +5,9 @@
 //! byte.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::proxy::link::{Direction, Wires};
 
@@ -114,8 +116,7 @@ impl Network {
             line.wires.reset();
         }
         self.changed.notify_all();
-        let any_left = |state: &mut State| state.lines.values().any(|line| line.cut);
-        drop(self.changed.wait_while(state, any_left).unwrap_or_else(PoisonError::into_inner));
+        self.changed.wait_while(&mut state, |state| state.lines.values().any(|line| line.cut));
     }
 
     /// Registers a connection, unless connections are refused.
@@ -145,7 +146,7 @@ impl Network {
         loop {
             match state.judge(id, direction, chunk) {
                 Some(verdict) => return verdict,
-                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(&mut state),
             }
         }
     }
@@ -156,8 +157,7 @@ impl Network {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics between two changes that belong together.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

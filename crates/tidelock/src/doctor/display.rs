@@ -4,6 +4,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
+use jiff::{RoundMode, Span, SpanRound, Unit};
 use tidelock_store::Timestamp;
 
 /// Formats a count with its noun, in the plural if needed: `2 events`.
@@ -16,23 +18,26 @@ pub fn many(count: impl Into<u64>, noun: &str) -> String {
 
 /// Formats a duration in its two largest units: `1h 20m`.
 pub fn span(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0 => format!("{}ms", duration.as_millis()),
-        1..60 => format!("{seconds}s"),
-        60..3_600 => two(seconds / 60, "m", seconds % 60, "s"),
-        3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
-        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
-    }
+    let smallest = match duration.as_secs() {
+        0 => Unit::Millisecond,
+        1..3_600 => Unit::Second,
+        3_600..86_400 => Unit::Minute,
+        _ => Unit::Hour,
+    };
+    friendly(duration, smallest, Spacing::BetweenUnits)
 }
 
-/// Formats a duration as an option's value: in the largest unit that is exact, such as `90s`.
+/// Formats a duration as an option's value, exact to the millisecond and without spaces: `1m30s`.
 pub fn length(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit));
-    let (unit, name) = unit.unwrap_or((1, "ms"));
-    format!("{}{name}", millis / unit)
+    friendly(duration, Unit::Millisecond, Spacing::None)
+}
+
+fn friendly(duration: Duration, smallest: Unit, spacing: Spacing) -> String {
+    let round = SpanRound::new().smallest(smallest).largest(Unit::Day).mode(RoundMode::Trunc);
+    let span = Span::try_from(duration).and_then(|span| span.round(round.days_are_24_hours()));
+    let printer = SpanPrinter::new().spacing(spacing).zero_unit(Unit::Millisecond);
+    // More than 19,000 years.
+    span.map_or_else(|_| format!("{duration:?}"), |span| printer.span_to_string(&span))
 }
 
 /// Formats how long before `now` a time was: `5m ago`.
@@ -43,13 +48,6 @@ pub fn ago(then: Timestamp, now: Timestamp) -> String {
 /// Formats when a time is relative to `now`: `in 5m`, or `5m ago`.
 pub fn ahead(then: Timestamp, now: Timestamp) -> String {
     if then > now { format!("in {}", span(then.since(now))) } else { ago(then, now) }
-}
-
-fn two(large: u64, unit: &str, small: u64, smaller: &str) -> String {
-    match small {
-        0 => format!("{large}{unit}"),
-        _ => format!("{large}{unit} {small}{smaller}"),
-    }
 }
 
 /// Quotes a word for a shell, if needed.
@@ -107,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn length_uses_one_unit() {
+    fn length_is_exact_and_one_word() {
         let shown =
             [0, 1_500, 90_000, 7_200_000, 86_400_000].map(|ms| length(Duration::from_millis(ms)));
-        assert_eq!(shown, ["0ms", "1500ms", "90s", "2h", "1d"]);
+        assert_eq!(shown, ["0ms", "1s500ms", "1m30s", "2h", "1d"]);
     }
 
     #[test]

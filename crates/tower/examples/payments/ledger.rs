@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tidelock::prelude::*;
 use tokio::sync::Notify;
 
@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn note_paid(&self, key: String, amount: u64, receipt: String) {
-        self.paid.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (amount, receipt));
+        self.paid.lock().insert(key, (amount, receipt));
         self.more.notify_one();
     }
 
@@ -62,13 +62,13 @@ impl Ledger {
     }
 
     fn count(&self) -> usize {
-        self.paid.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.paid.lock().len()
     }
 
     /// Compares the receipts with the store: one payment per key, the one of the receipt.
     pub(crate) async fn audit(&self, tidelock: &Tidelock, kills: usize) -> Result<String> {
         let events = tidelock.store().read_whole_stream(&stream()?).await?;
-        let mut known = self.paid.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut known = self.paid.lock().clone();
         let payments = known.len();
         for event in &events {
             let paid: Paid = event.payload.to()?;

@@ -3,7 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::Result;
 use super::server::LISTENING;
@@ -33,21 +34,17 @@ impl Team {
 
     /// The address of a random server.
     pub(crate) fn any(&self) -> SocketAddr {
-        let servers = self.servers();
+        let servers = self.servers.lock();
         servers[fastrand::usize(..servers.len())].address
     }
 
     /// Kills a server in the middle of its work, and starts another in its place.
     pub(crate) fn kill_one(&self) -> Result<()> {
-        let nth = fastrand::usize(..self.servers().len());
-        self.servers()[nth].kill();
+        let nth = fastrand::usize(..self.servers.lock().len());
+        self.servers.lock()[nth].kill();
         let next = Server::start((self.start)(&self.url)?)?;
-        self.servers()[nth] = next;
+        self.servers.lock()[nth] = next;
         Ok(())
-    }
-
-    fn servers(&self) -> MutexGuard<'_, Vec<Server>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

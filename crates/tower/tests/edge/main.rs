@@ -7,6 +7,7 @@ mod client;
 mod till;
 
 mod answers;
+mod errors;
 mod failures;
 mod gone;
 mod refusals;

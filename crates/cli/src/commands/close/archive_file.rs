@@ -6,8 +6,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidelock::{StoredEvent, StreamName, Version};
 
 use crate::output::json_line;
@@ -46,7 +47,7 @@ impl ArchiveFile {
     ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<io::Result<()>> + Send + Sync + 'static
     {
         move |events| {
-            let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.file.lock();
             let taken = kept.take(&events);
             progress.moved(events.len() as u64);
             std::future::ready(taken)

@@ -6,13 +6,13 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::WorkerName;
 use tidelock::claims::Released;
+use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
 use super::until;
 use crate::app_state::AppState;
 use crate::extract::Body;
 use crate::idempotency::OnceClaims;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to free an abandoned claim.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -39,8 +39,8 @@ pub(crate) struct ReleasedClaimDto {
 #[utoipa::path(post, path = "/v1/abandoned-claims/release", tag = "claims", request_body = ReleaseAbandonedRequest,
     responses(
         (status = 200, description = "The claim is free", body = ReleasedClaimDto),
-        (status = 404, description = "There is no such claim", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "The claim is held, or the work was done", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such claim"),
+        (status = 409, description = "The claim is held, or the work was done"),
     ))]
 pub(crate) async fn release_abandoned(
     State(served): State<AppState>,

@@ -5,14 +5,14 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::claims::AttachedKey;
+use tidelock::problem::Problem;
 use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
 use super::super::durations;
-use super::{key_of, to_problem};
+use super::key_of;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to renew a claim.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -79,7 +79,7 @@ fn work(served: &AppState, key: &str, fence: Fence) -> AttachedKey {
     request_body = RenewRequest,
     responses(
         (status = 200, body = RenewedDto),
-        (status = 409, description = "The claim was lost, or has ended: drop this work", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or has ended: drop this work"),
     ))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
@@ -87,7 +87,7 @@ pub(crate) async fn renew(
     Body(asked): Body<RenewRequest>,
 ) -> Result<Answer<RenewedDto>, Problem> {
     let lease = durations::lease(asked.lease_ms)?;
-    let until = work(&served, &key, asked.fence).renew(lease).await.map_err(to_problem)?;
+    let until = work(&served, &key, asked.fence).renew(lease).await?;
     Ok(Answer(RenewedDto { fence: asked.fence, until }))
 }
 
@@ -98,14 +98,14 @@ pub(crate) async fn renew(
     request_body = CompleteRequest,
     responses(
         (status = 204, description = "Completed"),
-        (status = 409, description = "The claim was lost, or has ended differently: discard the work", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or has ended differently: discard the work"),
     ))]
 pub(crate) async fn complete(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<CompleteRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).complete(&asked.result).await.map_err(to_problem)?;
+    work(&served, &key, asked.fence).complete(&asked.result).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -116,14 +116,14 @@ pub(crate) async fn complete(
     request_body = FailRequest,
     responses(
         (status = 204, description = "Recorded"),
-        (status = 409, description = "The claim was lost, or has ended differently", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or has ended differently"),
     ))]
 pub(crate) async fn fail(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<FailRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).fail(&asked.error).await.map_err(to_problem)?;
+    work(&served, &key, asked.fence).fail(&asked.error).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -133,13 +133,13 @@ pub(crate) async fn fail(
     request_body = ReleaseRequest,
     responses(
         (status = 204, description = "Released"),
-        (status = 409, description = "The claim was lost, or was completed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The claim was lost, or was completed"),
     ))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<ReleaseRequest>,
 ) -> Result<StatusCode, Problem> {
-    work(&served, &key, asked.fence).release().await.map_err(to_problem)?;
+    work(&served, &key, asked.fence).release().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::claims::{ClaimInfo, ClaimState};
+use tidelock::problem::Problem;
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
@@ -11,7 +12,6 @@ use super::super::named;
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::paging::Page;
-use crate::problem::Problem;
 
 /// A claim's state, without its result.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,15 +4,15 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::claims::{ClaimError, InProgress, Peek};
+use tidelock::problem::Problem;
 use tidelock::{Fence, RawJson, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::cancellation::unless_closing;
 use super::super::durations::{self, Millis};
-use super::{ClaimStateDto, key_of, to_problem};
+use super::{ClaimStateDto, key_of};
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// How long to wait for a result.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -73,7 +73,7 @@ impl KeyStateDto {
     params(("key" = String, Path, description = "The key", min_length = 1), WaitQuery),
     responses(
         (status = 200, description = "The key is claimed, or has a result", body = KeyStateDto),
-        (status = 404, description = "The key is free: claim it", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The key is free: claim it"),
     ))]
 pub(crate) async fn look(
     State(served): State<AppState>,
@@ -82,7 +82,7 @@ pub(crate) async fn look(
 ) -> Result<Answer<KeyStateDto>, Problem> {
     let claim = key_of(&served.tidelock().claims(), &key);
     let wait = durations::wait(&served, asked.wait_ms);
-    let (holder, fence) = match claim.peek::<RawJson>().await.map_err(to_problem)? {
+    let (holder, fence) = match claim.peek::<RawJson>().await? {
         Peek::Held(holder, fence) => (holder, fence),
         Peek::Done(result) => return Ok(Answer(KeyStateDto::done(result))),
         Peek::Failed(error) => return Ok(Answer(KeyStateDto::failed(error))),
@@ -96,7 +96,7 @@ pub(crate) async fn look(
         Err(ClaimError::Failed { error, .. }) => Ok(Answer(KeyStateDto::failed(error))),
         Err(ClaimError::StillHeld { .. }) => Ok(Answer(KeyStateDto::pending(&holder, fence))),
         Err(ClaimError::Free { .. }) => Err(free(&key)),
-        Err(error) => Err(to_problem(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use tidelock::StoredEvent;
+use tidelock::problem::Problem;
 use tidelock::runs::{RunError, RunId, RunInfo, run_started_by};
 
 use super::part::CorrelationPartDto;
 use crate::app_state::AppState;
-use crate::problem::Problem;
 
 /// The maximum number of runs looked up per request; the others are represented by the event that
 /// started them.

@@ -3,6 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{Fence, LeaseToken, Renewal, StoreError, Timestamp};
 use utoipa::ToSchema;
 
@@ -10,7 +11,6 @@ use super::super::durations;
 use super::queue;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::Problem;
 
 /// A leased item.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -3,6 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::queues::{Queue, SettleOutcome};
 use tidelock::{Fence, Mark, Settle, Settlement, When};
 use utoipa::ToSchema;
@@ -11,7 +12,6 @@ use super::super::durations::Millis;
 use super::queue;
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::Problem;
 
 /// How an item is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]

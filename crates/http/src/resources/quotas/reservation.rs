@@ -11,16 +11,15 @@ use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::Timestamp;
 use tidelock::claims::{Grant, RefundOutcome, ReservationToken};
+use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
-use super::super::claims::to_problem;
 use super::super::durations::{self, Millis};
 use super::super::period::Per;
 use super::{GrantDto, Named, some, too_much};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to reserve units.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -64,7 +63,7 @@ pub(crate) struct ReservationDto {
     request_body = ReserveRequest,
     responses(
         (status = 201, description = "Reserved", body = ReservationDto),
-        (status = 429, description = "Not enough is left", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 429, description = "Not enough is left"),
     ))]
 pub(crate) async fn reserve(
     State(served): State<AppState>,
@@ -75,7 +74,7 @@ pub(crate) async fn reserve(
     let ReserveRequest { limit, units, ttl_ms, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    match quota.reserve(some(units)?, ttl(ttl_ms)?).await.map_err(to_problem)? {
+    match quota.reserve(some(units)?, ttl(ttl_ms)?).await? {
         Outcome::Granted(reservation) => {
             let reserved = ReservationDto {
                 until: reservation.until(),
@@ -83,7 +82,7 @@ pub(crate) async fn reserve(
             };
             Ok((StatusCode::CREATED, Answer(reserved)).into_response())
         }
-        Outcome::Refused(exceeded) => Err(too_much(&served, &exceeded).await?),
+        Outcome::Refused(exceeded) => Err(too_much(&served, exceeded).await?),
     }
 }
 
@@ -119,7 +118,7 @@ pub(crate) struct ConfirmRequest {
     request_body = ConfirmRequest,
     responses(
         (status = 200, body = GrantDto),
-        (status = 409, description = "The reservation was confirmed or refunded, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The reservation was confirmed or refunded, or has expired"),
     ))]
 pub(crate) async fn confirm(
     InPath(name): InPath<String>,
@@ -129,12 +128,7 @@ pub(crate) async fn confirm(
     let ConfirmRequest { reservation_token, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    let grant = quota
-        .attach(&reservation_token)
-        .map_err(to_problem)?
-        .confirm()
-        .await
-        .map_err(to_problem)?;
+    let grant = quota.attach(&reservation_token)?.confirm().await?;
     Ok(Answer(GrantDto { grant }))
 }
 
@@ -209,5 +203,5 @@ pub(crate) async fn refund(
             return Err(Problem::bad_request("refund-ambiguous", detail));
         }
     };
-    Ok(Answer(RefundResponse { outcome: refund.map_err(to_problem)?.into() }))
+    Ok(Answer(RefundResponse { outcome: refund?.into() }))
 }

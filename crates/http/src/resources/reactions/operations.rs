@@ -4,11 +4,12 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
+use tidelock::problem::Problem;
 use tidelock::reactions::{ReactionFilter, Rerouted, ResetEffects, ResetError, StartFrom};
 use tidelock::{LaneName, Missing, Priority, Timestamp};
 use utoipa::ToSchema;
 
-use super::super::bulk_action::BulkActionDto;
+use super::super::bulk_action::{BulkActionDto, no_such};
 use super::super::durations::Millis;
 use super::super::item::{count, pattern, when};
 use super::super::leases::no_time;
@@ -16,7 +17,6 @@ use super::reactions;
 use crate::app_state::AppState;
 use crate::extract::Body;
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// Defines a request body: which targets are selected, and the fields of the action, side by side.
 macro_rules! of_targets {
@@ -95,7 +95,7 @@ async fn told(
     if shown.is_none()
         && let Some(missing) = reactions(served).missing(meant).await?
     {
-        return Err(missing.into());
+        return Err(no_such(&missing));
     }
     Ok(Answer(shown))
 }
@@ -109,7 +109,7 @@ of_targets! {
 #[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = UnblockRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
@@ -140,8 +140,8 @@ of_targets! {
 #[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = ResetRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 409, description = "Events that would have to be handled again were removed", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "Events that would have to be handled again were removed"),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
@@ -185,7 +185,7 @@ of_targets! {
 #[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = DeferRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
@@ -212,7 +212,7 @@ of_targets! {
 #[utoipa::path(post, path = "/v1/reactions/prioritize", tag = "reactions", request_body = PrioritizeRequest,
     responses(
         (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,
@@ -260,7 +260,7 @@ pub(crate) struct RerouteRequest {
 #[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = RerouteRequest,
     responses(
         (status = 204, description = "Rerouted"),
-        (status = 404, description = "The reaction was never registered", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The reaction was never registered"),
     ))]
 pub(crate) async fn reroute(
     State(served): State<AppState>,
@@ -280,7 +280,8 @@ pub(crate) async fn reroute(
         Rerouted::Done => Ok(StatusCode::NO_CONTENT),
         Rerouted::Unregistered => {
             let unknown = Missing::Reaction { name: asked.reaction.clone(), near: None };
-            Err(reactions.missing_reaction(&asked.reaction).await?.unwrap_or(unknown).into())
+            let missing = reactions.missing_reaction(&asked.reaction).await?;
+            Err(no_such(&missing.unwrap_or(unknown)))
         }
         Rerouted::Contended => Err(Problem::conflict(
             "overtaken",

@@ -3,15 +3,15 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::runs::HistoryEntry;
 use tidelock::{RawJson, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{RunPath, TargetRun, to_problem};
+use super::{RunPath, TargetRun};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::paging::Page;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// Which part of a history.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -58,8 +58,8 @@ impl From<HistoryEntry> for HistoryEntryDto {
     params(RunPath, HistoryQuery),
     responses(
         (status = 200, body = Page<HistoryEntryDto>),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn history(
     State(served): State<AppState>,
@@ -67,6 +67,6 @@ pub(crate) async fn history(
     InQuery(asked): InQuery<HistoryQuery>,
 ) -> Result<Answer<Page<HistoryEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let page = run.timeline(asked.after, limit).await.map_err(to_problem)?;
+    let page = run.timeline(asked.after, limit).await?;
     Ok(Answer(Page::new(page.entries.into_iter().map(HistoryEntryDto::from).collect(), page.next)))
 }

@@ -5,12 +5,12 @@ use axum::Json as Answer;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::RawJson;
+use tidelock::problem::Problem;
 use tidelock::runs::{RunStatus, Verdict};
 use utoipa::ToSchema;
 
-use super::{RunPath, TargetRun, to_problem};
+use super::{RunPath, TargetRun};
 use crate::extract::{Body, MaybeBody};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A reason.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -28,15 +28,15 @@ pub(crate) struct ReasonDto {
     request_body = Option<ReasonDto>,
     responses(
         (status = 202, description = "Cancellation is requested"),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has ended", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 409, description = "The run has ended"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn cancel(
     TargetRun(run): TargetRun,
     MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
-    run.cancel(&why.reason).await.map_err(to_problem)?;
+    run.cancel(&why.reason).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -46,15 +46,15 @@ pub(crate) async fn cancel(
     request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "Terminated"),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run had already ended", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 409, description = "The run had already ended"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn terminate(
     TargetRun(run): TargetRun,
     MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
-    run.terminate(&why.reason).await.map_err(to_problem)?;
+    run.terminate(&why.reason).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -64,15 +64,15 @@ pub(crate) async fn terminate(
     request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "The run continues"),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has not failed, or cannot continue", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 409, description = "The run has not failed, or cannot continue"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn retry(
     TargetRun(run): TargetRun,
     MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
-    run.retry(&why.reason).await.map_err(to_problem)?;
+    run.retry(&why.reason).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -90,11 +90,11 @@ pub(crate) struct RunStatusDto {
     params(RunPath),
     responses(
         (status = 200, body = RunStatusDto),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn resume(TargetRun(run): TargetRun) -> Result<Answer<RunStatusDto>, Problem> {
-    Ok(Answer(RunStatusDto { status: run.resume().await.map_err(to_problem)? }))
+    Ok(Answer(RunStatusDto { status: run.resume().await? }))
 }
 
 /// The verdict on a step.
@@ -148,15 +148,15 @@ impl ResolveRequest {
     request_body = ResolveRequest,
     responses(
         (status = 204, description = "Resolved"),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "The step does not wait for a verdict, or the run has ended", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 409, description = "The step does not wait for a verdict, or the run has ended"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn resolve(
     TargetRun(run): TargetRun,
     Body(asked): Body<ResolveRequest>,
 ) -> Result<StatusCode, Problem> {
     let step = asked.step.clone();
-    run.resolve(&step, asked.verdict()?).await.map_err(to_problem)?;
+    run.resolve(&step, asked.verdict()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,15 +6,15 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::RawJson;
+use tidelock::problem::Problem;
 use tidelock::runs::{RunError, RunStatus};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::cancellation::unless_closing;
 use super::super::durations::{self, Millis};
-use super::{RunPath, RunStateDto, TargetRun, to_problem};
+use super::{RunPath, RunStateDto, TargetRun};
 use crate::app_state::AppState;
 use crate::extract::InQuery;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// How long to wait for a result.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -57,8 +57,8 @@ impl RunResultDto {
     responses(
         (status = 200, description = "The run has ended", body = RunResultDto),
         (status = 202, description = "The run is still open: ask again", body = RunResultDto),
-        (status = 404, description = "There is no such run", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn result(
     State(served): State<AppState>,
@@ -66,7 +66,7 @@ pub(crate) async fn result(
     InQuery(asked): InQuery<WaitQuery>,
 ) -> Result<Response, Problem> {
     let wait = durations::wait(&served, asked.wait_ms);
-    let open = !run.get().await.map_err(to_problem)?.state.is_ended();
+    let open = !run.get().await?.state.is_ended();
     if open && wait.is_zero() {
         return Ok(still_open(None));
     }
@@ -92,7 +92,7 @@ pub(crate) async fn result(
             RunResultDto::ended(RunStateDto::Terminated, reason)
         }
         Err(RunError::StillOpen { standing: status, .. }) => return Ok(still_open(status)),
-        Err(error) => return Err(to_problem(error)),
+        Err(error) => return Err(error.into()),
     };
     Ok(Answer(ended).into_response())
 }

@@ -8,13 +8,13 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
 use tidelock::RawJson;
+use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
 use super::super::durations::{self, Millis};
-use super::{RunDto, RunPath, TargetRun, to_problem};
+use super::{RunDto, RunPath, TargetRun};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to start a run.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -46,7 +46,7 @@ pub(crate) struct StartRequest {
     responses(
         (status = 201, description = "Started", body = RunDto),
         (status = 200, description = "The run had already been started", body = RunDto),
-        (status = 409, description = "Another run has this id, or the workflow is not registered", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "Another run has this id, or the workflow is not registered"),
     ))]
 pub(crate) async fn start(
     State(served): State<AppState>,
@@ -66,9 +66,9 @@ pub(crate) async fn start(
     if let Some(millis) = asked.retention_ms {
         start = start.retention(durations::some(millis, "retention_ms")?);
     }
-    let begun = start.outcome().await.map_err(to_problem)?;
+    let begun = start.outcome().await?;
     let status = if begun.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let info = begun.run.get().await.map_err(to_problem)?;
+    let info = begun.run.get().await?;
     Ok((status, Answer(RunDto::from(info))).into_response())
 }
 
@@ -97,9 +97,9 @@ pub(crate) struct SignalRequest {
     request_body = SignalRequest,
     responses(
         (status = 204, description = "Stored"),
-        (status = 404, description = "There is no such run, and the signal is not marked as early", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "The run has ended, or a signal with this id has other content", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The run was removed", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "There is no such run, and the signal is not marked as early"),
+        (status = 409, description = "The run has ended, or a signal with this id has other content"),
+        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn signal(
     TargetRun(run): TargetRun,
@@ -110,7 +110,6 @@ pub(crate) async fn signal(
     match asked.id {
         Some(id) => signal.id(id).await,
         None => signal.await,
-    }
-    .map_err(to_problem)?;
+    }?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,14 +3,14 @@
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
+use tidelock::problem::Problem;
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::durations::Millis;
+use super::ScopePath;
 use super::mutation_request::{HasTtl, MutationRequest, TtlQuery};
 use super::mutations::MutationResponse;
-use super::{ScopePath, to_problem};
 use crate::extract::Body;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// A request to set an entry.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -37,18 +37,16 @@ pub(crate) struct SetEntryRequest {
     request_body = SetEntryRequest,
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no object there", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 409, description = "There is no object there"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn set_entry(
     MutationRequest { mutation, .. }: MutationRequest,
     Body(asked): Body<SetEntryRequest>,
 ) -> Result<Response, Problem> {
-    Ok(MutationResponse::ok(
-        &mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(to_problem)?,
-    ))
+    MutationResponse::ok(mutation.set_entry(asked.at, asked.key, asked.value).await)
 }
 
 /// The entry to remove.
@@ -82,14 +80,14 @@ impl HasTtl for RemoveEntryQuery {
     ),
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no object there", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 409, description = "There is no object there"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn remove_entry(
     MutationRequest { mutation, query }: MutationRequest<RemoveEntryQuery>,
 ) -> Result<Response, Problem> {
     let RemoveEntryQuery { at, key, .. } = query;
-    Ok(MutationResponse::with(&mutation.remove_entry(at, key).await.map_err(to_problem)?))
+    MutationResponse::with(mutation.remove_entry(at, key).await)
 }

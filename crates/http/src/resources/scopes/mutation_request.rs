@@ -6,6 +6,7 @@ use http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tidelock::problem::Problem;
 use tidelock::scopes::Mutation;
 use utoipa::IntoParams;
 
@@ -15,7 +16,6 @@ use super::{ScopePath, scope};
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
-use crate::problem::Problem;
 
 /// The requested mutation, yet to be executed; and the rest of the query.
 #[derive(Debug)]

@@ -7,8 +7,9 @@ use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidelock::Revision;
+use tidelock::problem::Problem;
 use tidelock::scopes::Mutated;
+use tidelock::{Revision, ScopeError};
 use utoipa::ToSchema;
 
 use super::mutation_request::{MutationRequest, TtlQuery};
@@ -17,7 +18,6 @@ use super::{ScopePath, scope, to_problem};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The result of a mutation.
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,12 +55,17 @@ impl MutationResponse {
         }
     }
 
-    pub(super) fn ok<R>(mutated: &Mutated<R>) -> Response {
-        Self::answer(StatusCode::OK, mutated, None)
+    /// The response to a mutation without a value.
+    pub(super) fn ok<R>(mutated: Result<Mutated<R>, ScopeError>) -> Result<Response, Problem> {
+        Ok(Self::answer(StatusCode::OK, &mutated.map_err(to_problem)?, None))
     }
 
-    pub(super) fn with<R: Clone + Into<Value>>(mutated: &Mutated<R>) -> Response {
-        Self::answer(StatusCode::OK, mutated, Some(mutated.value.clone().into()))
+    /// The response to a mutation with its value.
+    pub(super) fn with<R: Clone + Into<Value>>(
+        mutated: Result<Mutated<R>, ScopeError>,
+    ) -> Result<Response, Problem> {
+        let mutated = mutated.map_err(to_problem)?;
+        Ok(Self::answer(StatusCode::OK, &mutated, Some(mutated.value.clone().into())))
     }
 }
 
@@ -77,9 +82,9 @@ impl MutationResponse {
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
         (status = 201, description = "Created", body = MutationResponse),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision, or exists", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision, or exists"),
     ))]
 pub(crate) async fn replace(
     State(served): State<AppState>,
@@ -95,9 +100,7 @@ pub(crate) async fn replace(
         let created = once.mutation(scope.mutation()).create(state).await.map_err(to_problem)?;
         return Ok(MutationResponse::answer(StatusCode::CREATED, &created, None));
     }
-    let replaced =
-        once.mutation(precondition.mutation(&scope)?).set(&state).await.map_err(to_problem)?;
-    Ok(MutationResponse::ok(&replaced))
+    MutationResponse::ok(once.mutation(precondition.mutation(&scope)?).set(&state).await)
 }
 
 /// Merge into a scope's document (RFC 7396): objects are merged entry by entry, `null` removes an
@@ -111,9 +114,9 @@ pub(crate) async fn replace(
     request_body(content((Value = "application/merge-patch+json"), (Value = "application/json"))),
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn patch(
     State(served): State<AppState>,
@@ -122,7 +125,7 @@ pub(crate) async fn patch(
 ) -> Result<Response, Problem> {
     check_is_json(request.headers(), &["application/merge-patch+json", "application/json"])?;
     let patch: Value = parse(&whole(request.into_body(), &served).await?)?;
-    Ok(MutationResponse::ok(&mutation.patch(patch).await.map_err(to_problem)?))
+    MutationResponse::ok(mutation.patch(patch).await)
 }
 
 /// Delete a scope. It stays deleted until it is created again. A scope that does not exist is left
@@ -134,9 +137,9 @@ pub(crate) async fn patch(
     ),
     responses(
         (status = 200, description = "Deleted", body = MutationResponse),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn delete(
     State(served): State<AppState>,
@@ -145,7 +148,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &which, None)?)?;
-    Ok(MutationResponse::ok(&once.mutation(mutation).delete().await.map_err(to_problem)?))
+    MutationResponse::ok(once.mutation(mutation).delete().await)
 }
 
 /// A request to add to an integer.
@@ -171,16 +174,16 @@ pub(crate) struct IncrementRequest {
     request_body = IncrementRequest,
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no integer there, or the sum is too large", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 409, description = "There is no integer there, or the sum is too large"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn increment(
     MutationRequest { mutation, .. }: MutationRequest,
     Body(asked): Body<IncrementRequest>,
 ) -> Result<Response, Problem> {
-    Ok(MutationResponse::with(&mutation.increment(asked.at, asked.by).await.map_err(to_problem)?))
+    MutationResponse::with(mutation.increment(asked.at, asked.by).await)
 }
 
 /// A request to append to a list.
@@ -205,14 +208,14 @@ pub(crate) struct PushRequest {
     request_body = PushRequest,
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is no list there", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 410, description = "The scope was deleted, or has expired", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The scope is at another revision", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 404, description = "The scope does not exist"),
+        (status = 409, description = "There is no list there"),
+        (status = 410, description = "The scope was deleted, or has expired"),
+        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn push(
     MutationRequest { mutation, .. }: MutationRequest,
     Body(asked): Body<PushRequest>,
 ) -> Result<Response, Problem> {
-    Ok(MutationResponse::with(&mutation.push(asked.at, asked.value).await.map_err(to_problem)?))
+    MutationResponse::with(mutation.push(asked.at, asked.value).await)
 }

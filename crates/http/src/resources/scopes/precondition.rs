@@ -3,11 +3,11 @@
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use serde_json::Value;
+use tidelock::problem::Problem;
 use tidelock::scopes::Mutation;
 use tidelock::{Revision, Scope};
 
 use crate::extract::header;
-use crate::problem::Problem;
 
 /// What a scope must be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

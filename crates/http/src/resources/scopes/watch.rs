@@ -2,14 +2,16 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use axum::response::sse::Event;
+use futures_util::stream;
 use serde_json::Value;
+use tidelock::problem::Problem;
 use tidelock::scopes::ScopeWatch;
 
 use super::{ScopeDto, ScopePath, scope, to_problem};
 use crate::app_state::AppState;
 use crate::extract::InPath;
-use crate::problem::Problem;
-use crate::sse::{self, Piece, Source};
+use crate::sse;
 
 /// Watch a scope by server-sent events.
 ///
@@ -26,22 +28,15 @@ pub(crate) async fn watch(
     // Errors are found before the stream begins.
     scope.load().await.map_err(to_problem)?;
     let watch = scope.watch().map_err(to_problem)?;
-    sse::answer(&served, WatchSource { which, watch })
+    sse::answer(&served, stream::unfold((which, watch), next))
 }
 
-struct WatchSource {
-    which: ScopePath,
-    watch: ScopeWatch<Value>,
+/// The next state. A store failure ends the stream; a new one starts with the newest state.
+async fn next((which, mut watch): (ScopePath, Watch)) -> Option<(Event, (ScopePath, Watch))> {
+    let document = watch.next().await.ok()?;
+    let revision = document.revision.map(|revision| revision.to_string());
+    let event = sse::event("scope", revision, &ScopeDto::of(&which, &document).ok()?);
+    Some((event, (which, watch)))
 }
 
-impl Source for WatchSource {
-    async fn next(&mut self) -> Option<Piece> {
-        // A store failure ends the stream; a new one starts with the newest state.
-        let document = self.watch.next().await.ok()?;
-        let shown = ScopeDto::of(&self.which, &document).ok()?;
-        let mut piece = Piece::default();
-        let id = document.revision.map(|revision| revision.to_string());
-        piece.push("scope", id.as_ref().map(|id| id as &dyn std::fmt::Display), &shown);
-        Some(piece)
-    }
-}
+type Watch = ScopeWatch<Value>;

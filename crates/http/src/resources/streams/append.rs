@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
+use tidelock::problem::Problem;
 use tidelock::{
     Appended, Committed, Conflict, EventId, EventType, NewEvent, Position, RawJson, StoreExt,
     StreamName, Version, ViolationReason,
@@ -16,7 +17,6 @@ use super::expectation::{Expectation, Expected};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::idempotency::IdempotencyScope;
-use crate::problem::{PROBLEM_JSON, Problem, ProblemDetails};
 
 /// The prefix of reserved names.
 const RESERVED: char = '~';
@@ -112,8 +112,8 @@ struct AppendedEventDto {
     responses(
         (status = 201, description = "Appended", body = AppendedDto),
         (status = 200, description = "The events had already been appended", body = AppendedDto),
-        (status = 409, description = "The stream is not at the version expected by the body, or is closed, or an id is already used", body = ProblemDetails, content_type = PROBLEM_JSON),
-        (status = 412, description = "The stream is not at the version expected by the header", body = ProblemDetails, content_type = PROBLEM_JSON),
+        (status = 409, description = "The stream is not at the version expected by the body, or is closed, or an id is already used"),
+        (status = 412, description = "The stream is not at the version expected by the header"),
     ))]
 pub(crate) async fn append(
     State(served): State<AppState>,
@@ -146,11 +146,7 @@ fn check_is_not_reserved(stream: &StreamName) -> Result<(), Problem> {
 fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
     let Some(Appended { version, positions, replayed, .. }) = committed.appends.into_iter().next()
     else {
-        return Err(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "store-failed",
-            "the store returned no appended event",
-        ));
+        return Err(Problem::internal("store-failed", "the store returned no appended event"));
     };
     let first = version.get().saturating_sub(ids.len() as u64 - 1);
     let events =

@@ -4,13 +4,13 @@ use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use tidelock::problem::Problem;
 use tidelock::{ExpectedVersion, Version};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::extract::header;
-use crate::problem::Problem;
 
 /// The expected version, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
