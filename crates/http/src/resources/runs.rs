@@ -215,7 +215,7 @@ pub(crate) async fn list(
     ))]
 pub(crate) async fn show(TargetRun(run): TargetRun) -> Result<Answer<RunDto>, Problem> {
     let (info, status) =
-        (run.get().await.map_err(to_problem)?, run.standing().await.map_err(to_problem)?);
+        (run.get().await.map_err(to_problem)?, run.status().await.map_err(to_problem)?);
     Ok(Answer(RunDto { status: Some(status), ..info.into() }))
 }
 

@@ -14,7 +14,7 @@ use crate::runs::{PendingWait, RunInfo, RunStatus};
 pub(super) async fn check(run: &RunInfo, ctx: &Check, findings: &mut Findings) -> Result<()> {
     let runs = Tidelock::over(ctx.store.clone()).runs();
     // A run that was removed meanwhile has no findings.
-    if let Ok(RunStatus::Waiting { on, .. }) = runs.run(run.run.as_str()).standing().await {
+    if let Ok(RunStatus::Waiting { on, .. }) = runs.run(run.run.as_str()).status().await {
         on.iter()
             .filter_map(|pending| finding(run, pending))
             .for_each(|finding| findings.add(finding));

@@ -25,7 +25,9 @@ pub(super) fn to_problem(error: RunError) -> Problem {
         }
         RunError::Compensated { .. } => Problem::conflict("run-compensated", detail),
         RunError::OutOfTime { .. } => Problem::conflict("run-out-of-time", detail),
-        RunError::NotAmbiguous { .. } => Problem::conflict("step-not-ambiguous", detail),
+        RunError::NotAwaitingVerdict { .. } => {
+            Problem::conflict("step-not-awaiting-verdict", detail)
+        }
         RunError::Contended { .. } => {
             Problem::conflict("contended", detail).retry_after(RETRY_AFTER)
         }
