@@ -59,9 +59,9 @@ pub(crate) async fn ask_for(
 }
 
 async fn start(caller: &Caller, space: &Space, run: &str) -> Result<(), Bug> {
-    let runs = Tidelock::over(caller.store.clone()).runs();
+    let tidelock = Tidelock::over(caller.store.clone());
     let workflow = space.workflow();
-    let start = || async { plain(runs.start(&workflow, run, &()).version(1).await) };
+    let start = || async { plain(tidelock.start(&workflow, run, &()).version(1).await) };
     caller.insist("start", start).await.map(drop)
 }
 

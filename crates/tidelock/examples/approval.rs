@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, StepKey};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+const PAY: Workflow<Payment, String> = Workflow::new("pay");
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Payment {
@@ -30,10 +31,10 @@ struct Answer {
     yes: bool,
 }
 
-async fn pay(ctx: &mut RunCtx, payment: Payment) -> Result<String> {
+async fn pay(ctx: RunCtx, payment: Payment) -> Result<String> {
     if payment.cents > 100_000 {
         let two_days = Duration::from_secs(2 * 24 * 3_600);
-        let answer: Option<Answer> = ctx.wait_for_signal("approval").timeout(two_days).await?;
+        let answer: Option<Answer> = ctx.wait_for_signal("approval").within(two_days).await?;
         match answer {
             Some(Answer { yes: true, by }) => println!("{by} approves"),
             Some(Answer { by, .. }) => return Ok(format!("{by} said no")),
@@ -55,17 +56,17 @@ pub(crate) async fn main() -> Result<()> {
         .filter(|url| url.contains(':'))
         .unwrap_or_else(|| "memory:".to_owned());
     let tidelock = Tidelock::open(&url).await?;
-    let app = tidelock.app().workflow("pay", pay).build()?;
+    let app = tidelock.app().workflow(PAY, pay).build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(app.run_until(async { drop(stopped.await) }));
 
     let large = Payment { to: "the shipyard".into(), cents: 900_000 };
-    let run = tidelock.runs().start("pay", "payment-1", &large).await?;
+    let run = tidelock.start(PAY, "payment-1", &large).await?;
     let answer = Answer { by: "Ada".into(), yes: true };
     // The button was pressed twice.
     run.signal("approval", &answer).id("form-17").await?;
     run.signal("approval", &answer).id("form-17").await?;
-    let paid: String = run.result().await?;
+    let paid = run.result().await?;
     println!("{paid}");
     assert_eq!(paid, "900000 cents to the shipyard, as payment-1:transfer");
 

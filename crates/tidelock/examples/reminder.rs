@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::reactions::App;
-use tidelock::runs::{PendingWait, RunCtx, RunStatus};
+use tidelock::runs::{PendingWait, RunStatus};
 use tidelock::worker::{PollInterval, WorkerOptions};
 use tidelock::{ManualClock, MemoryStore, Timestamp};
 
@@ -25,13 +25,15 @@ type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
+const REMIND: Workflow<Appointment, Vec<String>> = Workflow::new("remind");
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Appointment {
     who: String,
     in_days: u32,
 }
 
-async fn remind(ctx: &mut RunCtx, appointment: Appointment) -> Result<Vec<String>> {
+async fn remind(ctx: RunCtx, appointment: Appointment) -> Result<Vec<String>> {
     let booked = ctx.now("booked").await?;
     let ahead = DAY * appointment.in_days;
     ctx.sleep_until("days before", booked.plus(ahead.saturating_sub(3 * DAY))).await?;
@@ -53,10 +55,10 @@ pub(crate) async fn main() -> Result<()> {
 
     // The first process starts the run, drives it into its sleep, and ends.
     let appointment = Appointment { who: "Ada".into(), in_days: 30 };
-    let run = tidelock.runs().start("remind", "appointment-7", &appointment).version(1).await?;
-    let asleep = async || Ok(matches!(run.standing().await?, RunStatus::Waiting { .. }));
+    let run = tidelock.start(REMIND, "appointment-7", &appointment).version(1).await?;
+    let asleep = async || Ok(matches!(run.status().await?, RunStatus::Waiting { .. }));
     drive(&tidelock, asleep).await?;
-    let RunStatus::Waiting { on, .. } = run.standing().await? else {
+    let RunStatus::Waiting { on, .. } = run.status().await? else {
         return Err("it sleeps".into());
     };
     assert!(
@@ -66,7 +68,7 @@ pub(crate) async fn main() -> Result<()> {
 
     // Four weeks later there is another process.
     clock.advance(27 * DAY + HOUR);
-    let waits_for_the_hour = async || match run.standing().await? {
+    let waits_for_the_hour = async || match run.status().await? {
         RunStatus::Waiting { on, .. } => Ok(on.iter().any(
             |on| matches!(on, PendingWait::Time { name, .. } if name.as_str() == "hour before"),
         )),
@@ -75,7 +77,7 @@ pub(crate) async fn main() -> Result<()> {
     drive(&tidelock, waits_for_the_hour).await?;
     clock.advance(3 * DAY);
     drive(&tidelock, async || Ok(run.get().await?.state.is_ended())).await?;
-    let letters: Vec<String> = run.result().await?;
+    let letters = run.result().await?;
     assert_eq!(letters, ["in three days, Ada", "in an hour, Ada"]);
     Ok(())
 }
@@ -96,5 +98,5 @@ fn app(tidelock: &Tidelock) -> Result<App> {
     // The clock is advanced without notice, so the worker polls often.
     let mut options = WorkerOptions::new(WorkerName::new("reminders")?);
     options.pace = PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
-    Ok(tidelock.app().workflow("remind", remind).worker(options).build()?)
+    Ok(tidelock.app().workflow(REMIND, remind).worker(options).build()?)
 }

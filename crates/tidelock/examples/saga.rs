@@ -16,9 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, RunError, StepKey, Workflow};
+use tidelock::runs::RunError;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+const ORDER: Workflow<Order, String> = Workflow::new("order");
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
@@ -45,7 +47,7 @@ impl Bank {
     }
 }
 
-async fn place(ctx: &mut RunCtx, order: Order, bank: Bank) -> Result<String> {
+async fn place(ctx: RunCtx, order: Order, bank: Bank) -> Result<String> {
     ctx.transact("reserve", async |tx: Tx| tx.add("stock/tea", -order.units, 0..))
         .compensate(move |(), tx: Tx| async move { tx.add("stock/tea", order.units, ..) })
         .await?;
@@ -87,21 +89,21 @@ pub(crate) async fn main() -> Result<()> {
         .committed()?;
 
     let bank = Bank::default();
-    let orders = Workflow::boxed("order", {
+    let orders = {
         let bank = bank.clone();
-        move |ctx, order| Box::pin(place(ctx, order, bank.clone()))
-    });
-    let app = tidelock.app().register(orders).build()?;
+        move |ctx, order| place(ctx, order, bank.clone())
+    };
+    let app = tidelock.app().workflow(ORDER, orders).build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(app.run_until(async { drop(stopped.await) }));
 
     let near = Order { units: 2, cents: 700, address: "Dock 1".into() };
-    let label: String = tidelock.runs().start("order", "order-1", &near).await?.result().await?;
+    let label = tidelock.start(ORDER, "order-1", &near).await?.result().await?;
     println!("order-1: {label}");
     assert_eq!((left(&tidelock, &stock).await?, bank.balance()), (8, 700));
 
     let far = Order { units: 3, cents: 900, address: "Far Island".into() };
-    let failed = tidelock.runs().start("order", "order-2", &far).await?.result::<String>().await;
+    let failed = tidelock.start(ORDER, "order-2", &far).await?.result().await;
     let Err(RunError::Failed { failure, .. }) = failed else {
         return Err("it cannot be delivered".into());
     };

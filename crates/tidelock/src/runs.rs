@@ -11,8 +11,8 @@ mod activation;
 mod active;
 mod app;
 mod ctx;
+mod definition;
 mod driver;
-pub(crate) mod driving;
 mod error;
 pub(crate) mod history;
 pub(crate) mod keys;
@@ -22,6 +22,7 @@ mod replay;
 pub(crate) mod start_commit;
 pub(crate) mod summary;
 mod tx_runs;
+pub(crate) mod work;
 mod workflow;
 
 pub(crate) mod client;
@@ -42,8 +43,9 @@ pub use client::{
 };
 pub use ctx::{
     ChildRun, OnUnknownOutcome, RaceWinner, Retry, RunCtx, Step, StepKey, TransactStep,
-    WaitForSignal,
+    WaitForSignal, WaitForSignalWithin,
 };
+pub(crate) use definition::Definition;
 pub use error::StepError;
 pub use history::{RunFailure, RunOutcome, Verdict};
 pub use names::{
@@ -51,7 +53,7 @@ pub use names::{
 };
 pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Schedules};
 pub use summary::{Parent, RunState};
-pub use workflow::{Workflow, WorkflowFn};
+pub use workflow::{IntoWorkflow, Workflow, WorkflowOptions, WorkflowRef};
 
 /// After this many consecutive parkings without progress, a run counts as stuck.
 pub(crate) const LASTING: u32 = 3;

@@ -11,17 +11,19 @@ use tidelock::runs::RunStatus;
 use crate::answer::Answer;
 use crate::orders::Placed;
 
+/// The workflow: its name, its input and its result.
+pub const DELIVERY: Workflow<Placed, String> = Workflow::new("delivery");
 const TWO_DAYS: Duration = Duration::from_secs(2 * 24 * 3_600);
 
 /// A reaction: every placed order starts a run, named after the order's stream.
 pub async fn begin(placed: Recorded<Placed>, ctx: ReactionCtx) -> Result<(), HandlerError> {
-    ctx.start("delivery", placed.stream.as_str(), &placed.event).await?;
+    ctx.start(DELIVERY, placed.stream.as_str(), &placed.event).await?;
     Ok(())
 }
 
 /// The run: wait until the order is packed, buy a label, hand it to the carrier.
-pub async fn deliver(ctx: &mut RunCtx, order: Placed) -> Result<String, StepError> {
-    let Some(packer) = ctx.wait_for_signal::<String>("packed").timeout(TWO_DAYS).await? else {
+pub async fn deliver(ctx: RunCtx, order: Placed) -> Result<String, StepError> {
+    let Some(packer) = ctx.wait_for_signal::<String>("packed").within(TWO_DAYS).await? else {
         return Ok("it was not packed in time".to_owned());
     };
     let label = ctx.step("label", buy_label).await?;
@@ -48,7 +50,7 @@ async fn look(
     State(tidelock): State<Tidelock>,
     Path(order): Path<String>,
 ) -> Answer<Json<RunStatus>> {
-    Ok(Json(tidelock.runs().run(&order).standing().await?))
+    Ok(Json(tidelock.runs().run(&order).status().await?))
 }
 
 /// One signal, however often the button is pressed.

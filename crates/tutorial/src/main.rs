@@ -52,7 +52,7 @@ async fn work(tidelock: &Tidelock, closing: &CancellationToken) -> Result<(), Bo
         .app()
         .projection("sold", sold::source(), sold::count)
         .reaction("deliver", on::<orders::Placed>(), deliveries::begin)
-        .workflow("delivery", deliveries::deliver)
+        .workflow(deliveries::DELIVERY, deliveries::deliver)
         .build()?;
     app.run_until(closing.cancelled()).await?;
     Ok(())

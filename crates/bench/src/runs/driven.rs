@@ -1,7 +1,6 @@
 //! An application that drives the runs of one workflow, in the background.
 
-use tidelock::Tidelock;
-use tidelock::runs::Workflow;
+use tidelock::reactions::AppBuilder;
 use tidelock::worker::Stopped;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -14,8 +13,8 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    pub(super) fn start(tidelock: &Tidelock, workflow: Workflow) -> Result<Self, Failure> {
-        let app = tidelock.app().register(workflow).build().map_err(wrong)?;
+    pub(super) fn start(app: AppBuilder) -> Result<Self, Failure> {
+        let app = app.build().map_err(wrong)?;
         let stop = CancellationToken::new();
         Ok(Self { app: tokio::spawn(app.run_until(stop.clone().cancelled_owned())), stop })
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidelock::reactions::HandlerError as Failed;
-use tidelock::runs::{RunCtx, Runs, StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::{
     Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Tidelock, Wake, When,
     WorkerName,
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::rows;
 use crate::target::Target;
 
-const WORKFLOW: &str = "five";
+const WORKFLOW: Workflow<(), u64> = Workflow::new("five");
 const STEPS: u64 = 5;
 /// The sum of the steps.
 const SUM: u64 = 10;
@@ -62,10 +62,11 @@ pub(super) async fn measure(
     let fixture = Fixture::filled(target, async |_| Ok(())).await?;
     let counting_store = CountingStore::over(&fixture.store);
     let tidelock = Tidelock::over(counting_store.clone());
-    let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, five))?;
-    let shape = Arc::new(sample(&counting_store, &tidelock.runs()).await?);
+    let driven = Driven::start(tidelock.app().workflow(WORKFLOW, five))?;
+    let shape = Arc::new(sample(&counting_store, &tidelock).await?);
     let (ended, before) = (Arc::new(AtomicU64::new(0)), counting_store.calls());
-    let starter = |caller| Starter { runs: tidelock.runs(), caller, next: 0, ended: ended.clone() };
+    let starter =
+        |caller| Starter { tidelock: tidelock.clone(), caller, next: 0, ended: ended.clone() };
     let ours = Callers((0..callers).map(starter).collect());
     let comparison =
         Comparison::of(ours).against(vec![baseline(&fixture.store, &shape, callers).await?]);
@@ -78,7 +79,7 @@ pub(super) async fn measure(
     Ok(Flow { callers, ours: measured.ours, baseline, runs: ended.load(Ordering::SeqCst), calls })
 }
 
-async fn five(ctx: &mut RunCtx, (): ()) -> Result<u64, StepError> {
+async fn five(ctx: RunCtx, (): ()) -> Result<u64, StepError> {
     let mut sum = 0;
     for nth in 0..STEPS {
         sum += ctx.step(format!("step-{nth}"), |_| async move { Ok::<_, Failed>(nth) }).await?;
@@ -87,19 +88,19 @@ async fn five(ctx: &mut RunCtx, (): ()) -> Result<u64, StepError> {
 }
 
 /// Records the commits of one run, while no other runs.
-async fn sample(counting_store: &CountingStore, runs: &Runs) -> Result<Shape, Failure> {
+async fn sample(counting_store: &CountingStore, tidelock: &Tidelock) -> Result<Shape, Failure> {
     const RUN: &str = "run-999-000000000";
     let settled = counting_store.settled();
     counting_store.keep();
-    let run = runs.start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
-    run.result::<u64>().await.map_err(wrong)?;
+    let run = tidelock.start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
+    run.result().await.map_err(wrong)?;
     counting_store.until_settled(settled).await;
     Shape::of(RUN, counting_store.take())
 }
 
 /// Starts one run after the other, and waits for each.
 struct Starter {
-    runs: Runs,
+    tidelock: Tidelock,
     caller: usize,
     next: u64,
     ended: Arc<AtomicU64>,
@@ -109,8 +110,8 @@ impl Caller for Starter {
     async fn call(&mut self) -> Result<u64, Failure> {
         let id = format!("run-{:03}-{:09}", self.caller, self.next);
         self.next += 1;
-        let run = self.runs.start(WORKFLOW, &id, &()).await.map_err(wrong)?;
-        match run.result::<u64>().await.map_err(wrong)? {
+        let run = self.tidelock.start(WORKFLOW, &id, &()).await.map_err(wrong)?;
+        match run.result().await.map_err(wrong)? {
             SUM => self.ended.fetch_add(1, Ordering::SeqCst),
             other => return Err(wrong(format_args!("run {id:?}: expected {SUM}, found {other}"))),
         };

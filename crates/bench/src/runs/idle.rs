@@ -20,7 +20,7 @@ use crate::fixture::Fixture;
 use crate::progress::Progress;
 use crate::target::Target;
 
-const WORKFLOW: &str = "sleeper";
+const WORKFLOW: Workflow<(), ()> = Workflow::new("sleeper");
 const NAP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The time for a worker to start up.
@@ -61,15 +61,15 @@ pub(super) async fn measure(
     Ok([none, all])
 }
 
-async fn sleeper(ctx: &mut RunCtx, (): ()) -> Result<(), StepError> {
+async fn sleeper(ctx: RunCtx, (): ()) -> Result<(), StepError> {
     ctx.sleep("nap", NAP).await
 }
 
 /// Measures a worker for this long.
 async fn watch(store: &Arc<dyn Store>, time: Duration, runs: usize) -> Result<Idle, Failure> {
     let counting_store = CountingStore::over(store);
-    let driven =
-        Driven::start(&Tidelock::over(counting_store.clone()), Workflow::new(WORKFLOW, sleeper))?;
+    let app = Tidelock::over(counting_store.clone()).app();
+    let driven = Driven::start(app.workflow(WORKFLOW, sleeper))?;
     tokio::time::sleep(SETTLED_IN.min(time)).await;
     let (calls, cpu, begun) = (counting_store.calls(), cpu::used(), Instant::now());
     tokio::time::sleep(time).await;
@@ -85,9 +85,9 @@ async fn sample(store: &Arc<dyn Store>) -> Result<Shape, Failure> {
     const RUN: &str = "run-x";
     let counting_store = CountingStore::over(store);
     let tidelock = Tidelock::over(counting_store.clone());
-    let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, sleeper))?;
+    let driven = Driven::start(tidelock.app().workflow(WORKFLOW, sleeper))?;
     counting_store.keep();
-    tidelock.runs().start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
+    tidelock.start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
     counting_store.until_settled(0).await;
     driven.stop().await?;
     Shape::of(RUN, counting_store.take())

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidelock::reactions::AppBuilder;
 use tidelock::reactions::HandlerError as Failed;
-use tidelock::runs::{StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::{Commit, ItemRef, StoreExt, StreamName, Tidelock, Wake, When};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
@@ -17,7 +18,7 @@ use crate::fixture::Fixture;
 use crate::measure::percentile;
 use crate::target::Target;
 
-const WORKFLOW: &str = "long";
+const WORKFLOW: Workflow<usize, ()> = Workflow::new("long");
 const RUN: &str = "resumed-run";
 
 /// The figures; the median of several rounds.
@@ -44,7 +45,7 @@ pub(super) async fn measure(
     let counting_store = CountingStore::over(&fixture.store);
     let tidelock = Tidelock::over(counting_store.clone());
     let (told, there) = mpsc::unbounded_channel();
-    let driven = Driven::start(&tidelock, long(told))?;
+    let driven = Driven::start(long(tidelock.app(), told))?;
     let mut sleeper = Sleeper::new(counting_store, &tidelock, there, steps).await?;
     let (mut times, mut readings) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -59,17 +60,17 @@ pub(super) async fn measure(
 }
 
 /// A number of steps, and then a wait that never ends. Every turn reports when it reaches the wait.
-fn long(told: UnboundedSender<Instant>) -> Workflow {
-    Workflow::boxed(WORKFLOW, move |ctx, steps: usize| {
+fn long(app: AppBuilder, told: UnboundedSender<Instant>) -> AppBuilder {
+    app.workflow(WORKFLOW, move |ctx: RunCtx, steps: usize| {
         let told = told.clone();
-        Box::pin(async move {
+        async move {
             for nth in 0..steps {
                 ctx.step(format!("step-{nth}"), |_| async move { Ok::<_, Failed>(nth) }).await?;
             }
             let _nobody_waits = told.send(Instant::now());
             ctx.wait_for_signal::<()>("never").await?;
             Ok::<_, StepError>(())
-        })
+        }
     })
 }
 
@@ -90,7 +91,7 @@ impl Sleeper {
         steps: usize,
     ) -> Result<Self, Failure> {
         counting_store.keep();
-        tidelock.runs().start(WORKFLOW, RUN, &steps).await.map_err(wrong)?;
+        tidelock.start(WORKFLOW, RUN, &steps).await.map_err(wrong)?;
         let shape = Shape::of(RUN, counting_store.take())?;
         arrival(&mut there).await?;
         counting_store.until_settled(0).await;

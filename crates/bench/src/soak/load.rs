@@ -25,7 +25,7 @@ const KEPT: Duration = Duration::from_secs(1);
 /// Timeout of the removal of all runs.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-const WORKFLOW: &str = "soak";
+const WORKFLOW: Workflow<usize, usize> = Workflow::new("soak");
 
 pub(super) struct Load {
     tidelock: Tidelock,
@@ -35,7 +35,7 @@ pub(super) struct Load {
     app: JoinHandle<tidelock::store::Result<Stopped>>,
 }
 
-async fn echo(ctx: &mut RunCtx, n: usize) -> Result<usize, StepError> {
+async fn echo(ctx: RunCtx, n: usize) -> Result<usize, StepError> {
     ctx.step("echo", |_key| async move { Ok::<_, Failed>(n) }).await
 }
 
@@ -46,8 +46,8 @@ impl Load {
         count: usize,
         callers: usize,
     ) -> Result<Self, Failure> {
-        let workflow = Workflow::new(WORKFLOW, echo).retention(KEPT);
-        let app = tidelock.app().register(workflow).build().map_err(wrong)?;
+        let options = WORKFLOW.options().retention(KEPT);
+        let app = tidelock.app().workflow(options, echo).build().map_err(wrong)?;
         let stop = CancellationToken::new();
         let app = tokio::spawn(app.run_until(stop.clone().cancelled_owned()));
         let load = Self { tidelock: tidelock.clone(), count, callers, stop, app };
@@ -128,13 +128,8 @@ impl Caller {
     }
 
     async fn run(&self, nth: usize) -> Result<(), Failure> {
-        let run = self
-            .tidelock
-            .runs()
-            .start(WORKFLOW, &format!("run-{nth}"), &nth)
-            .await
-            .map_err(wrong)?;
-        let result: usize = run.result().await.map_err(wrong)?;
+        let run = self.tidelock.start(WORKFLOW, format!("run-{nth}"), &nth).await.map_err(wrong)?;
+        let result = run.result().await.map_err(wrong)?;
         if result == nth { Ok(()) } else { Err(wrong(format!("run {nth} came to {result}"))) }
     }
 

@@ -40,7 +40,7 @@ pub(crate) async fn run(
     match &args.run {
         Some(id) => {
             let run = runs.run(id);
-            tell(&run.get().await?, &run.standing().await?, now, out)
+            tell(&run.get().await?, &run.status().await?, now, out)
         }
         None => list(&runs, &args, now, out).await,
     }

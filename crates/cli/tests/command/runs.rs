@@ -18,9 +18,10 @@ on_files_and_postgres!(
 
 fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     shop.with(|store| async move {
-        let runs = Tidelock::over(store).runs();
+        let tidelock = Tidelock::over(store);
         for id in ["checkout-1", "checkout-2"] {
-            runs.start("checkout", id, &json!(7)).version(1).attribute("shop", id).await.unwrap();
+            let start = tidelock.start("checkout", id, &json!(7)).version(1);
+            start.attribute("shop", id).await.unwrap();
         }
     });
     let ids: Vec<_> = shop.json(&["runs"]).iter().map(|run| run["run"].clone()).collect();
@@ -65,9 +66,9 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
 /// A program that reserves, which must not be repeated, and charges, which fails until it is fixed.
 fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, fixed: bool) -> AppBuilder {
     let reserved = reserved.clone();
-    let workflow = Workflow::boxed("order", move |ctx, _: Value| {
+    let order = move |ctx: RunCtx, _: Value| {
         let reserved = reserved.clone();
-        Box::pin(async move {
+        async move {
             let reserve = |_| {
                 std::future::ready(Ok::<_, HandlerError>(reserved.fetch_add(1, Ordering::SeqCst)))
             };
@@ -80,9 +81,9 @@ fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, fixed: bool) -> Ap
                 }
             };
             ctx.step("charge", charge).await
-        })
-    });
-    tidelock.app().worker(brisk("clerk")).register(workflow)
+        }
+    };
+    tidelock.app().worker(brisk("clerk")).workflow("order", order)
 }
 
 /// Lets the program drive the run to its end.
@@ -100,12 +101,7 @@ fn ends(shop: &Shop, reserved: &Arc<AtomicUsize>, fixed: bool) {
 fn a_retried_run_continues_at_the_failed_step(shop: &Shop) {
     let reserved = Arc::new(AtomicUsize::new(0));
     shop.with(|store| async move {
-        Tidelock::over(store)
-            .runs()
-            .start("order", "order-1", &json!(null))
-            .version(1)
-            .await
-            .unwrap();
+        Tidelock::over(store).start("order", "order-1", &json!(null)).version(1).await.unwrap();
     });
     assert_eq!(shop.run(&["retry", "order-1"]).code, 4, "it has not failed");
     ends(shop, &reserved, false);
@@ -125,9 +121,9 @@ fn a_retried_run_continues_at_the_failed_step(shop: &Shop) {
 /// Schedule 102. RUN-40.
 fn open_runs_are_listed_behind_any_number_of_ended_ones(shop: &Shop) {
     shop.with(|store| async move {
-        let runs = Tidelock::over(store.clone()).runs();
+        let tidelock = Tidelock::over(store.clone());
         for id in ["a", "b", "c", "d"] {
-            runs.start("checkout", id, &json!(7)).version(1).await.unwrap();
+            tidelock.start("checkout", id, &json!(7)).version(1).await.unwrap();
         }
         many_gone(&*store, "~run-index/open/checkout/0").await;
     });

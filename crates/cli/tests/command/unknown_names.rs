@@ -13,8 +13,8 @@ fn stock(shop: &Shop) {
         append(&*store, "order-1", "placed", &[json!("north"), json!("poison")]).await;
         mail(&store, 2).await;
         block(&*store, "post", "a", "no address").await;
-        let runs = Tidelock::over(store).runs();
-        runs.start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+        let tidelock = Tidelock::over(store);
+        tidelock.start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
     });
 }
 

@@ -212,7 +212,7 @@ pub(crate) async fn list(
         (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn show(TargetRun(run): TargetRun) -> Result<Answer<RunDto>, Problem> {
-    let (info, status) = (run.get().await?, run.standing().await?);
+    let (info, status) = (run.get().await?, run.status().await?);
     Ok(Answer(RunDto { status: Some(status), ..info.into() }))
 }
 

@@ -169,13 +169,14 @@ fn a_signal_is_sent_by_clicking_and_the_run_receives_it_once() {
             page.click("//dialog//button[.='Signal']").await;
             page.sees("dialog .done", "the signal “approved” was sent").await;
             page.click("//dialog//button[.='Close']").await;
-            let result = shop.tidelock.runs().run("checkout-1").result::<String>().await.unwrap();
+            let result =
+                shop.tidelock.runs().run("checkout-1").typed::<String>().result().await.unwrap();
             assert_eq!(result, "tea: {\"by\":\"joe\"}");
             page.sees(".head .badge", "completed").await;
             page.sees(".json", "joe").await;
         })
         .await;
-        let ended = shop.tidelock.runs().run("checkout-1").standing().await.unwrap();
+        let ended = shop.tidelock.runs().run("checkout-1").status().await.unwrap();
         assert!(matches!(ended, RunStatus::Ended(RunOutcome::Completed(_))), "{ended:?}");
     });
 }
@@ -189,7 +190,7 @@ fn a_step_with_an_unknown_outcome_is_resolved_by_clicking() {
     let dying = tokio::runtime::Runtime::new().unwrap();
     dying.spawn(paying(&tidelock, &begun).build().unwrap().run());
     for_real(async {
-        tidelock.runs().start("payment", "payment-1", &Value::Null).version(1).await.unwrap();
+        tidelock.start("payment", "payment-1", &Value::Null).version(1).await.unwrap();
         begins.recv().await.expect("the step begins");
     });
     dying.shutdown_background();
@@ -197,7 +198,7 @@ fn a_step_with_an_unknown_outcome_is_resolved_by_clicking() {
         let running = Running::start(paying(&tidelock, &begun));
         let run = tidelock.runs().run("payment-1");
         until("a verdict is needed", async || {
-            matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. })
+            matches!(run.status().await.unwrap(), RunStatus::Waiting { .. })
         })
         .await;
         visit(&tidelock, async |page| {
@@ -208,7 +209,7 @@ fn a_step_with_an_unknown_outcome_is_resolved_by_clicking() {
             page.write("dialog textarea[name=result]", "\"receipt 7\"").await;
             page.click("//dialog//button[.='Decide']").await;
             page.sees("dialog .done", "“pay” counts as done").await;
-            assert_eq!(run.result::<String>().await.unwrap(), "receipt 7");
+            assert_eq!(run.typed::<String>().result().await.unwrap(), "receipt 7");
         })
         .await;
         running.stop().await;
@@ -218,15 +219,16 @@ fn a_step_with_an_unknown_outcome_is_resolved_by_clicking() {
 /// A program with a step that must not be carried out twice, and that never ends.
 fn paying(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
     let begun = begun.clone();
-    let workflow = Workflow::boxed("payment", move |ctx, _: Value| {
+    let payment = move |ctx: RunCtx, _: Value| {
         let begun = begun.clone();
-        Box::pin(async move {
+        async move {
             let pay = |_| {
                 begun.send(()).expect("the test waits for it");
                 std::future::pending::<Result<String, HandlerError>>()
             };
             ctx.step("pay", pay).at_most_once(OnUnknownOutcome::Ask).await
-        })
-    });
-    tidelock.app().worker(brisk("teller")).register(workflow.lease(Duration::from_millis(300)))
+        }
+    };
+    let options = Workflow::new("payment").options().lease(Duration::from_millis(300));
+    tidelock.app().worker(brisk("teller")).workflow(options, payment)
 }

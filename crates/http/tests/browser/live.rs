@@ -34,7 +34,7 @@ fn events_states_and_lists_change_on_the_page_when_they_change_in_the_store() {
 
             page.go("#/runs").await;
             page.sees("td", "checkout-1").await;
-            shop.tidelock.runs().start("checkout", "checkout-2", "jam").version(1).await.unwrap();
+            shop.tidelock.start("checkout", "checkout-2", "jam").version(1).await.unwrap();
             page.sees("td", "checkout-2").await;
         })
         .await;

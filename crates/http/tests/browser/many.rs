@@ -158,7 +158,7 @@ async fn crowd(tidelock: &Tidelock) {
     }
     for nth in 0..OF_EACH {
         let id = format!("thing-{nth:06}");
-        tidelock.runs().start("checkout", &id, &json!(nth)).version(1).await.unwrap();
+        tidelock.start("checkout", &id, &json!(nth)).version(1).await.unwrap();
         tidelock.scope::<serde_json::Value>(ScopeKind::USER, &id).set(&json!(nth)).await.unwrap();
         let claim = tidelock.claims().idempotency(&id).claim::<serde_json::Value>().await.unwrap();
         let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };

@@ -92,7 +92,7 @@ impl Long {
             json!({ "address": null, "text": word.repeat(20), &*word: [1, 2, 3], "deep": deep });
         place(tidelock, &stream, &data).await;
         tidelock.scope::<Value>(ScopeKind::SESSION, &word).patch(&data).await.unwrap();
-        let start = tidelock.runs().start("checkout", &run, &word).version(1);
+        let start = tidelock.start("checkout", &run, &word).version(1);
         start.attribute("customer", &word[..100]).await.unwrap();
         let claim = tidelock.claims().by(&word[..60]).idempotency(&word);
         assert!(matches!(claim.claim::<Value>().await.unwrap(), IdempotencyClaim::Won(_)));

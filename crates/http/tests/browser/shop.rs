@@ -106,25 +106,22 @@ fn program(tidelock: &Tidelock) -> AppBuilder {
         ctx.append_to(format!("mail-{}", order.stream), ExpectedVersion::Any, [mailed])?;
         Ok(())
     };
-    let checkout = Workflow::boxed("checkout", |ctx, what: String| {
-        Box::pin(async move {
-            ctx.step("charge", |_| async { Ok::<_, HandlerError>(450) }).await?;
-            let approval: Option<Value> = ctx.wait_for_signal("approved").named("approval").await?;
-            let shipped = format!("{what}: {}", approval.unwrap_or_default());
-            ctx.step("ship", |_| async { Ok::<_, HandlerError>(shipped.clone()) }).await
-        })
-    });
+    let checkout = async |ctx: RunCtx, what: String| {
+        ctx.step("charge", |_| async { Ok::<_, HandlerError>(450) }).await?;
+        let approval: Value = ctx.wait_for_signal("approved").named("approval").await?;
+        let shipped = format!("{what}: {approval}");
+        ctx.step("ship", |_| async { Ok::<_, HandlerError>(shipped.clone()) }).await
+    };
     tidelock
         .app()
         .worker(brisk("clerk"))
         .reaction("mail", on_any().in_streams("order-"), mail)
-        .register(checkout)
+        .workflow("checkout", checkout)
 }
 
 /// Waits until the program has nothing left to do.
 async fn settled(tidelock: &Tidelock) {
     tidelock
-        .runs()
         .start("checkout", "checkout-1", "tea")
         .version(1)
         .attribute("customer", "ada")
@@ -134,7 +131,7 @@ async fn settled(tidelock: &Tidelock) {
     until("the orders are mailed or blocked, and the checkout waits", async || {
         let targets = tidelock.reactions().list(&ReactionFilter::all()).all().await.unwrap();
         let waits = matches!(
-            tidelock.runs().run("checkout-1").standing().await.unwrap(),
+            tidelock.runs().run("checkout-1").status().await.unwrap(),
             RunStatus::Waiting { .. }
         );
         waits

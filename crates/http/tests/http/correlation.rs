@@ -121,16 +121,15 @@ fn shop(tidelock: &Tidelock) -> AppBuilder {
         ctx.start("checkout", "run-1", &()).version(1).await?;
         Ok(())
     };
-    let workflow = Workflow::boxed("checkout", |ctx, (): ()| {
-        Box::pin(async move {
-            ctx.transact("ship", async |tx: Tx| {
-                let shipped = NewEvent::of("shipped", &1)?;
-                tx.append_to("parcel-1", ExpectedVersion::Any, [shipped])
-            })
-            .await
+    let ship = async |ctx: RunCtx, (): ()| {
+        ctx.transact("ship", async |tx: Tx| {
+            let shipped = NewEvent::of("shipped", &1)?;
+            tx.append_to("parcel-1", ExpectedVersion::Any, [shipped])
         })
-    });
-    let app = tidelock.app().worker(brisk("w")).reaction("mail", orders(), mail).register(workflow);
+        .await
+    };
+    let app = tidelock.app().worker(brisk("w")).reaction("mail", orders(), mail);
+    let app = app.workflow("checkout", ship);
     app.reaction("checkout", orders(), checkout).reaction(
         "count",
         orders(),

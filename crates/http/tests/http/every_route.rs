@@ -147,7 +147,7 @@ async fn every_change_by_an_operator_is_audited(stage: TestStore) {
 /// HTTP-22. An operator's decision is recorded with its body; data is not.
 async fn an_operators_signal_is_audited_with_its_payload(stage: TestStore) {
     let server = Server::start(&stage).await;
-    server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+    server.tidelock.start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
     let (signal, event) = (
         json!({ "name": "approve", "payload": { "yes": true } }),
         json!({ "events": [{ "type": "noted", "data": "personal" }] }),

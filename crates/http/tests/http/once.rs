@@ -108,7 +108,7 @@ async fn a_retried_run_request_takes_effect_once(stage: TestStore) {
     let (writer, operator, reader) =
         (server.client(WRITER), server.client(OPERATOR), server.client(READER));
     // No worker drives the run, so its signals stay where they are.
-    server.tidelock.runs().start("idle", "r", &()).version(1).await.unwrap();
+    server.tidelock.start("idle", "r", &()).version(1).await.unwrap();
     twice(&server, &writer, "/v1/runs/r/signals", &json!({ "name": "go", "payload": 7 })).await;
     twice(&server, &operator, "/v1/runs/r/cancel", &json!({ "reason": "enough" })).await;
     twice(&server, &operator, "/v1/runs/r/terminate", &json!({ "reason": "at once" })).await;

@@ -125,7 +125,7 @@ async fn stock(server: &Server) {
     let taken = server.tidelock.queue("post").lease("walt").await.unwrap();
     let blocks = taken.iter().map(|taken| Settlement::block(taken.lease.token(), "no address"));
     server.tidelock.queue("post").settle(blocks.collect()).await.unwrap();
-    server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+    server.tidelock.start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
 }
 
 /// HTTP-39. Every operator's action on a name, with an unknown name.

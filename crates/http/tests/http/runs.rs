@@ -2,15 +2,14 @@
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
-use tidelock::runs::Workflow;
 use tidelock_test_stage::{Running, TestStore, brisk, many_gone, until};
 
 use crate::harness::{OPERATOR, READER, Server, WRITER};
 
 /// Waits for an approval, and fails if it is refused.
-async fn approval(ctx: &mut RunCtx, amount: u64) -> Result<u64, StepError> {
+async fn approval(ctx: RunCtx, amount: u64) -> Result<u64, StepError> {
     ctx.publish("asked", &("asked for", amount)).await?;
-    let approved = ctx.wait_for_signal("approve").await? == Some(true);
+    let approved: bool = ctx.wait_for_signal("approve").await?;
     let decide = |_: StepKey| async move {
         if approved { Ok(amount * 2) } else { Err(HandlerError::fatal("it was not approved")) }
     };
@@ -20,12 +19,7 @@ async fn approval(ctx: &mut RunCtx, amount: u64) -> Result<u64, StepError> {
 /// HTTP-33.
 async fn a_run_is_started_signalled_queried_and_awaited(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
-    let app = stage
-        .tidelock()
-        .await
-        .app()
-        .worker(brisk("w"))
-        .register(Workflow::new("approval", approval));
+    let app = stage.tidelock().await.app().worker(brisk("w")).workflow("approval", approval);
     let running = Running::start(app);
     let (writer, reader, operator) =
         (here.client(WRITER), there.client(READER), there.client(OPERATOR));
@@ -106,12 +100,7 @@ async fn a_run_is_started_signalled_queried_and_awaited(stage: TestStore) {
 async fn operators_retry_cancel_and_terminate_runs(stage: TestStore) {
     let server = Server::start(&stage).await;
     let running = Running::start(
-        stage
-            .tidelock()
-            .await
-            .app()
-            .worker(brisk("w"))
-            .register(Workflow::new("approval", approval)),
+        stage.tidelock().await.app().worker(brisk("w")).workflow("approval", approval),
     );
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     for run in ["refused", "cancelled", "terminated"] {
@@ -213,7 +202,7 @@ over_sockets!(
 async fn open_runs_are_listed_behind_any_number_of_ended_ones(stage: TestStore) {
     let server = Server::start(&stage).await;
     for id in ["a", "b", "c", "d"] {
-        server.tidelock.runs().start("checkout", id, &json!(7)).version(1).await.unwrap();
+        server.tidelock.start("checkout", id, &json!(7)).version(1).await.unwrap();
     }
     many_gone(&**server.tidelock.store(), "~run-index/open/checkout/0").await;
     let (reader, mut after, mut found) = (server.client(READER), String::new(), 0);

@@ -28,7 +28,7 @@ export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 const TONES = {
   good: ['ok', 'healthy', 'completed', 'done', 'live', 'held', 'running', 'routing', 'won'],
-  warn: ['waiting', 'retrying', 'parked', 'expired', 'due', 'lagging', 'ambiguous', 'warning', 'over', 'compensating', 'cancelled', 'cancelling', 'not routed'],
+  warn: ['waiting', 'retrying', 'parked', 'expired', 'due', 'lagging', 'unknown outcome', 'warning', 'over', 'compensating', 'cancelled', 'cancelling', 'not routed'],
   bad: ['blocked', 'failed', 'unhealthy', 'terminated', 'refused', 'unrouted', 'error'],
 };
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidelock::reactions::{App, BuildError, HandlerError};
-use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, Workflow};
+use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, WorkflowOptions};
 use tidelock::worker::{PollInterval, WorkerOptions};
 use tidelock::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, Tidelock, Tx, WorkerName};
 use tokio::time::sleep;
@@ -63,16 +63,13 @@ struct Runner {
 impl Runner {
     fn app(self: &Arc<Self>, holds: Holds) -> Result<App, BuildError> {
         let tidelock = Tidelock::over(self.caller.store.clone());
-        tidelock.app().worker(self.options(holds)).register(self.workflow()).build()
-    }
-
-    /// Processes are killed here, and not by a run: no run should be blocked for that.
-    fn workflow(self: &Arc<Self>) -> Workflow {
+        // Processes are killed here, and not by a run: no run should be blocked for that.
+        let workflow = WorkflowOptions::named(self.spec.space.workflow())
+            .lease(self.spec.load.lease)
+            .max_crashes(u32::MAX);
         let runner = self.clone();
-        let workflow = Workflow::boxed(self.spec.space.workflow(), move |ctx, (): ()| {
-            Box::pin(sample_run(ctx, runner.clone()))
-        });
-        workflow.lease(self.spec.load.lease).max_crashes(u32::MAX)
+        let app = tidelock.app().worker(self.options(holds));
+        app.workflow(workflow, move |ctx, (): ()| sample_run(ctx, runner.clone())).build()
     }
 
     fn options(&self, holds: Holds) -> WorkerOptions {
@@ -148,14 +145,14 @@ impl Runner {
     }
 }
 
-async fn sample_run(ctx: &mut RunCtx, runner: Arc<Runner>) -> Result<String, StepError> {
+async fn sample_run(ctx: RunCtx, runner: Arc<Runner>) -> Result<String, StepError> {
     ctx.step(CALL, |key| runner.act(key)).await?;
     ctx.transact(COUNT, |tx| runner.count(tx)).await?;
     let send = ctx.step(SEND, |key| runner.act(key));
     let sent = send.at_most_once(OnUnknownOutcome::Skip(UNKNOWN.to_owned())).await?;
     let long = ctx.random("length").await? % 4 == 0;
     ctx.sleep(NAP, if long { LONG_NAP } else { SHORT_NAP }).await?;
-    let _: Option<()> = ctx.wait_for_signal(GO).await?;
+    let (): () = ctx.wait_for_signal(GO).await?;
     ctx.step(THANK, |key| runner.act(key)).await?;
     Ok(sent)
 }

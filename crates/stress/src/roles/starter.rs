@@ -66,7 +66,12 @@ impl Starter {
     async fn wait_for_result(&self, run: &str) -> Result<(), Bug> {
         let mut backoff = Backoff::new();
         while !self.orders.is_finishing() {
-            match sample_run::handle(&self.caller, run).result::<String>().within(GLANCE).await {
+            match sample_run::handle(&self.caller, run)
+                .typed::<String>()
+                .result()
+                .within(GLANCE)
+                .await
+            {
                 Ok(result) => {
                     self.caller.note(&Entry::Told { run: run.to_owned(), result });
                     return Ok(());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError};
 use tidelock::{AfterTrim, Append, Bounds, Version};
 
 use crate::{Running, brisk};
@@ -59,18 +59,19 @@ async fn items(store: &dyn Store, name: &str) {
 
 /// Ended runs, one completed and one failed.
 async fn run(tidelock: &Tidelock, name: &str) {
-    let workflow = Workflow::new(format!("{name}-workflow"), double);
-    let running = Running::start(tidelock.app().worker(brisk(name)).register(workflow));
+    let workflow = format!("{name}-workflow");
+    let app = tidelock.app().worker(brisk(name)).workflow(&workflow, double);
+    let running = Running::start(app);
     for (run, input, succeeds) in [("run-1", 21, true), ("run-2", 0, false)] {
-        let run =
-            tidelock.runs().start(&format!("{name}-workflow"), &format!("{name}-{run}"), &input);
-        let ended = run.version(1).await.unwrap().result::<u64>().within(crate::PATIENCE).await;
+        let start = tidelock.start(&workflow, format!("{name}-{run}"), &input).version(1);
+        let run = start.await.unwrap().typed::<u64>();
+        let ended = run.result().within(crate::PATIENCE).await;
         assert_eq!(ended.is_ok(), succeeds, "{ended:?}");
     }
     running.stop().await;
 }
 
-async fn double(ctx: &mut RunCtx, input: u64) -> Result<u64, StepError> {
+async fn double(ctx: RunCtx, input: u64) -> Result<u64, StepError> {
     let doubled = ctx.step("double", |_| async move {
         input
             .checked_mul(2)

@@ -254,7 +254,7 @@ pub(super) async fn open_runs(exam: &Examination, findings: &mut Findings) -> Re
 async fn unknown_outcomes(run: &RunInfo, exam: &Examination, findings: &mut Findings) {
     let runs = Tidelock::over(exam.store.clone()).runs();
     // A run that was removed meanwhile has no findings.
-    let Ok(RunStatus::Waiting { on, .. }) = runs.run(run.run.as_str()).standing().await else {
+    let Ok(RunStatus::Waiting { on, .. }) = runs.run(run.run.as_str()).status().await else {
         return;
     };
     for pending in on {

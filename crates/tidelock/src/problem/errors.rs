@@ -198,7 +198,9 @@ impl From<RunError> for Problem {
             }
             RunError::Compensated { .. } => Self::conflict("run-compensated", detail),
             RunError::OutOfTime { .. } => Self::conflict("run-out-of-time", detail),
-            RunError::NotAmbiguous { .. } => Self::conflict("step-not-ambiguous", detail),
+            RunError::NotAwaitingVerdict { .. } => {
+                Self::conflict("step-not-awaiting-verdict", detail)
+            }
             RunError::Contended { .. } => Self::contended(detail),
             RunError::Store(error) => error.into(),
             _ => Self::conflict("run-refused", detail),

@@ -21,8 +21,8 @@ use super::router::{Router, Routing, register};
 use super::work::ReactionWork;
 use super::{BuildError, HandlerError, Input, ReactionCtx, ReactionName, Subscription, keys};
 use crate::handle::Tidelock;
-use crate::runs::driving::Driving;
-use crate::runs::{self, Workflow};
+use crate::runs::work::RunWork;
+use crate::runs::{self, Definition};
 use crate::worker::{QueueOptions, Stopped, Worker, WorkerOptions};
 
 /// The lease on a route: how long the others wait before they take over from a process that died.
@@ -36,7 +36,7 @@ const LINK_REMOVAL_TIMEOUT: Duration = Duration::from_secs(3600);
 pub struct AppBuilder {
     tidelock: Tidelock,
     reactions: Vec<Result<Reaction, BuildError>>,
-    pub(crate) workflows: Vec<Workflow>,
+    pub(crate) workflows: Vec<Definition>,
     options: WorkerOptions,
     lanes: Vec<Result<LaneName, BuildError>>,
     route_lease: Duration,
@@ -47,7 +47,7 @@ pub struct AppBuilder {
 pub struct App {
     tidelock: Tidelock,
     reactions: Vec<Arc<Reaction>>,
-    workflows: Vec<Arc<Workflow>>,
+    workflows: Vec<Arc<Definition>>,
     options: WorkerOptions,
     lanes: Vec<LaneName>,
     route_lease: Duration,
@@ -269,19 +269,20 @@ fn setting(of: impl Into<String>, problem: impl Into<String>) -> BuildError {
 }
 
 /// Each version of a workflow once, under a name that can be one, with a lease that a store grants.
-fn check_workflows(workflows: &[Workflow]) -> Result<(), BuildError> {
+fn check_workflows(workflows: &[Definition]) -> Result<(), BuildError> {
     let mut known = HashSet::new();
     for workflow in workflows {
         let name = workflow.checked_name().map_err(BuildError::Workflow)?;
-        if !known.insert((name.clone(), workflow.version)) {
+        let settings = &workflow.settings;
+        if !known.insert((name.clone(), settings.version)) {
             return Err(BuildError::TwiceAWorkflow {
                 name: name.to_string(),
-                version: workflow.version.0,
+                version: settings.version.0,
             });
         }
         let of = || format!("workflow {:?}", name.as_str());
-        check_lease(workflow.lease).map_err(|problem| setting(of(), problem))?;
-        if let Some(problem) = workflow.problem() {
+        check_lease(settings.lease).map_err(|problem| setting(of(), problem))?;
+        if let Some(problem) = settings.problem() {
             return Err(setting(of(), problem));
         }
     }
@@ -335,7 +336,7 @@ impl App {
 
     fn worker(&self, router: &Arc<Router>, recent: &Arc<Recent>) -> Worker {
         let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
-        let runs = self.workflows.iter().map(|workflow| Driving::served(&self.tidelock, workflow));
+        let runs = self.workflows.iter().map(|workflow| RunWork::served(&self.tidelock, workflow));
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);

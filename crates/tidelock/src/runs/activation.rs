@@ -14,8 +14,9 @@ mod queue;
 mod replay_cursor;
 mod transitions;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use tidelock_store::{RawJson, Store, Timestamp};
@@ -44,8 +45,28 @@ pub(crate) struct Activation {
     pub(crate) metadata: Metadata,
     /// The store's time when the lease was granted, and the local time of that moment.
     granted: (Timestamp, Instant),
+    /// Wakes the function.
+    function: OnceLock<Waker>,
     state: Mutex<State>,
 }
+
+thread_local! {
+    /// The address of the activation whose function this thread polls, or 0.
+    static POLLED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Restores what the thread polled before.
+struct Polling(usize);
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        POLLED.set(self.0);
+    }
+}
+
+/// Why a run is parked whose context was moved out of its function.
+const OUTSIDE: &str = "RunCtx was used outside of its workflow function: its operations are awaited there, and \
+     not in a task that the function spawns";
 
 /// How the function ended without returning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,9 +102,9 @@ pub(crate) struct State {
     /// The driver is dropping the function.
     closing: bool,
     /// Steps that can be compensated, in the order of their completion.
-    pub(crate) undo: Vec<super::ctx::Undo>,
+    pub(crate) compensations: Vec<super::ctx::Compensation>,
     /// Whether steps were compensated.
-    pub(crate) undone: bool,
+    pub(crate) compensated: bool,
     /// Whether the function has observed the cancellation.
     pub(crate) cancel_seen: bool,
 }
@@ -109,8 +130,8 @@ impl Activation {
             stopped: false,
             exit: None,
             closing: false,
-            undo: Vec::new(),
-            undone: false,
+            compensations: Vec::new(),
+            compensated: false,
             cancel_seen: false,
         };
         Arc::new(Self {
@@ -119,6 +140,7 @@ impl Activation {
             summarized,
             metadata,
             granted: (task.granted_at(), Instant::now()),
+            function: OnceLock::new(),
             state: Mutex::new(state),
         })
     }
@@ -143,6 +165,35 @@ impl Activation {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Polls the function. Operations of the run can be polled meanwhile, on this thread.
+    pub(crate) fn poll_function<T>(&self, waker: &Waker, poll: impl FnOnce() -> T) -> T {
+        self.function.get_or_init(|| waker.clone());
+        let _polling = Polling(POLLED.replace(self.address()));
+        poll()
+    }
+
+    /// Whether the function is being polled on this thread. Otherwise an operation was moved out of
+    /// it: its order among the others is not deterministic, so the turn ends and the run is parked.
+    pub(crate) fn is_inside(&self) -> bool {
+        let is_inside = POLLED.get() == self.address();
+        if !is_inside {
+            self.state().leave(Exit::Park(OUTSIDE.into()));
+            self.function.get().into_iter().for_each(Waker::wake_by_ref);
+        }
+        is_inside
+    }
+
+    /// Completes if the function is being polled on this thread.
+    pub(crate) async fn inside(&self) {
+        if !self.is_inside() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// From now on, dropped operations are dropped by the driver, which is not recorded.

@@ -22,7 +22,7 @@ mod timeline;
 
 use serde::Serialize;
 
-use super::{RunId, Schedules};
+use super::{RunId, Schedules, Workflow, WorkflowRef};
 use crate::handle::Tidelock;
 use commit_target::CommitTarget;
 use start::StartRequest;
@@ -43,12 +43,11 @@ pub struct Runs {
     tidelock: Tidelock,
 }
 
-impl Runs {
-    pub(crate) fn new(tidelock: Tidelock) -> Self {
-        Self { tidelock }
-    }
-
+impl Tidelock {
     /// Starts a run of a workflow under an id of the caller's choice. See [`StartRun`].
+    ///
+    /// The workflow is a [`Workflow`], which takes its input type and gives a handle with its
+    /// result type; or a name, which takes any input and gives a handle with a [`RawJson`] result.
     ///
     /// # Examples
     ///
@@ -57,16 +56,15 @@ impl Runs {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tidelock::prelude::*;
     ///
-    /// async fn greet(ctx: &mut RunCtx, name: String) -> Result<String, StepError> {
+    /// const GREET: Workflow<String, String> = Workflow::new("greet");
+    ///
+    /// async fn greet(ctx: RunCtx, name: String) -> Result<String, StepError> {
     ///     ctx.step("greet", |_key| async { Ok::<_, HandlerError>(format!("hello, {name}")) }).await
     /// }
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
-    /// let app = tidelock.app().workflow("greet", greet).build()?;
-    /// let greeting = async {
-    ///     let run = tidelock.runs().start("greet", "greet-1", "Ada").await?;
-    ///     run.result::<String>().await
-    /// };
+    /// let app = tidelock.app().workflow(GREET, greet).build()?;
+    /// let greeting = async { tidelock.start(GREET, "greet-1", "Ada").await?.result().await };
     /// let (stop, stopped) = tokio::sync::oneshot::channel();
     /// let caller = async {
     ///     let greeting = greeting.await;
@@ -79,11 +77,44 @@ impl Runs {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> StartRun {
+    pub fn start<W, I>(&self, workflow: W, run: impl AsRef<str>, input: &I) -> StartRun<W::Output>
+    where
+        W: WorkflowRef<I>,
+        I: Serialize + ?Sized,
+    {
         StartRun::new(
-            CommitTarget::Store(self.tidelock.clone()),
-            StartRequest::new(workflow, run, input),
+            CommitTarget::Store(self.clone()),
+            StartRequest::new(workflow.into_name(), run.as_ref(), input),
         )
+    }
+
+    /// Returns a handle of the run with this id, whether it exists or not, with the result type of
+    /// the workflow. The run is found by its id; its workflow is not compared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    ///
+    /// const DELIVERY: Workflow<u32, String> = Workflow::new("delivery");
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// tidelock.start(DELIVERY, "order-7", &3).version(1).await?;
+    /// let run = tidelock.run(DELIVERY, "order-7");
+    /// run.signal("packed", "by Ada").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<I, O>(&self, _workflow: Workflow<I, O>, id: impl AsRef<str>) -> RunHandle<O> {
+        RunHandle::new(self.clone(), RunId::new(id))
+    }
+}
+
+impl Runs {
+    pub(crate) fn new(tidelock: Tidelock) -> Self {
+        Self { tidelock }
     }
 
     /// Returns a handle of the run with this id, whether it exists or not.
@@ -102,7 +133,7 @@ impl Runs {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run(&self, id: &str) -> RunHandle {
+    pub fn run(&self, id: impl AsRef<str>) -> RunHandle {
         RunHandle::new(self.tidelock.clone(), RunId::new(id))
     }
 

@@ -7,15 +7,15 @@
 //! Operations can be awaited together, with `tokio::join!`, `try_join!` or the combinators of
 //! `futures`: replay delivers results in the order in which they were first known.
 
+mod attempts;
 mod child;
-mod effect;
+mod compensation;
 mod race;
 mod status;
 mod step;
 mod step_key;
 mod time;
 mod transact;
-mod undo;
 mod value;
 mod wait;
 
@@ -35,9 +35,9 @@ pub use race::RaceWinner;
 pub use step::{OnUnknownOutcome, Retry, Step};
 pub use step_key::StepKey;
 pub use transact::TransactStep;
-pub use wait::WaitForSignal;
+pub use wait::{WaitForSignal, WaitForSignalWithin};
 
-pub(crate) use undo::Undo;
+pub(crate) use compensation::Compensation;
 
 /// The context of a run: its durable operations.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ impl RunCtx {
         input: &(impl Serialize + ?Sized),
     ) -> Result<T, E> {
         let input = RawJson::new(input).map_err(|e| invalid("continue_as_new", &e))?;
+        self.activation.inside().await;
         self.activation.state().leave(Exit::Continue(input));
         futures_util::future::pending().await
     }

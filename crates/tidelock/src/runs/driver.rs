@@ -20,10 +20,10 @@ use tokio::time::Instant;
 
 use super::RunId;
 use super::activation::{Activation, Batch, Exit};
+use super::definition::Code;
 use super::history::{self, Entry, OutOfTime};
 use super::replay::Cancel;
 use super::summary::Summarized;
-use super::workflow::Code;
 use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
 use recorder::{Sent, send};

@@ -29,8 +29,8 @@ pub enum StepError {
         error: String,
     },
     /// An at-most-once step was started, and its outcome is unknown.
-    #[error("step \"{step}\" is ambiguous: {error}")]
-    Ambiguous {
+    #[error("step \"{step}\" has an unknown outcome: {error}")]
+    UnknownOutcome {
         /// The step.
         step: StepName,
         /// What is known.
@@ -90,7 +90,7 @@ impl StepError {
         match self {
             Self::Failed { step, .. }
             | Self::TimedOut { step, .. }
-            | Self::Ambiguous { step, .. }
+            | Self::UnknownOutcome { step, .. }
             | Self::Unstorable { step, .. } => Some(step),
             _ => None,
         }

@@ -49,8 +49,47 @@ pub enum InvalidName {
     Step(String),
 }
 
+/// Whether a name has 1 to `limit` bytes, does not begin with `~`, and has neither a control
+/// character nor one of these (ASCII) in it.
+const fn is_valid(name: &str, limit: usize, reserved: &[u8]) -> bool {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() > limit || bytes[0] == b'~' {
+        return false;
+    }
+    let mut at = 0;
+    while at < bytes.len() {
+        // The control characters U+0080 to U+009F are C2 80 to C2 9F in UTF-8.
+        let is_late_control =
+            bytes[at] == 0xc2 && at + 1 < bytes.len() && matches!(bytes[at + 1], 0x80..=0x9f);
+        if bytes[at].is_ascii_control() || is_late_control || contains(reserved, bytes[at]) {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+const fn contains(bytes: &[u8], byte: u8) -> bool {
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == byte {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Whether this can be the name of a workflow.
+pub(super) const fn is_workflow_name(name: &str) -> bool {
+    is_valid(name, WORKFLOW_NAME_BYTES, WORKFLOW_RESERVED)
+}
+
+/// What a workflow's name has not in it: it is part of a queue's name and of patterns.
+const WORKFLOW_RESERVED: &[u8] = b"/@*?";
+
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $problem:ident, $limit:ident, $odd:expr) => {
+    ($(#[$doc:meta])* $name:ident, $problem:ident, $limit:ident, $reserved:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
@@ -63,16 +102,20 @@ macro_rules! name {
             /// Returns an error that states the rules, if it is not valid.
             pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidName> {
                 let name = name.as_ref();
-                let odd: fn(char) -> bool = $odd;
-                let bad = |c: char| c.is_control() || odd(c);
-                if name.is_empty() || name.len() > $limit || name.starts_with('~') || name.contains(bad) {
-                    return Err(InvalidName::$problem(name.chars().take($limit).collect()));
+                match is_valid(name, $limit, $reserved) {
+                    true => Ok(Self(name.into())),
+                    false => Err(InvalidName::$problem(name.chars().take($limit).collect())),
                 }
-                Ok(Self(name.into()))
             }
 
             /// Returns the name as text.
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
                 &self.0
             }
         }
@@ -94,24 +137,24 @@ macro_rules! name {
 
 name!(
     /// The id of a run, chosen by the caller. Starting is idempotent by it.
-    RunId, Run, RUN_ID_BYTES, |_| false
+    RunId, Run, RUN_ID_BYTES, b""
 );
 name!(
     /// The name of a workflow. It identifies the workflow in the store: another name is another
     /// workflow.
-    WorkflowName, Workflow, WORKFLOW_NAME_BYTES, |c| matches!(c, '/' | '@' | '*' | '?')
+    WorkflowName, Workflow, WORKFLOW_NAME_BYTES, WORKFLOW_RESERVED
 );
 name!(
     /// The name of a schedule.
-    ScheduleName, Schedule, SCHEDULE_NAME_BYTES, |_| false
+    ScheduleName, Schedule, SCHEDULE_NAME_BYTES, b""
 );
 name!(
     /// The name of a signal.
-    SignalName, Signal, SIGNAL_NAME_BYTES, |_| false
+    SignalName, Signal, SIGNAL_NAME_BYTES, b""
 );
 name!(
     /// The name of a step, and of every other operation that a run records.
-    StepName, Step, STEP_NAME_BYTES, |c| matches!(c, ':' | '#' | '~')
+    StepName, Step, STEP_NAME_BYTES, b":#~"
 );
 
 /// The version of a workflow that a run follows: decided when it starts, and never changed.
@@ -161,6 +204,12 @@ mod tests {
         assert_eq!(RunId::new("order:7/ü #").unwrap().as_str(), "order:7/ü #");
         for odd in ["", "~run", "a\nb", &"x".repeat(201)] {
             assert!(RunId::new(odd).unwrap_err().to_string().contains("1 to 200 bytes"));
+        }
+        for control in ["a\u{80}b", "a\u{9f}", "\u{7f}", "a\0"] {
+            assert!(SignalName::new(control).is_err(), "{control:?}");
+        }
+        for fine in ["\u{a0}a", "Â", "über-fähre"] {
+            assert!(SignalName::new(fine).is_ok(), "{fine:?}");
         }
         assert!(WorkflowName::new("check@out").unwrap_err().to_string().contains("check@out"));
         assert!(StepName::new("a:b").unwrap_err().to_string().contains("run:step"));

@@ -15,8 +15,8 @@ use tidelock_store::{
     Commit, CommitOutcome, ExpectedRevision, RawJson, RecordWrite, Result, Slot, Store, StoreExt,
 };
 
-use super::workflow::Code;
-use super::{Workflow, WorkflowName, WorkflowVersion, keys};
+use super::definition::Code;
+use super::{Definition, WorkflowName, WorkflowVersion, keys};
 
 /// A registered workflow version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,10 +78,11 @@ impl fmt::Debug for Registry {
 
 impl Workflows {
     /// Registers a workflow of this process.
-    pub(crate) fn learn(&self, workflow: &Workflow) {
+    pub(crate) fn learn(&self, workflow: &Definition) {
         let name = workflow.known_name();
         self.add(name, workflow.registered());
-        self.lock().code.insert((name.clone(), workflow.version), workflow.code.clone());
+        let version = workflow.settings.version;
+        self.lock().code.insert((name.clone(), version), workflow.code.clone());
     }
 
     fn add(&self, workflow: &WorkflowName, registered: Registered) {

@@ -95,11 +95,11 @@ impl ReplayState {
             Entry::Intent(e) => {
                 self.resolutions.remove(&e.name);
                 let record = self.record(&e.name, Kind::Step)?;
-                (record.intent, record.ambiguous) = (true, false);
+                (record.intent, record.unknown_outcome) = (true, false);
                 Ok(())
             }
-            Entry::Ambiguous(e) => {
-                self.record(&e.name, Kind::Step).map(|record| record.ambiguous = true)
+            Entry::UnknownOutcome(e) => {
+                self.record(&e.name, Kind::Step).map(|record| record.unknown_outcome = true)
             }
             Entry::Timer(e) => {
                 self.record(&e.name, Kind::Sleep).map(|record| record.until = Some(e.until))

@@ -5,21 +5,31 @@ use serde::Serialize;
 use super::client::commit_target::CommitTarget;
 use super::client::signal::SignalRequest;
 use super::client::start::StartRequest;
-use super::{RunError, RunId, SendSignal, StartRun};
+use super::{RunError, RunId, SendSignal, StartRun, WorkflowRef};
 use crate::staging::Tx;
 
 impl Tx {
     /// Stages the start of a run: see [`StartRun`]. A run that exists already with the same input
     /// is left as it is.
-    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> StartRun {
-        StartRun::new(self.destination(), StartRequest::new(workflow, run, input))
-            .metadata(self.metadata().clone())
+    pub fn start<W, I>(&self, workflow: W, run: impl AsRef<str>, input: &I) -> StartRun<W::Output>
+    where
+        W: WorkflowRef<I>,
+        I: Serialize + ?Sized,
+    {
+        let request = StartRequest::new(workflow.into_name(), run.as_ref(), input);
+        StartRun::new(self.destination(), request).metadata(self.metadata().clone())
     }
 
     /// Stages a signal to a run: see [`SendSignal`]. It is sent once for this unit of work and this
     /// name, even if the handler or step runs again. Several signals of one name to one run need
     /// [ids](SendSignal::id) of their own.
-    pub fn signal(&self, run: &str, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
+    pub fn signal(
+        &self,
+        run: impl AsRef<str>,
+        name: impl AsRef<str>,
+        payload: &(impl Serialize + ?Sized),
+    ) -> SendSignal {
+        let name = name.as_ref();
         let request = RunId::new(run)
             .map_err(RunError::from)
             .and_then(|run| SignalRequest::new(run, name, payload));

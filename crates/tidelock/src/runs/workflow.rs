@@ -1,177 +1,180 @@
-//! A workflow definition: a function with a name, a version, and options.
+//! A workflow as a value: the name, input and result of a function that runs follow, and the
+//! options under which a process registers it.
 
-use std::error::Error;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tidelock_store::{RawJson, limits};
+use tidelock_store::RawJson;
 
-use super::activation::Activation;
-use super::registered::Registered;
-use super::{InvalidName, RunCtx, StepName, WorkflowName, WorkflowVersion};
+use super::names::is_workflow_name;
+use super::{InvalidName, WorkflowName, WorkflowVersion};
 use crate::bounds;
 use crate::worker::TIMEOUT;
-
-/// An error of a workflow's function.
-pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
-
-/// A workflow function: `async fn(&mut RunCtx, I) -> Result<O, E>`. Implemented for every such
-/// function.
-pub trait WorkflowFn<'c, I>: Send + Sync + 'static {
-    /// The result.
-    type Output;
-    /// The error.
-    type Error;
-    /// The returned future.
-    type Future: Future<Output = Result<Self::Output, Self::Error>> + Send + 'c;
-
-    /// Calls the function.
-    fn call(&self, ctx: &'c mut RunCtx, input: I) -> Self::Future;
-}
-
-impl<'c, I, O, E, F, R> WorkflowFn<'c, I> for F
-where
-    F: Fn(&'c mut RunCtx, I) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<O, E>> + Send + 'c,
-{
-    type Output = O;
-    type Error = E;
-    type Future = R;
-
-    fn call(&self, ctx: &'c mut RunCtx, input: I) -> R {
-        self(ctx, input)
-    }
-}
 
 /// The default retention of ended runs.
 pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A workflow, to be registered with an application.
-#[derive(Clone)]
-pub struct Workflow {
-    name: Result<WorkflowName, InvalidName>,
+/// A workflow: its name, with the types of its input `I` and its result `O`.
+///
+/// It is a plain value, usually a constant. A process registers a function for it with
+/// [`AppBuilder::workflow`](crate::reactions::AppBuilder::workflow); any process starts runs of it
+/// with [`Tidelock::start`](crate::Tidelock::start). The name identifies the workflow in the store;
+/// the types are checked by the compiler and not stored.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tidelock::prelude::*;
+///
+/// const DELIVERY: Workflow<u32, String> = Workflow::new("delivery");
+///
+/// async fn deliver(ctx: RunCtx, units: u32) -> Result<String, StepError> {
+///     ctx.step("ship", |_key| async { Ok::<_, HandlerError>(format!("{units} shipped")) }).await
+/// }
+///
+/// let tidelock = Tidelock::open("memory:").await?;
+/// let app = tidelock.app().workflow(DELIVERY, deliver).build()?;
+/// let run = tidelock.start(DELIVERY, "order-7", &3).await?;
+/// # let _ = (app, run);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// An input of another type does not compile:
+///
+/// ```compile_fail
+/// # async fn start(tidelock: tidelock::Tidelock) -> Result<(), Box<dyn std::error::Error>> {
+/// use tidelock::prelude::*;
+///
+/// const DELIVERY: Workflow<u32, String> = Workflow::new("delivery");
+/// tidelock.start(DELIVERY, "order-7", "three").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Neither does a constant with a name that is not valid:
+///
+/// ```compile_fail
+/// const DELIVERY: tidelock::runs::Workflow<u32, String> = tidelock::runs::Workflow::new("a/b");
+/// # fn main() { let _ = DELIVERY; }
+/// ```
+pub struct Workflow<I, O> {
+    name: &'static str,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Clone for Workflow<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for Workflow<I, O> {}
+
+impl<I, O> fmt::Debug for Workflow<I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Workflow").field(&self.name).finish()
+    }
+}
+
+impl<I, O> Workflow<I, O> {
+    /// Creates the workflow of this name: 1 to 64 bytes, which do not begin with `~`, and no `/`,
+    /// `@`, `*`, `?` or control character.
+    ///
+    /// # Panics
+    /// If the name is not valid; in a constant, that is a compile error. A name that is only known
+    /// at run time is used as a string instead.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        assert!(
+            is_workflow_name(name),
+            "a workflow's name has 1 to 64 bytes, does not begin with ~, and has no /, @, *, ? or control character in it"
+        );
+        Self { name, types: PhantomData }
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the default options, to change some and register the workflow with them.
+    pub const fn options(self) -> WorkflowOptions<I, O> {
+        WorkflowOptions {
+            name: Cow::Borrowed(self.name),
+            settings: Settings::DEFAULT,
+            types: PhantomData,
+        }
+    }
+}
+
+/// The options under which a process registers a workflow.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelock::prelude::*;
+/// # use std::time::Duration;
+/// # async fn deliver(_: RunCtx, _: u32) -> Result<String, StepError> { Ok(String::new()) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// const DELIVERY: Workflow<u32, String> = Workflow::new("delivery");
+///
+/// let options = DELIVERY.options().version(2).retention(Duration::from_secs(3600));
+/// let app = Tidelock::open("memory:").await?.app().workflow(options, deliver).build()?;
+/// # let _ = app;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a workflow is registered with AppBuilder::workflow"]
+pub struct WorkflowOptions<I, O> {
+    pub(super) name: Cow<'static, str>,
+    pub(super) settings: Settings,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Clone for WorkflowOptions<I, O> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), settings: self.settings, types: PhantomData }
+    }
+}
+
+impl<I, O> fmt::Debug for WorkflowOptions<I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkflowOptions")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish()
+    }
+}
+
+/// The settings of a workflow in one process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
     pub(crate) version: WorkflowVersion,
-    pub(crate) code: Arc<dyn Code>,
     pub(crate) lease: Duration,
     /// How long its function may wait outside of the context.
     pub(crate) stall: Duration,
     pub(crate) limit: Option<usize>,
     pub(crate) max_crashes: u32,
-    retention: Option<Duration>,
+    pub(crate) retention: Option<Duration>,
 }
 
-impl Workflow {
-    /// Creates version 1 of a workflow from an async function. The lease lasts 30 seconds and is
-    /// renewed.
-    pub fn new<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
-    where
-        F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize + Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-    {
-        Self {
-            name: WorkflowName::new(name),
-            version: WorkflowVersion::FIRST,
-            code: Arc::new(Typed { function, types: PhantomData::<fn(I) -> (O, E)> }),
-            lease: Duration::from_secs(30),
-            stall: TIMEOUT,
-            limit: None,
-            max_crashes: 5,
-            retention: Some(RETENTION),
-        }
-    }
-
-    /// Creates version 1 of a workflow from a closure that captures state.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use tidelock::prelude::*;
-    /// # use tidelock::runs::{StepError, Workflow};
-    /// let greeting = String::from("hello");
-    /// let workflow = Workflow::boxed("greet", move |ctx, name: String| {
-    ///     let greeting = greeting.clone();
-    ///     Box::pin(async move {
-    ///         let greet = |_key| async { Ok::<_, HandlerError>(format!("{greeting}, {name}")) };
-    ///         ctx.step("greet", greet).await
-    ///     })
-    /// });
-    /// # let _: Workflow = workflow;
-    /// ```
-    pub fn boxed<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
-    where
-        F: for<'c> Fn(&'c mut RunCtx, I) -> BoxFuture<'c, Result<O, E>> + Send + Sync + 'static,
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize + Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-    {
-        Self::new(name, function)
-    }
-
-    /// Sets the version. A run follows the newest version at its start: keep old versions
-    /// registered until their runs have ended.
-    #[must_use]
-    pub fn version(mut self, version: u32) -> Self {
-        self.version = WorkflowVersion(version);
-        self
-    }
-
-    /// Sets the lease duration: how long a run waits after its process died.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// Sets how long the function may wait for something outside of its [`RunCtx`]. The default is
-    /// [five minutes](TIMEOUT).
-    ///
-    /// If no step runs and nothing is recorded for this long, the run is parked. Steps have their
-    /// own [timeouts](super::Step::timeout). A function that blocks its thread cannot be parked:
-    /// its lease is no longer renewed and expires, which counts towards
-    /// [`max_crashes`](Self::max_crashes).
-    #[must_use]
-    pub fn stalled_after(mut self, stall: Duration) -> Self {
-        self.stall = stall;
-        self
-    }
-
-    /// Sets the maximum number of runs driven concurrently in this process.
-    #[must_use]
-    pub fn max_concurrency(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// Sets after how many consecutive crashes without a recorded entry a run is blocked. The
-    /// default is 5.
-    #[must_use]
-    pub fn max_crashes(mut self, crashes: u32) -> Self {
-        self.max_crashes = crashes;
-        self
-    }
-
-    /// Sets how long runs are kept after their end, unless their start sets it. The default is 30
-    /// days.
-    #[must_use]
-    pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = Some(retention);
-        self
-    }
-
-    /// Keeps ended runs indefinitely.
-    #[must_use]
-    pub fn without_retention(mut self) -> Self {
-        self.retention = None;
-        self
-    }
+impl Settings {
+    const DEFAULT: Self = Self {
+        version: WorkflowVersion::FIRST,
+        lease: Duration::from_secs(30),
+        stall: TIMEOUT,
+        limit: None,
+        max_crashes: 5,
+        retention: Some(RETENTION),
+    };
 
     /// Why an option is not valid, if one is not.
     pub(crate) fn problem(&self) -> Option<String> {
@@ -187,98 +190,153 @@ impl Workflow {
             Ok(()) => None,
         }
     }
-
-    pub(crate) fn checked_name(&self) -> Result<WorkflowName, InvalidName> {
-        self.name.clone()
-    }
-
-    /// The validated name.
-    pub(crate) fn known_name(&self) -> &WorkflowName {
-        self.name.as_ref().expect("an application is only built of workflows with valid names")
-    }
-
-    /// Its registry entry.
-    pub(crate) fn registered(&self) -> Registered {
-        Registered { version: self.version, retention: self.retention }
-    }
 }
 
-impl fmt::Debug for Workflow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workflow")
-            .field("name", &self.name)
-            .field("version", &self.version)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A workflow's function, independent of its types.
-pub(crate) trait Code: Send + Sync + 'static {
-    /// Checks whether the function can decode the input. The error contains nothing of the input.
-    fn check(&self, input: &RawJson) -> tidelock_store::Result<()>;
-
-    /// Runs the function against its history, and compensates if it fails.
-    fn run(
-        &self,
-        activation: Arc<Activation>,
-        input: RawJson,
-    ) -> BoxFuture<'_, Result<RawJson, BodyError>>;
-}
-
-struct Typed<I, O, E, F> {
-    function: F,
-    types: PhantomData<fn(I) -> (O, E)>,
-}
-
-impl<I, O, E, F> Code for Typed<I, O, E, F>
-where
-    F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
-    I: DeserializeOwned + Send + 'static,
-    O: Serialize + Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-{
-    fn check(&self, input: &RawJson) -> tidelock_store::Result<()> {
-        input.to::<I>().map(drop)
+impl<I, O> WorkflowOptions<I, O> {
+    /// Creates the default options of a workflow whose name is only known at run time. The name is
+    /// checked when the application is built.
+    pub fn named(name: impl AsRef<str>) -> Self {
+        let name = Cow::Owned(name.as_ref().to_owned());
+        Self { name, settings: Settings::DEFAULT, types: PhantomData }
     }
 
-    fn run(
-        &self,
-        activation: Arc<Activation>,
-        input: RawJson,
-    ) -> BoxFuture<'_, Result<RawJson, BodyError>> {
-        async move {
-            let mut ctx = RunCtx::new(&activation);
-            let input = match input.to() {
-                Ok(input) => input,
-                Err(error) => ctx.unfit(&input_name(), &error).await,
-            };
-            let error = match self.function.call(&mut ctx, input).await.map_err(Into::into) {
-                Ok(output) => return result_of(&output),
-                Err(error) => error,
-            };
-            match RunCtx::new(&activation).compensate().await {
-                Ok(()) => Err(error),
-                Err(undoing) => Err(format!("{error}; and then: {undoing}").into()),
-            }
-        }
-        .boxed()
+    /// Sets the version. The default is 1. A run follows the newest version at its start: keep old
+    /// versions registered until their runs have ended.
+    pub fn version(mut self, version: u32) -> Self {
+        self.settings.version = WorkflowVersion(version);
+        self
+    }
+
+    /// Sets the lease duration: how long a run waits after its process died. The default is 30
+    /// seconds. The lease is renewed while the run is driven.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// Sets how long the function may wait for something outside of its
+    /// [`RunCtx`](super::RunCtx). The default is [five minutes](TIMEOUT).
+    ///
+    /// If no step runs and nothing is recorded for this long, the run is parked. Steps have their
+    /// own [timeouts](super::Step::timeout). A function that blocks its thread cannot be parked:
+    /// its lease is no longer renewed and expires, which counts towards
+    /// [`max_crashes`](Self::max_crashes).
+    pub fn stalled_after(mut self, stall: Duration) -> Self {
+        self.settings.stall = stall;
+        self
+    }
+
+    /// Sets the maximum number of runs driven concurrently in this process.
+    pub fn max_concurrency(mut self, limit: usize) -> Self {
+        self.settings.limit = Some(limit);
+        self
+    }
+
+    /// Sets after how many consecutive crashes without a recorded entry a run is blocked. The
+    /// default is 5.
+    pub fn max_crashes(mut self, crashes: u32) -> Self {
+        self.settings.max_crashes = crashes;
+        self
+    }
+
+    /// Sets how long runs are kept after their end, unless their start sets it. The default is 30
+    /// days.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.settings.retention = Some(retention);
+        self
+    }
+
+    /// Keeps ended runs indefinitely.
+    pub fn without_retention(mut self) -> Self {
+        self.settings.retention = None;
+        self
     }
 }
 
-fn input_name() -> StepName {
-    StepName::new("input").expect("it is short and plain")
+/// What [`AppBuilder::workflow`](crate::reactions::AppBuilder::workflow) registers a function for:
+/// a [`Workflow`], its [options](WorkflowOptions), or a name.
+pub trait IntoWorkflow<I, O> {
+    /// Converts it to the options of the workflow.
+    fn into_workflow(self) -> WorkflowOptions<I, O>;
 }
 
-fn result_of(output: &impl Serialize) -> Result<RawJson, BodyError> {
-    let unstorable =
-        |error: String| BodyError::from(format!("the result cannot be stored: {error}"));
-    let result = RawJson::new(output).map_err(|e| unstorable(e.context().into()))?;
-    // The surrounding entry needs a few bytes, too.
-    let most = limits::PAYLOAD_BYTES - 64;
-    match result.as_str().len() {
-        bytes if bytes > most => {
-            Err(unstorable(format!("it has {bytes} bytes; the limit is {most}")))
-        }
-        _ => Ok(result),
+impl<I, O> IntoWorkflow<I, O> for Workflow<I, O> {
+    fn into_workflow(self) -> WorkflowOptions<I, O> {
+        self.options()
+    }
+}
+
+impl<I, O> IntoWorkflow<I, O> for WorkflowOptions<I, O> {
+    fn into_workflow(self) -> Self {
+        self
+    }
+}
+
+impl<I, O, S: AsRef<str> + ?Sized> IntoWorkflow<I, O> for &S {
+    fn into_workflow(self) -> WorkflowOptions<I, O> {
+        WorkflowOptions::named(self)
+    }
+}
+
+impl<I, O> IntoWorkflow<I, O> for String {
+    fn into_workflow(self) -> WorkflowOptions<I, O> {
+        WorkflowOptions::named(self)
+    }
+}
+
+/// The workflow of a run to start: a [`Workflow`], whose input has its type, or a name, whose input
+/// is anything that can be serialized and whose result is [`RawJson`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not take an input of type `{I}`",
+    note = "a `Workflow<I, O>` takes a reference to its input type `I`"
+)]
+pub trait WorkflowRef<I: ?Sized> {
+    /// The result of the run.
+    type Output;
+
+    /// Returns the workflow's name.
+    ///
+    /// # Errors
+    /// Returns an error if the name is not valid.
+    fn into_name(self) -> Result<WorkflowName, InvalidName>;
+}
+
+impl<I, O> WorkflowRef<I> for Workflow<I, O> {
+    type Output = O;
+
+    fn into_name(self) -> Result<WorkflowName, InvalidName> {
+        WorkflowName::new(self.name)
+    }
+}
+
+impl<O> WorkflowRef<str> for Workflow<String, O> {
+    type Output = O;
+
+    fn into_name(self) -> Result<WorkflowName, InvalidName> {
+        WorkflowName::new(self.name)
+    }
+}
+
+impl<T, O> WorkflowRef<[T]> for Workflow<Vec<T>, O> {
+    type Output = O;
+
+    fn into_name(self) -> Result<WorkflowName, InvalidName> {
+        WorkflowName::new(self.name)
+    }
+}
+
+impl<I: Serialize + ?Sized, S: AsRef<str> + ?Sized> WorkflowRef<I> for &S {
+    type Output = RawJson;
+
+    fn into_name(self) -> Result<WorkflowName, InvalidName> {
+        WorkflowName::new(self)
+    }
+}
+
+impl<I: Serialize + ?Sized> WorkflowRef<I> for String {
+    type Output = RawJson;
+
+    fn into_name(self) -> Result<WorkflowName, InvalidName> {
+        WorkflowName::new(self)
     }
 }

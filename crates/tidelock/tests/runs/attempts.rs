@@ -4,6 +4,7 @@ use tidelock::prelude::*;
 use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Verdict};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
+use crate::flow::Register;
 use crate::helpers::{count, history, millis, process, result, start, with};
 
 on_every_store!(
@@ -99,7 +100,7 @@ async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Tes
     );
     assert_eq!(shipped, "shipped");
     assert_eq!(seen.lines(), ["c:pay", "c:ship", "c:ship"]);
-    assert_eq!(count(&stage, "c", "ambiguous").await, 0);
+    assert_eq!(count(&stage, "c", "unknown-outcome").await, 0);
     running.stop().await;
 }
 
@@ -139,8 +140,7 @@ async fn an_at_most_once_step_that_times_out_follows_its_policy(stage: TestStore
     for policy in ["fail", "skip", "rerun"] {
         ends.push(result::<String>(&start(&stage, "once", policy, policy).await).await);
     }
-    let failed =
-        r#"step "pay" is ambiguous: it took longer than 10ms, and may have been done or not"#;
+    let failed = r#"step "pay" has an unknown outcome: it took longer than 10ms, and may have been done or not"#;
     assert_eq!(ends, [failed, "0", "1"]);
     assert_eq!(seen.lines(), ["fail:pay", "skip:pay", "rerun:pay", "rerun:pay"]);
     running.stop().await;
@@ -160,9 +160,10 @@ async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: TestS
     });
     let run = start(&stage, "ask", "a", &()).await;
     let running = Running::start(process(&stage, "one").await.register(ask));
-    until("it is asked about", async || count(&stage, "a", "ambiguous").await == 1).await;
+    until("it is asked about", async || count(&stage, "a", "unknown-outcome").await == 1).await;
     run.resolve("pay", Verdict::Rerun).await.unwrap();
-    until("it is asked about again", async || count(&stage, "a", "ambiguous").await == 2).await;
+    until("it is asked about again", async || count(&stage, "a", "unknown-outcome").await == 2)
+        .await;
     run.resolve("pay", Verdict::Done(RawJson::new(&7).unwrap())).await.unwrap();
     assert_eq!(result::<u32>(&run).await, 7);
     assert_eq!(seen.count(), 2);

@@ -6,6 +6,7 @@ use tidelock_test_stage::{
     DyingStore, Observed, Running, TestStore, brisk, in_memory, on_every_store, until,
 };
 
+use crate::flow::{Flow, Register};
 use crate::helpers::{count, error, process, result, see, start, with};
 
 on_every_store!(
@@ -14,11 +15,11 @@ on_every_store!(
     a_cancelled_parent_cancels_its_child,
 );
 
-fn family(seen: &Observed) -> [tidelock::runs::Workflow; 2] {
+fn family(seen: &Observed) -> [Flow<String, String>; 2] {
     let parent = with("parent", seen, |ctx, what: String, seen| {
         Box::pin(async move {
             ctx.step("before", |key| see(&seen, key)).await?;
-            let answer: String = ctx.child("help", "helper", &what).await?;
+            let answer: String = ctx.child("help", "helper", &what).typed().await?;
             Ok(format!("it said {answer}"))
         })
     });
@@ -29,7 +30,7 @@ fn family(seen: &Observed) -> [tidelock::runs::Workflow; 2] {
                 "fail" => {
                     ctx.step("no", |_| async { Err(HandlerError::fatal("cannot help")) }).await
                 }
-                "wait" => Ok(ctx.wait_for_signal("never").await?.unwrap_or_default()),
+                "wait" => ctx.wait_for_signal("never").await,
                 _ => Ok(what),
             }
         })

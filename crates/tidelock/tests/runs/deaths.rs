@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::runs::{OnUnknownOutcome, RunStatus, Verdict, Workflow};
+use tidelock::runs::{OnUnknownOutcome, RunStatus, Verdict};
 use tidelock::worker::WorkerOptions;
 use tidelock_test_stage::{
     DyingStore, Interceptor, Observed, Running, TestStore, Wrapped, brisk, in_memory,
@@ -14,6 +14,7 @@ use tidelock_test_stage::{
 use tokio::sync::Semaphore;
 
 use crate::disconnect::mortal;
+use crate::flow::{Flow, Register};
 use crate::helpers::{count, history, millis, process, result, see, start, with};
 
 on_every_store!(
@@ -28,8 +29,8 @@ on_every_store!(
 );
 
 /// Short leases, so that takeovers are fast in real time.
-fn brief(workflow: Workflow) -> Workflow {
-    workflow.lease(millis(300))
+fn brief<I: 'static, O: 'static>(flow: Flow<I, O>) -> Flow<I, O> {
+    flow.options(|options| options.lease(millis(300)))
 }
 
 /// Schedule 88. RUN-2. Three steps, then the process dies while it is in the fourth.
@@ -146,7 +147,9 @@ async fn a_step_with_an_unknown_outcome_follows_its_policy(stage: TestStore) {
     let second = Running::start(process(&stage, "two").await.register(once));
     let failed = result::<String>(&runs[0]).await;
     assert!(
-        failed.starts_with(r#"step "pay" is ambiguous: it was started by a process that died"#),
+        failed.starts_with(
+            r#"step "pay" has an unknown outcome: it was started by a process that died"#
+        ),
         "{failed}"
     );
     assert_eq!(
@@ -178,8 +181,8 @@ async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
     seen.until(1).await;
     store.cut();
     let second = Running::start(process(&stage, "two").await.register(ask));
-    let asks = async || history(&stage, "a").await.contains(&"ambiguous".into());
-    until("it is known to be ambiguous", asks).await;
+    let asks = async || history(&stage, "a").await.contains(&"unknown-outcome".into());
+    until("its outcome is known to be unknown", asks).await;
     run.resolve("pay", Verdict::Done(RawJson::new(&7).unwrap())).await.unwrap();
     assert_eq!(result::<u32>(&run).await, 7);
     assert_eq!(seen.count(), 1);
@@ -206,7 +209,7 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: Te
             .await
         })
     }))
-    .max_crashes(1);
+    .options(|options| options.max_crashes(1));
     let run = start(&stage, "poison", "p", &()).await;
     let mut dead = Vec::new();
     for nth in 0..2 {
@@ -219,9 +222,9 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: Te
     }
     let last = Running::start(process(&stage, "last").await.register(poison));
     let blocked =
-        async || matches!(run.standing().await.unwrap(), RunStatus::Parked { again_at: None, .. });
+        async || matches!(run.status().await.unwrap(), RunStatus::Parked { again_at: None, .. });
     until("it is blocked", blocked).await;
-    let RunStatus::Parked { error, .. } = run.standing().await.unwrap() else {
+    let RunStatus::Parked { error, .. } = run.status().await.unwrap() else {
         panic!("it is blocked")
     };
     assert!(error.contains("1 processes in a row died or hung over this run"), "{error}");
@@ -245,8 +248,7 @@ async fn a_wake_between_load_and_suspend_is_not_lost(stage: TestStore) {
                 }
             })
             .await?;
-            let came: Option<u32> = ctx.wait_for_signal("go").await?;
-            Ok(came)
+            ctx.wait_for_signal::<u32>("go").await
         })
     });
     let run = start(&stage, "waits", "w", &()).await;
@@ -254,7 +256,7 @@ async fn a_wake_between_load_and_suspend_is_not_lost(stage: TestStore) {
     state.0.until(1).await;
     run.signal("go", &7).await.unwrap();
     state.1.add_permits(1);
-    assert_eq!(result::<Option<u32>>(&run).await, Some(7));
+    assert_eq!(result::<u32>(&run).await, 7);
     running.stop().await;
 }
 
@@ -293,8 +295,7 @@ async fn signalled_before(stage: &TestStore, calls: i64) {
     let waits = with("waits", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             ctx.step("first", |_| async { Ok::<_, HandlerError>(()) }).await?;
-            let came: Option<u32> = ctx.wait_for_signal("go").await?;
-            Ok(came)
+            ctx.wait_for_signal::<u32>("go").await
         })
     });
     let run = start(stage, "waits", "w", &()).await;
@@ -308,8 +309,8 @@ async fn signalled_before(stage: &TestStore, calls: i64) {
     store.reached.acquire().await.unwrap().forget();
     run.signal("go", &7).await.unwrap();
     store.go.add_permits(1);
-    let came = run.result::<Option<u32>>().within(std::time::Duration::from_secs(30)).await;
-    assert_eq!(came.unwrap(), Some(7), "signalled before call {calls}");
+    let came = run.typed::<u32>().result().within(std::time::Duration::from_secs(30)).await;
+    assert_eq!(came.unwrap(), 7, "signalled before call {calls}");
     running.stop().await;
 }
 
@@ -337,8 +338,7 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: TestStore) {
     let busy = with("busy", &state, |ctx, (): (), (active, seen)| {
         Box::pin(async move {
             for nth in 0..SIGNALS {
-                let _came: Option<usize> =
-                    ctx.wait_for_signal("go").named(format!("go-{nth}")).await?;
+                let _came: usize = ctx.wait_for_signal("go").named(format!("go-{nth}")).await?;
                 ctx.step(format!("step-{nth}"), |key| {
                     let (active, seen) = (active.clone(), seen.clone());
                     async move {
@@ -480,7 +480,7 @@ async fn die_after(stage: &TestStore, calls: i64, last_words: bool) -> bool {
                 async { Ok::<_, HandlerError>(true) }
             });
             let paid = pay.at_most_once(OnUnknownOutcome::Skip(false)).await?;
-            let came: Option<u32> = ctx.wait_for_signal("go").await?;
+            let came: u32 = ctx.wait_for_signal("go").await?;
             ctx.step("ship", |key| see(&ledger.seen, key)).await?;
             Ok((paid, came))
         })

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tidelock::prelude::*;
 use tidelock::runs::{
     OnUnknownOutcome, PendingWait, Retry, RunCtx, RunError, RunFilter, RunOutcome, RunState,
-    RunStatus, StepError, StepKey, Verdict, Workflow,
+    RunStatus, StepError, StepKey, Verdict,
 };
 use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{
@@ -16,7 +16,7 @@ use tidelock_test_stage::{
 };
 use tokio::sync::Semaphore;
 
-use crate::flow::{Switch, app, count, flow, history, result, seen, soon, until_it};
+use crate::flow::{Flow, Register, Switch, app, count, history, result, seen, soon, until_it};
 
 on_every_store!(
     where_a_run_stands_is_told_and_resume_does_not_drive_it,
@@ -42,7 +42,7 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: TestStor
         Observed::default(),
     );
     let (shut, noted) = (gate.clone(), steps.clone());
-    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
+    let workflow = move |ctx: RunCtx, (): ()| {
         let (gate, noted) = (shut.clone(), noted.clone());
         async move {
             let work = |_: StepKey| {
@@ -55,18 +55,18 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: TestStor
             };
             ctx.step("work", work).await?;
             let approved: Option<u32> =
-                ctx.wait_for_signal("approve").timeout(Duration::from_secs(7_200)).await?;
+                ctx.wait_for_signal("approve").within(Duration::from_secs(7_200)).await?;
             ctx.sleep("nap", Duration::from_secs(3_600)).await?;
             Ok(approved)
         }
         .boxed()
-    });
-    let running = Running::start(app(&here, "worker-7", Workflow::new("w", workflow)));
-    here.runs().start("w", "r", &()).await.unwrap();
+    };
+    let running = Running::start(app(&here, "worker-7", Flow::new("w", workflow)));
+    here.start("w", "r", &()).await.unwrap();
     let run = there.runs().run("r");
     steps.until(1).await;
     for told in
-        [run.standing().await.unwrap(), run.resume().await.unwrap(), run.resume().await.unwrap()]
+        [run.status().await.unwrap(), run.resume().await.unwrap(), run.resume().await.unwrap()]
     {
         let RunStatus::Running { worker, since, until } = told else { panic!("{told:?}") };
         assert_eq!(worker.as_str(), "worker-7");
@@ -98,12 +98,12 @@ async fn a_parked_run_has_a_reason_and_can_be_resumed(stage: TestStore) {
     let (tidelock, broken) = (stage.tidelock().await, Switch::default());
     broken.turn(true);
     let bug = broken.clone();
-    let workflow = flow(move |_: &mut RunCtx, (): ()| {
+    let workflow = move |_: RunCtx, (): ()| {
         assert!(!bug.is_on(), "there is a bug");
         async move { Ok(7) }.boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
-    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    };
+    let running = Running::start(app(&tidelock, "one", Flow::new("w", workflow)));
+    let run = tidelock.start("w", "r", &()).await.unwrap();
     let parked = |told: &RunStatus| matches!(told, RunStatus::Parked { again_at: Some(_), .. });
     let RunStatus::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
         panic!()
@@ -120,21 +120,21 @@ async fn a_parked_run_has_a_reason_and_can_be_resumed(stage: TestStore) {
 /// RUN-36.
 async fn a_result_is_awaited_from_another_process(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let workflow = flow(|ctx: &mut RunCtx, what: String| {
+    let workflow = |ctx: RunCtx, what: String| {
         async move {
-            let said: Option<String> = ctx.wait_for_signal("go").await?;
+            let said: String = ctx.wait_for_signal("go").await?;
             match what.as_str() {
                 "fail" => {
                     ctx.step("fail", |_| async { Err(HandlerError::fatal("no more ink")) }).await
                 }
-                _ => Ok(said.unwrap_or_default()),
+                _ => Ok(said),
             }
         }
         .boxed()
-    });
-    let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
+    };
+    let running = Running::start(app(&here, "one", Flow::new("w", workflow)));
     for what in ["complete", "fail", "cancel"] {
-        here.runs().start("w", what, &what).await.unwrap();
+        here.start("w", what, &what).await.unwrap();
     }
     let wait = |run: &str| {
         tokio::spawn({
@@ -155,7 +155,7 @@ async fn a_result_is_awaited_from_another_process(stage: TestStore) {
     );
     let cancelled = cancels.await.unwrap().unwrap_err();
     assert_eq!(cancelled.to_string(), r#"run "cancel": it was cancelled: changed my mind"#);
-    let unfit = there.runs().run("complete").result::<u32>().await.unwrap_err();
+    let unfit = there.runs().run("complete").typed::<u32>().result().await.unwrap_err();
     assert!(unfit.to_string().contains(r#"result of run "complete""#), "{unfit}");
     running.stop().await;
 }
@@ -163,15 +163,14 @@ async fn a_result_is_awaited_from_another_process(stage: TestStore) {
 /// RUN-37. Schedule 47.
 async fn a_cancel_races_completion_to_one_end(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let workflow = flow(|ctx: &mut RunCtx, (): ()| {
-        async move { ctx.wait_for_signal::<u32>("go").await }.boxed()
-    });
-    let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
+    let workflow =
+        |ctx: RunCtx, (): ()| async move { ctx.wait_for_signal::<u32>("go").await }.boxed();
+    let running = Running::start(app(&here, "one", Flow::new("w", workflow)));
     const RUNS: usize = 20;
     let mut races = Vec::new();
     for nth in 0..RUNS {
         let id = format!("r-{nth}");
-        here.runs().start("w", &id, &()).await.unwrap();
+        here.start("w", &id, &()).await.unwrap();
         let (go, cancel) = (here.runs().run(&id), there.runs().run(&id));
         races.push(tokio::spawn(async move {
             let (going, cancelling) = (go.signal("go", &1), cancel.cancel("stop"));
@@ -205,10 +204,10 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
         (stage.tidelock().await, Observed::default(), Switch::default());
     broken.turn(true);
     let (noted, broke) = (steps.clone(), broken.clone());
-    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
+    let workflow = move |ctx: RunCtx, (): ()| {
         let (noted, broke) = (noted.clone(), broke.clone());
         async move {
-            seen(ctx, "first", &noted).await?;
+            seen(&ctx, "first", &noted).await?;
             let second = |_: StepKey| {
                 noted.note("second");
                 let broke = broke.is_on();
@@ -217,9 +216,9 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
             ctx.step("second", second).await
         }
         .boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
-    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    };
+    let running = Running::start(app(&tidelock, "one", Flow::new("w", workflow)));
+    let run = tidelock.start("w", "r", &()).await.unwrap();
     let failed = result::<u32>(&run).await.unwrap_err();
     assert!(
         matches!(&failed, RunError::Failed { failure, .. }
@@ -243,7 +242,7 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
 async fn a_compensated_run_is_not_retried(stage: TestStore) {
     let (tidelock, undone) = (stage.tidelock().await, Observed::default());
     let noted = undone.clone();
-    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
+    let workflow = move |ctx: RunCtx, (): ()| {
         let noted = noted.clone();
         async move {
             let undo = move |(): (), _: StepKey| {
@@ -254,9 +253,9 @@ async fn a_compensated_run_is_not_retried(stage: TestStore) {
             ctx.step("charge", |_| async { Err::<(), _>(HandlerError::fatal("declined")) }).await
         }
         .boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
-    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    };
+    let running = Running::start(app(&tidelock, "one", Flow::new("w", workflow)));
+    let run = tidelock.start("w", "r", &()).await.unwrap();
     result::<()>(&run).await.unwrap_err();
     assert_eq!(undone.count(), 1);
     let refused = run.retry("please").await.unwrap_err();
@@ -271,7 +270,7 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: Te
         (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)));
     let (shut, begun) = (gate.clone(), Observed::default());
     let noted = begun.clone();
-    let child = flow(move |ctx: &mut RunCtx, (): ()| {
+    let child = move |ctx: RunCtx, (): ()| {
         let (gate, noted) = (shut.clone(), noted.clone());
         async move {
             let work = |_: StepKey| {
@@ -285,20 +284,19 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: Te
             ctx.step("work", work).await
         }
         .boxed()
-    });
-    let parent = flow(|ctx: &mut RunCtx, (): ()| {
+    };
+    let parent = |ctx: RunCtx, (): ()| {
         async move {
-            match ctx.child::<()>("helper", "child", &()).await {
+            match ctx.child("helper", "child", &()).await {
                 Err(StepError::Child { outcome: RunOutcome::Terminated(reason), .. }) => Ok(reason),
                 other => Ok(format!("{other:?}")),
             }
         }
         .boxed()
-    });
-    let app =
-        app(&here, "one", Workflow::new("child", child)).register(Workflow::new("parent", parent));
+    };
+    let app = app(&here, "one", Flow::new("child", child)).register(Flow::new("parent", parent));
     let running = Running::start(app);
-    let run = here.runs().start("parent", "p", &()).await.unwrap();
+    let run = here.start("parent", "p", &()).await.unwrap();
     begun.until(1).await;
     let child = there.runs().run("p/helper");
     child.terminate("out of order").await.unwrap();
@@ -339,7 +337,7 @@ impl Interceptor for Cut {
 async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
     let (tidelock, cut) = (stage.tidelock().await, Switch::default());
     let dead = cut.clone();
-    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
+    let workflow = move |ctx: RunCtx, (): ()| {
         let dead = dead.clone();
         async move {
             let pay = |_: StepKey| {
@@ -355,20 +353,20 @@ async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
             Ok(paid)
         }
         .boxed()
-    });
-    let workflow = soon(Workflow::new("w", workflow));
+    };
+    let workflow = soon(Flow::new("w", workflow));
     let doomed = Tidelock::over(Wrapped::new(stage.store().await, Cut(cut.clone())));
     let dying = Running::start(app(&doomed, "doomed", workflow.clone()));
-    let run = tidelock.runs().start("w", "r", &()).version(1).await.unwrap();
+    let run = tidelock.start("w", "r", &()).version(1).await.unwrap();
     until("it dies in the middle of the step", async || cut.is_on()).await;
     let refused = run.resolve("pay", Verdict::Rerun).await.unwrap_err();
-    assert!(matches!(refused, RunError::NotAmbiguous { .. }), "{refused}");
+    assert!(matches!(refused, RunError::NotAwaitingVerdict { .. }), "{refused}");
     let running = Running::start(app(&tidelock, "two", workflow));
     let asks = |told: &RunStatus| matches!(told, RunStatus::Waiting { on, .. } if matches!(on[..], [PendingWait::Verdict { .. }]));
     until_it(&run, "asks", asks).await;
     assert!(matches!(
         run.resolve("ship", Verdict::Rerun).await,
-        Err(RunError::NotAmbiguous { .. })
+        Err(RunError::NotAwaitingVerdict { .. })
     ));
     let asked = run.clone().operation_id("said");
     asked.resolve("pay", Verdict::Done(RawJson::new(&12).unwrap())).await.unwrap();
@@ -376,7 +374,7 @@ async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
     until_it(&run, "goes on", goes_on).await;
     asked.resolve("pay", Verdict::Done(RawJson::new(&12).unwrap())).await.unwrap();
     let refused = run.resolve("pay", Verdict::Rerun).await.unwrap_err();
-    assert!(matches!(refused, RunError::NotAmbiguous { .. }), "{refused}");
+    assert!(matches!(refused, RunError::NotAwaitingVerdict { .. }), "{refused}");
     run.signal("go", &()).await.unwrap();
     assert_eq!(result::<u32>(&run).await.unwrap(), 12);
     asked.resolve("pay", Verdict::Done(RawJson::new(&12).unwrap())).await.unwrap();
@@ -387,23 +385,23 @@ async fn an_operator_resolves_a_step_with_an_unknown_outcome(stage: TestStore) {
 /// RUN-33.
 async fn signals_are_received_in_order_and_each_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let workflow = flow(|ctx: &mut RunCtx, (): ()| {
+    let workflow = |ctx: RunCtx, (): ()| {
         async move {
             let mut got: Vec<u32> = Vec::new();
             for nth in 0..4 {
-                got.extend(ctx.wait_for_signal::<u32>("n").named(format!("n-{nth}")).await?);
+                got.push(ctx.wait_for_signal("n").named(format!("n-{nth}")).await?);
             }
             Ok(got)
         }
         .boxed()
-    });
+    };
     let run = tidelock.runs().run("r");
     run.signal("n", &1).id("a").await.unwrap();
     run.signal("n", &1).id("a").await.unwrap();
     run.signal("other", &9).await.unwrap();
     run.signal("n", &2).id("b").await.unwrap();
-    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
-    tidelock.runs().start("w", "r", &()).await.unwrap();
+    let running = Running::start(app(&tidelock, "one", Flow::new("w", workflow)));
+    tidelock.start("w", "r", &()).await.unwrap();
     run.signal("n", &3).await.unwrap();
     until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
     run.signal("n", &2).id("b").await.unwrap();
@@ -415,7 +413,7 @@ async fn signals_are_received_in_order_and_each_once(stage: TestStore) {
 /// RUN-47.
 async fn published_values_are_visible_to_every_client(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let workflow = flow(|ctx: &mut RunCtx, (): ()| {
+    let workflow = |ctx: RunCtx, (): ()| {
         async move {
             ctx.publish("packing", "packing").await?;
             ctx.publish("packed", &("packed", 3)).await?;
@@ -423,9 +421,9 @@ async fn published_values_are_visible_to_every_client(stage: TestStore) {
             ctx.step("ship", |_| async { Ok::<_, HandlerError>(()) }).await
         }
         .boxed()
-    });
-    let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
-    let run = here.runs().start("w", "r", &()).await.unwrap();
+    };
+    let running = Running::start(app(&here, "one", Flow::new("w", workflow)));
+    let run = here.start("w", "r", &()).await.unwrap();
     until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
     let other = there.runs().run("r");
     assert_eq!(other.published::<(String, u32)>().await.unwrap(), Some(("packed".into(), 3)));
@@ -442,10 +440,8 @@ async fn published_values_are_visible_to_every_client(stage: TestStore) {
 /// RUN-45.
 async fn a_transactional_step_starts_and_signals_other_runs(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut RunCtx, (): ()| {
-        async move { ctx.wait_for_signal::<u32>("n").await }.boxed()
-    });
-    let reaches = flow(|ctx: &mut RunCtx, (): ()| {
+    let waits = |ctx: RunCtx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed();
+    let reaches = |ctx: RunCtx, (): ()| {
         async move {
             let reach = |tx: Tx| async move {
                 tx.start("waits", "other", &()).await?;
@@ -455,11 +451,11 @@ async fn a_transactional_step_starts_and_signals_other_runs(stage: TestStore) {
             ctx.transact("reach", reach).await
         }
         .boxed()
-    });
-    let app = app(&tidelock, "one", Workflow::new("waits", waits))
-        .register(Workflow::new("reaches", reaches));
+    };
+    let app =
+        app(&tidelock, "one", Flow::new("waits", waits)).register(Flow::new("reaches", reaches));
     let running = Running::start(app);
-    let run = tidelock.runs().start("reaches", "r", &()).await.unwrap();
+    let run = tidelock.start("reaches", "r", &()).await.unwrap();
     result::<()>(&run).await.unwrap();
     assert_eq!(result::<u32>(&tidelock.runs().run("other")).await.unwrap(), 7);
     assert_eq!(count(&tidelock, "other", "~signalled").await, 1);
@@ -470,15 +466,15 @@ async fn a_transactional_step_starts_and_signals_other_runs(stage: TestStore) {
 async fn the_newest_version_of_the_process_is_started_and_else_the_newest_of_any(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let says = |version: u32| {
-        let workflow = flow(move |_: &mut RunCtx, (): ()| async move { Ok(version) }.boxed());
-        Workflow::new("w", workflow).version(version)
+        let workflow = move |_: RunCtx, (): ()| async move { Ok(version) }.boxed();
+        Flow::new("w", workflow).options(|options| options.version(version))
     };
     let both = Running::start(app(&here, "one", says(1)).register(says(2)));
-    let run = here.runs().start("w", "a", &()).await.unwrap();
+    let run = here.start("w", "a", &()).await.unwrap();
     assert_eq!(result::<u32>(&run).await.unwrap(), 2);
-    until("it is known elsewhere", async || there.runs().start("w", "b", &()).await.is_ok()).await;
+    until("it is known elsewhere", async || there.start("w", "b", &()).await.is_ok()).await;
     assert_eq!(result::<u32>(&there.runs().run("b")).await.unwrap(), 2);
-    let old = there.runs().start("w", "c", &()).version(1).await.unwrap();
+    let old = there.start("w", "c", &()).version(1).await.unwrap();
     assert_eq!(result::<u32>(&old).await.unwrap(), 1, "both are driven");
     both.stop().await;
 }

@@ -7,6 +7,7 @@ use tidelock::prelude::*;
 use tidelock::runs::{Retry, RunState, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
+use crate::flow::Register;
 use crate::helpers::{count, error, history, millis, process, result, see, start, with};
 
 on_every_store!(
@@ -52,7 +53,7 @@ async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: TestStore) {
 async fn a_run_that_handles_its_cancellation_completes(stage: TestStore) {
     let calm = with("calm", &(), |ctx, (): (), ()| {
         Box::pin(async move {
-            let came: Result<Option<u32>, StepError> = ctx.wait_for_signal("go").await;
+            let came: Result<u32, StepError> = ctx.wait_for_signal("go").await;
             Ok(came.is_err_and(|error| error.is_cancelled()))
         })
     });
@@ -148,8 +149,7 @@ async fn a_run_past_its_deadline_fails(stage: TestStore) {
         })
     });
     let tidelock = stage.tidelock().await;
-    let run =
-        tidelock.runs().start("slow", "s", &()).version(1).deadline(millis(1_500)).await.unwrap();
+    let run = tidelock.start("slow", "s", &()).version(1).deadline(millis(1_500)).await.unwrap();
     let running = Running::start(process(&stage, "one").await.register(slow));
     let error = error(&run).await;
     assert!(error.contains("its time was up"), "{error}");
@@ -257,14 +257,14 @@ async fn a_run_continues_as_new_with_its_signals(stage: TestStore) {
             if round < 3 {
                 return ctx.continue_as_new(&(round + 1)).await;
             }
-            let said: Option<String> = ctx.wait_for_signal("say").await?;
+            let said: String = ctx.wait_for_signal("say").await?;
             Ok((round, said))
         })
     });
     let run = start(&stage, "counter", "c", &1).await;
     run.signal("say", "hello").await.unwrap();
     let running = Running::start(process(&stage, "one").await.register(counter));
-    assert_eq!(result::<(u32, Option<String>)>(&run).await, (3, Some("hello".into())));
+    assert_eq!(result::<(u32, String)>(&run).await, (3, "hello".into()));
     assert_eq!(seen.lines(), ["c:work", "c:work#2", "c:work#3"]);
     assert_eq!(count(&stage, "c", "step").await, 1, "those of earlier generations are gone");
     running.stop().await;

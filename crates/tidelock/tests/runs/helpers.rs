@@ -6,8 +6,10 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, Workflow};
+use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey};
 use tidelock_test_stage::{Observed, PATIENCE, TestStore, brisk};
+
+use crate::flow::Flow;
 
 /// An application of its own process.
 pub(crate) async fn process(stage: &TestStore, name: &str) -> AppBuilder {
@@ -22,17 +24,17 @@ pub(crate) async fn start(
     input: &(impl serde::Serialize + ?Sized),
 ) -> RunHandle {
     let tidelock = stage.tidelock().await;
-    tidelock.runs().start(workflow, run, input).version(1).await.unwrap()
+    tidelock.start(workflow, run, input).version(1).await.unwrap()
 }
 
 /// The result, with a timeout.
 pub(crate) async fn result<T: DeserializeOwned + 'static>(run: &RunHandle) -> T {
-    run.result().within(PATIENCE * 100_000).await.unwrap()
+    run.typed().result().within(PATIENCE * 100_000).await.unwrap()
 }
 
 /// The error of a failed run.
 pub(crate) async fn error(run: &RunHandle) -> String {
-    run.result::<serde_json::Value>().within(PATIENCE * 100_000).await.unwrap_err().to_string()
+    run.result().within(PATIENCE * 100_000).await.unwrap_err().to_string()
 }
 
 /// The types of a run's entries, in order.
@@ -61,15 +63,15 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 }
 
 /// A workflow's function with state of the test.
-type Function<S, I, O> = for<'c> fn(&'c mut RunCtx, I, S) -> BoxFuture<'c, Result<O, StepError>>;
+type Function<S, I, O> = fn(RunCtx, I, S) -> BoxFuture<'static, Result<O, StepError>>;
 
 /// A workflow whose function has state of the test.
-pub(crate) fn with<S, I, O>(name: &str, state: &S, function: Function<S, I, O>) -> Workflow
+pub(crate) fn with<S, I, O>(name: &str, state: &S, function: Function<S, I, O>) -> Flow<I, O>
 where
     S: Clone + Send + Sync + 'static,
-    I: DeserializeOwned + Send + 'static,
-    O: serde::Serialize + Send + 'static,
+    I: 'static,
+    O: 'static,
 {
     let state = state.clone();
-    Workflow::boxed(name, move |ctx, input| function(ctx, input, state.clone()))
+    Flow::new(name, move |ctx, input| function(ctx, input, state.clone()))
 }

@@ -15,7 +15,7 @@ on_every_store!(
 );
 
 async fn start(tidelock: &Tidelock, workflow: &str, run: &str, shop: &str) {
-    let start = tidelock.runs().start(workflow, run, &json!({})).version(1).attribute("shop", shop);
+    let start = tidelock.start(workflow, run, &json!({})).version(1).attribute("shop", shop);
     start.attribute("kind", "a/b=c%").await.unwrap();
     // The next one starts at another time.
     let now = tidelock.store().now().await.unwrap();

@@ -14,12 +14,7 @@ on_every_store!(
 /// Starts so many runs of an unregistered workflow.
 async fn started(tidelock: &Tidelock, count: usize) {
     for nth in 0..count {
-        tidelock
-            .runs()
-            .start("checkout", &format!("run-{nth}"), &json!({}))
-            .version(1)
-            .await
-            .unwrap();
+        tidelock.start("checkout", &format!("run-{nth}"), &json!({})).version(1).await.unwrap();
     }
 }
 
@@ -58,9 +53,9 @@ async fn a_run_stands_where_it_does_however_many_others_there_are(stage: TestSto
     let tidelock = stage.tidelock().await;
     started(&tidelock, 1).await;
     let run = tidelock.runs().run("run-0");
-    assert!(matches!(run.standing().await.unwrap(), RunStatus::Due { .. }));
+    assert!(matches!(run.status().await.unwrap(), RunStatus::Due { .. }));
     let queue = QueueName::new("~runs/checkout@1").unwrap();
     many_items(&**tidelock.store(), &queue, "a").await;
-    let standing = run.standing().await.unwrap();
+    let standing = run.status().await.unwrap();
     assert!(matches!(standing, RunStatus::Due { .. }), "{standing:?}");
 }

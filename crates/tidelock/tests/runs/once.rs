@@ -2,11 +2,11 @@
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, RunError, RunState, StepKey, Workflow};
+use tidelock::runs::{RunCtx, RunError, RunState, StepKey};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store};
 
 use crate::client::idle;
-use crate::flow::{app, count, flow, history, result};
+use crate::flow::{Flow, app, count, history, result};
 
 on_every_store!(
     a_run_is_signalled_cancelled_and_terminated_once,
@@ -38,7 +38,7 @@ async fn a_run_is_signalled_cancelled_and_terminated_once(stage: TestStore) {
 async fn a_run_that_failed_again_is_not_retried_again(stage: TestStore) {
     let (tidelock, tries) = (stage.tidelock().await, Observed::default());
     let noted = tries.clone();
-    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
+    let workflow = move |ctx: RunCtx, (): ()| {
         let noted = noted.clone();
         async move {
             let print = |_: StepKey| {
@@ -48,9 +48,9 @@ async fn a_run_that_failed_again_is_not_retried_again(stage: TestStore) {
             ctx.step("print", print).await
         }
         .boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
-    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    };
+    let running = Running::start(app(&tidelock, "one", Flow::new("w", workflow)));
+    let run = tidelock.start("w", "r", &()).await.unwrap();
     result::<()>(&run).await.unwrap_err();
     let retry =
         async |id: &str| run.clone().operation_id(id).retry("there is paper").await.unwrap();

@@ -8,9 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock::prelude::*;
-use tidelock::runs::{
-    CatchUp, RunCtx, RunError, RunFilter, RunState, RunStatus, Schedule, Workflow,
-};
+use tidelock::runs::{CatchUp, RunCtx, RunError, RunFilter, RunState, RunStatus, Schedule};
 use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{
     DyingStore, Interceptor, Running, Tally, TestStore, Wrapped, in_memory, on_every_store,
@@ -18,7 +16,7 @@ use tidelock_test_stage::{
 use tokio::sync::watch;
 
 use crate::client::idle;
-use crate::flow::{app, count, flow};
+use crate::flow::{Flow, app, count};
 
 on_every_store!(
     a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there,
@@ -71,14 +69,12 @@ async fn a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there(stage: 
 /// RUN-33.
 async fn a_signal_that_meets_the_start_of_its_run_wakes_it(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut RunCtx, (): ()| {
-        async move { ctx.wait_for_signal::<u32>("n").await }.boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
+    let waits = |ctx: RunCtx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed();
+    let running = Running::start(app(&tidelock, "one", Flow::new("waits", waits)));
     let starter = tidelock.clone();
     let early = after(&stage, async move {
-        let run = starter.runs().start("waits", "r", &()).await.unwrap();
-        while !matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. }) {
+        let run = starter.start("waits", "r", &()).await.unwrap();
+        while !matches!(run.status().await.unwrap(), RunStatus::Waiting { .. }) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
@@ -93,9 +89,9 @@ async fn two_starts_that_meet_are_one_run_or_an_error(stage: TestStore) {
     for (id, input, is_same) in [("same", 1, true), ("other", 2, false)] {
         let quicker = tidelock.clone();
         let slower = after(&stage, async move {
-            quicker.runs().start("w", id, &1).version(1).await.unwrap();
+            quicker.start("w", id, &1).version(1).await.unwrap();
         });
-        let started = slower.await.runs().start("w", id, &input).version(1).await;
+        let started = slower.await.start("w", id, &input).version(1).await;
         match started {
             Ok(_) => assert!(is_same),
             Err(error) => {
@@ -164,7 +160,7 @@ fn a_scheduler_that_dies_at_any_call_leaves_one_run_for_its_occurrence() {
 async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) {
     let tidelock = stage.tidelock().await;
     let schedules = tidelock.runs().schedules();
-    let tick = || Workflow::new("tick", flow(|_: &mut RunCtx, (): ()| async { Ok(()) }.boxed()));
+    let tick = || Flow::new("tick", |_: RunCtx, (): ()| async { Ok(()) }.boxed());
     // Once a day, at a time that comes in a second.
     let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
     let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
@@ -226,8 +222,7 @@ fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
     in_memory(async |stage: TestStore| {
         let tidelock = stage.tidelock().await;
         let schedules = tidelock.runs().schedules();
-        let tick =
-            || Workflow::new("tick", flow(|_: &mut RunCtx, (): ()| async { Ok(()) }.boxed()));
+        let tick = || Flow::new("tick", |_: RunCtx, (): ()| async { Ok(()) }.boxed());
         let slow =
             Wrapped::new(tidelock.store().clone(), StopsAtCommit(watch::channel(Stop::Unarmed).0));
         let stopped = Running::start(app(&Tidelock::over(slow.clone()), "slow", tick()));

@@ -4,11 +4,11 @@ use futures_util::FutureExt;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::ResetEffects;
-use tidelock::runs::{RunCtx, RunError, RunFilter, Workflow};
+use tidelock::runs::{RunCtx, RunError, RunFilter};
 use tidelock::{StoredEvent, limits};
 use tidelock_test_stage::{Running, TestStore, append, on_every_store, until};
 
-use crate::flow::{app, count, flow, result};
+use crate::flow::{Flow, app, count, result};
 
 on_every_store!(
     a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack,
@@ -17,15 +17,15 @@ on_every_store!(
     a_signal_to_a_run_that_has_ended_is_the_handlers_to_decide_about,
 );
 
-fn shop() -> Workflow {
-    let checkout = flow(|ctx: &mut RunCtx, order: String| {
+fn shop() -> Flow<String, String> {
+    let checkout = |ctx: RunCtx, order: String| {
         async move {
-            let paid: Option<u32> = ctx.wait_for_signal("paid").await?;
-            Ok(format!("{order} for {}", paid.unwrap_or_default()))
+            let paid: u32 = ctx.wait_for_signal("paid").await?;
+            Ok(format!("{order} for {paid}"))
         }
         .boxed()
-    });
-    Workflow::new("checkout", checkout)
+    };
+    Flow::new("checkout", checkout)
 }
 
 async fn handle(event: StoredEvent, ctx: ReactionCtx) -> Result<(), HandlerError> {
@@ -99,14 +99,14 @@ async fn a_start_whose_ack_does_not_land_does_not_happen(stage: TestStore) {
 /// RUN-45.
 async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let counts = flow(|ctx: &mut RunCtx, (): ()| {
+    let counts = |ctx: RunCtx, (): ()| {
         async move {
-            let first: Option<u32> = ctx.wait_for_signal("n").named("first").await?;
-            let second: Option<u32> = ctx.wait_for_signal("n").named("second").await?;
+            let first: u32 = ctx.wait_for_signal("n").named("first").await?;
+            let second: u32 = ctx.wait_for_signal("n").named("second").await?;
             Ok((first, second))
         }
         .boxed()
-    });
+    };
     let both = async |event: StoredEvent, ctx: ReactionCtx| {
         let run = event.stream.as_str();
         ctx.start("counts", run, &()).await?;
@@ -114,7 +114,7 @@ async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: TestStore) {
         ctx.signal(run, "n", &2).id("two").await?;
         Ok(())
     };
-    let app = app(&tidelock, "one", Workflow::new("counts", counts));
+    let app = app(&tidelock, "one", Flow::new("counts", counts));
     let running = Running::start(app.reaction("both", on_any().in_streams("order-"), both));
     append(&tidelock, "order-1", "placed", &json!({})).await;
     let run = tidelock.runs().run("order-1");

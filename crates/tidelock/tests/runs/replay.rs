@@ -1,8 +1,9 @@
 //! Non-determinism: changed code under existing runs is reported, and the runs are parked.
 
-use tidelock::runs::{RunHandle, RunStatus, StepError, Workflow};
+use tidelock::runs::{RunHandle, RunStatus, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
+use crate::flow::{Flow, Register};
 use crate::helpers::{history, millis, process, result, see, start, with};
 
 on_every_store!(
@@ -16,9 +17,9 @@ on_every_store!(
 );
 
 async fn parked(run: &RunHandle) -> String {
-    let is_parked = async || matches!(run.standing().await.unwrap(), RunStatus::Parked { .. });
+    let is_parked = async || matches!(run.status().await.unwrap(), RunStatus::Parked { .. });
     until("the run is parked", is_parked).await;
-    match run.standing().await.unwrap() {
+    match run.status().await.unwrap() {
         RunStatus::Parked { error, .. } => error,
         other => panic!("{other:?}"),
     }
@@ -34,7 +35,7 @@ async fn charged(stage: &TestStore, seen: &Observed, run: &str) -> RunHandle {
     handle
 }
 
-fn old(seen: &Observed) -> Workflow {
+fn old(seen: &Observed) -> Flow<(), String> {
     with("checkout", seen, |ctx, (): (), seen| {
         Box::pin(async move {
             ctx.step("charge", |key| see(&seen, key)).await?;
@@ -149,11 +150,12 @@ async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: TestStore) {
 async fn versions_keep_to_their_own_code(stage: TestStore) {
     let seen = Observed::default();
     let one = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(1) }));
-    let two = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(2) })).version(2);
+    let two = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(2) }))
+        .options(|options| options.version(2));
     let app = process(&stage, "one").await.register(one).register(two);
     let old = start(&stage, "w", "old", &()).await;
     let tidelock = stage.tidelock().await;
-    let new = tidelock.runs().start("w", "new", &()).version(2).await.unwrap();
+    let new = tidelock.start("w", "new", &()).version(2).await.unwrap();
     let running = Running::start(app);
     assert_eq!((result::<u32>(&old).await, result::<u32>(&new).await), (1, 2));
     running.stop().await;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, RunError, RunFilter, RunState, RunStatus, Workflow};
+use tidelock::runs::{RunCtx, RunError, RunFilter, RunState, RunStatus};
 use tidelock_test_stage::{Running, TestStore, on_every_store, past, until};
 
-use crate::flow::{app, flow, history, result, until_it};
+use crate::flow::{Flow, app, history, result, until_it};
 
 on_every_store!(
     a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left,
@@ -15,8 +15,8 @@ on_every_store!(
     a_run_without_a_retention_is_kept,
 );
 
-fn echo() -> Workflow {
-    Workflow::new("echo", flow(|_: &mut RunCtx, n: u32| async move { Ok(n) }.boxed()))
+fn echo() -> Flow<u32, u32> {
+    Flow::new("echo", |_: RunCtx, n: u32| async move { Ok(n) }.boxed())
 }
 
 /// RUN-41.
@@ -24,8 +24,7 @@ async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left
     let tidelock = stage.tidelock().await;
     let running =
         Running::start(app(&tidelock, "one", echo().retention(Duration::from_millis(300))));
-    let start =
-        |id: &'static str, n: u32| tidelock.runs().start("echo", id, &n).attribute("shop", "7");
+    let start = |id: &'static str, n: u32| tidelock.start("echo", id, &n).attribute("shop", "7");
     let kept = start("kept", 1).retention(Duration::from_secs(86_400)).await.unwrap();
     let run = start("gone", 2).await.unwrap();
     let ended = async |run| result::<u32>(run).await;
@@ -68,14 +67,10 @@ async fn records_about(tidelock: &Tidelock, run: &str) -> Vec<String> {
 async fn a_run_without_a_retention_is_kept(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = Running::start(app(&tidelock, "one", echo()));
-    let kept = tidelock.runs().start("echo", "kept", &1).await.unwrap();
+    let kept = tidelock.start("echo", "kept", &1).await.unwrap();
     assert_eq!(result::<u32>(&kept).await.unwrap(), 1);
-    let brief = tidelock
-        .runs()
-        .start("echo", "brief", &2)
-        .retention(Duration::from_millis(200))
-        .await
-        .unwrap();
+    let brief =
+        tidelock.start("echo", "brief", &2).retention(Duration::from_millis(200)).await.unwrap();
     assert_eq!(result::<u32>(&brief).await.unwrap(), 2);
     until("the other one is removed", async || {
         matches!(brief.get().await, Err(RunError::Removed { .. }))
@@ -89,13 +84,14 @@ async fn a_run_without_a_retention_is_kept(stage: TestStore) {
 /// RUN-41.
 async fn a_run_that_is_retried_in_time_is_kept(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let fails = flow(|ctx: &mut RunCtx, (): ()| {
+    let fails = |ctx: RunCtx, (): ()| {
         async move { ctx.step("fail", |_| async { Err::<(), _>(HandlerError::fatal("no")) }).await }
             .boxed()
-    });
-    let workflow = Workflow::new("w", fails).retention(Duration::from_secs(2));
+    };
+    let workflow =
+        Flow::new("w", fails).options(|options| options.retention(Duration::from_secs(2)));
     let running = Running::start(app(&tidelock, "one", workflow));
-    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    let run = tidelock.start("w", "r", &()).await.unwrap();
     result::<()>(&run).await.unwrap_err();
     let first = run.get().await.unwrap().ended_at.unwrap();
     until("time has passed", async || tidelock.store().now().await.unwrap() > first).await;

@@ -7,11 +7,11 @@ use futures_util::FutureExt;
 use tidelock::Timestamp;
 use tidelock::prelude::*;
 use tidelock::runs::{
-    CatchUp, Overlap, RunCtx, RunFilter, RunInfo, RunState, Schedule, ScheduleError, Workflow,
+    CatchUp, Overlap, RunCtx, RunFilter, RunInfo, RunState, Schedule, ScheduleError,
 };
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
-use crate::flow::{app, count, flow, seen};
+use crate::flow::{Flow, app, count, seen};
 
 on_every_store!(
     two_schedulers_start_one_run_for_each_occurrence,
@@ -28,13 +28,13 @@ async fn runs_of(tidelock: &Tidelock, schedule: &str) -> Vec<RunInfo> {
     tidelock.runs().list(&RunFilter::all().attribute("schedule", schedule)).await.unwrap().runs
 }
 
-fn tick(steps: &Observed) -> Workflow {
+fn tick(steps: &Observed) -> Flow<(), ()> {
     let noted = steps.clone();
-    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
+    let workflow = move |ctx: RunCtx, (): ()| {
         let noted = noted.clone();
-        async move { seen(ctx, "tick", &noted).await }.boxed()
-    });
-    Workflow::new("tick", workflow)
+        async move { seen(&ctx, "tick", &noted).await }.boxed()
+    };
+    Flow::new("tick", workflow)
 }
 
 /// Waits until the store's clock has advanced this much.
@@ -109,10 +109,8 @@ async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_
     stage: TestStore,
 ) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut RunCtx, (): ()| {
-        async move { ctx.wait_for_signal::<()>("go").await }.boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
+    let waits = |ctx: RunCtx, (): ()| async move { ctx.wait_for_signal::<()>("go").await }.boxed();
+    let running = Running::start(app(&tidelock, "one", Flow::new("waits", waits)));
     for (name, overlap) in [("alone", Overlap::Skip), ("together", Overlap::Allow)] {
         let schedule = Schedule::cron(EVERY_SECOND).starts("waits", &()).overlap(overlap);
         tidelock.runs().schedules().put(name, schedule).await.unwrap();

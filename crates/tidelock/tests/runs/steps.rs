@@ -8,6 +8,7 @@ use tidelock::prelude::*;
 use tidelock::runs::{Retry, RunCtx, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
+use crate::flow::Register;
 use crate::helpers::{count, error, history, millis, process, result, see, start, with};
 
 on_every_store!(
@@ -25,9 +26,9 @@ async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: TestStore) {
         Box::pin(async move {
             let paid = ctx.step("charge", |key| see(&seen, key)).await?;
             ctx.sleep("cool-down", millis(20)).await?;
-            let approved: Option<String> = ctx.wait_for_signal("approve").await?;
+            let approved: String = ctx.wait_for_signal("approve").await?;
             let shipped = ctx.step("ship", |key| see(&seen, key)).await?;
-            Ok(format!("{order}: {paid}, {}, {shipped}", approved.unwrap()))
+            Ok(format!("{order}: {paid}, {approved}, {shipped}"))
         })
     });
     let run = start(&stage, "checkout", "order-7", "books").await;
@@ -117,9 +118,9 @@ async fn an_unstorable_result_is_a_recorded_failure(stage: TestStore) {
 
 /// RUN-8.
 async fn a_timeout_tells_itself_from_an_empty_payload(stage: TestStore) {
-    let waits = async |ctx: &mut RunCtx, (): ()| -> Result<(Option<()>, Option<()>), StepError> {
-        let empty = ctx.wait_for_signal("empty").timeout(millis(3_600_000)).await?;
-        let late = ctx.wait_for_signal("late").timeout(millis(10)).await?;
+    let waits = async |ctx: RunCtx, (): ()| -> Result<(Option<()>, Option<()>), StepError> {
+        let empty = ctx.wait_for_signal("empty").within(millis(3_600_000)).await?;
+        let late = ctx.wait_for_signal("late").within(millis(10)).await?;
         Ok((empty, late))
     };
     let run = start(&stage, "waits", "w", &()).await;

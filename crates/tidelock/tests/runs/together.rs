@@ -10,6 +10,7 @@ use tidelock::runs::{RaceWinner, StepError};
 use tidelock_test_stage::{Observed, Running, Tally, TestStore, brisk, on_every_store, until};
 use tokio::sync::Semaphore;
 
+use crate::flow::Register;
 use crate::helpers::{count, history, millis, process, result, see, start, with};
 
 on_every_store!(
@@ -28,7 +29,7 @@ async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: TestStore)
     let (seen, tally) = (Observed::default(), Tally::default());
     let many = with("many", &(seen.clone(), tally.clone()), |ctx, (): (), (seen, tally)| {
         Box::pin(async move {
-            let (ctx, seen, before) = (&*ctx, &seen, tally.commits());
+            let (ctx, seen, before) = (&ctx, &seen, tally.commits());
             let steps = (0..100).map(|nth| async move {
                 ctx.step(format!("step-{nth}"), |key| see(seen, key)).await
             });
@@ -100,7 +101,7 @@ async fn a_sleep_cannot_be_swallowed(stage: TestStore) {
             let before = ctx.now("before").await?;
             let _ignored = ctx.sleep("sleep", millis(1_500)).await;
             let _ignored: Result<Option<()>, StepError> =
-                ctx.wait_for_signal("go").timeout(millis(5)).await;
+                ctx.wait_for_signal("go").within(millis(5)).await;
             ctx.step("after", |key| see(&seen, key)).await?;
             let after = ctx.now("after-all").await?;
             Ok(after.since(before) >= millis(1_500))
@@ -175,7 +176,7 @@ async fn a_replay_does_not_depend_on_the_polling_order(stage: TestStore) {
     let state = (Observed::default(), Arc::new(Semaphore::new(0)));
     let unordered = with("unordered", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
-            let (ctx, go) = (&*ctx, &go);
+            let (ctx, go) = (&ctx, &go);
             let slow = ctx.step("slow", |key| async move {
                 go.acquire().await.map_err(HandlerError::fatal)?.forget();
                 Ok::<_, HandlerError>(key.step().to_string())
@@ -207,7 +208,7 @@ async fn a_signal_and_a_timer_that_are_both_there_are_decided_once(stage: TestSt
     let seen = Observed::default();
     let both = with("both", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
-            let came: Option<u32> = ctx.wait_for_signal("go").timeout(millis(1_200)).await?;
+            let came: Option<u32> = ctx.wait_for_signal("go").within(millis(1_200)).await?;
             ctx.step("note", |_| {
                 seen.note(format!("{came:?}"));
                 async { Ok::<_, HandlerError>(()) }

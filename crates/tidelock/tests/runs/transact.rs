@@ -5,6 +5,7 @@ use tidelock::prelude::*;
 use tidelock::runs::Retry;
 use tidelock_test_stage::{Observed, Running, TestStore, for_real, on_every_store};
 
+use crate::flow::Register;
 use crate::helpers::{count, error, history, millis, process, result, start, with};
 
 on_every_store!(

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidelock::runs::{RunCtx, RunError, RunStatus, Workflow};
+use tidelock::runs::{RunCtx, RunError, RunStatus};
 use tidelock_test_stage::{PATIENCE, Running, TestStore, on_every_store};
 
-use crate::flow::{app, flow, until_it};
+use crate::flow::{Flow, app, until_it};
 
 on_every_store!(
     an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start,
@@ -15,15 +15,15 @@ on_every_store!(
 );
 
 /// A workflow that takes a number.
-fn doubles() -> Workflow {
-    Workflow::new("doubles", flow(|_: &mut RunCtx, n: u32| async move { Ok(2 * n) }.boxed()))
+fn doubles() -> Flow<u32, u32> {
+    Flow::new("doubles", |_: RunCtx, n: u32| async move { Ok(2 * n) }.boxed())
 }
 
 /// RUN-52.
 async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let _app = app(&tidelock, "one", doubles()).build().unwrap();
-    let refused = tidelock.runs().start("doubles", "r", "seven").await.unwrap_err().to_string();
+    let refused = tidelock.start("doubles", "r", "seven").await.unwrap_err().to_string();
     for named in ["input of run \"r\"", "workflow \"doubles\", version 1"] {
         assert!(refused.contains(named), "{refused}");
     }
@@ -32,16 +32,16 @@ async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start
         matches!(tidelock.runs().run("r").get().await, Err(RunError::NoRun { .. })),
         "nothing was stored"
     );
-    let other = tidelock.runs().start("doubles", "other", "seven").version(2).await;
+    let other = tidelock.start("doubles", "other", "seven").version(2).await;
     assert!(other.is_ok(), "what this process does not know it cannot check");
 }
 
 /// RUN-36.
 async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let run = there.runs().start("doubles", "r", "seven").version(1).await.unwrap();
+    let run = there.start("doubles", "r", "seven").version(1).await.unwrap();
     let running = Running::start(app(&here, "one", doubles()));
-    let told = run.result::<u32>().within(PATIENCE).await.unwrap_err();
+    let told = run.typed::<u32>().result().within(PATIENCE).await.unwrap_err();
     assert!(!matches!(told, RunError::StillOpen { .. }), "{told}");
     for said in ["run \"r\": it is parked", "\"input\" cannot be read", "resume"] {
         assert!(told.to_string().contains(said), "{told}");
@@ -52,13 +52,12 @@ async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: TestStore) 
 /// RUN-36.
 async fn a_timed_out_wait_returns_what_the_run_waits_for(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut RunCtx, (): ()| {
-        async move { ctx.wait_for_signal::<u32>("approve").await }.boxed()
-    });
-    let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
-    let run = tidelock.runs().start("waits", "r", &()).await.unwrap();
+    let waits =
+        |ctx: RunCtx, (): ()| async move { ctx.wait_for_signal::<u32>("approve").await }.boxed();
+    let running = Running::start(app(&tidelock, "one", Flow::new("waits", waits)));
+    let run = tidelock.start("waits", "r", &()).await.unwrap();
     until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
-    let told = run.result::<u32>().within(Duration::from_millis(5)).await.unwrap_err();
+    let told = run.typed::<u32>().result().within(Duration::from_millis(5)).await.unwrap_err();
     assert!(matches!(told, RunError::StillOpen { .. }), "{told}");
     assert!(told.to_string().contains("waits for signal \"approve\""), "{told}");
     running.stop().await;

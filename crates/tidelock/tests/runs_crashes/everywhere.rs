@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::RunFilter;
 use tidelock_test_stage::{
     LEASE, Meeting, Observed, PATIENCE, Process, Role, Running, TestStore, brisk, for_real,
@@ -18,7 +17,7 @@ use crate::crash_point::{CrashPoint, CrashingStore, Side};
 use crate::history::History;
 use crate::order::{
     AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, LOOK, Receipt, UNKNOWN, counter,
-    place, workflows,
+    place, register,
 };
 
 /// How many calls are tested at once, on both sides: the number of processes is twice that.
@@ -36,12 +35,11 @@ async fn a_victim() {
     place(&tidelock, &name).await;
     let noting = role.clone();
     let hands = Hands::new(move |line| noting.note(line)).doomed(&doom);
-    let app =
-        workflows(&name, &hands, LEASE).into_iter().fold(tidelock.app(), AppBuilder::register);
-    let running = Running::start(app.worker(brisk(&name)));
+    let app = register(tidelock.app().worker(brisk(&name)), &name, &hands, LEASE);
+    let running = Running::start(app);
     // Bypasses the counted store.
     let run = Tidelock::over(store).runs().run(&name);
-    run.result::<Receipt>().await.unwrap();
+    run.typed::<Receipt>().result().await.unwrap();
     running.stop().await;
     role.note(&format!("survived {name}"));
 }
@@ -118,13 +116,13 @@ async fn finish(stage: &TestStore, meeting: &Meeting, dooms: &[CrashPoint]) -> V
     }
     let noting = seen.clone();
     let hands = Hands::new(move |line| noting.note(line));
-    let all = dooms.iter().flat_map(|doom| workflows(&doom.to_string(), &hands, LONG_LEASE));
-    let running =
-        Running::start(all.fold(tidelock.app(), AppBuilder::register).worker(brisk("heir")));
+    let heir = tidelock.app().worker(brisk("heir"));
+    let add = |app, doom: &CrashPoint| register(app, &doom.to_string(), &hands, LONG_LEASE);
+    let running = Running::start(dooms.iter().fold(heir, add));
     let mut cases = Vec::new();
     for (doom, at_death) in dooms.iter().zip(deaths) {
         let run = doom.to_string();
-        let receipt = tidelock.runs().run(&run).result().within(PATIENCE).await;
+        let receipt = tidelock.runs().run(&run).typed::<Receipt>().result().within(PATIENCE).await;
         let receipt = receipt.unwrap_or_else(|e| panic!("{e}: {:?}", at_death.kinds()));
         let history = History::of(&*store, &run).await;
         let (by_victim, by_heir) = (lines(&meeting.notes(), &run), lines(&seen.lines(), &run));
@@ -157,17 +155,17 @@ fn assert_done(case: &Case) {
     assert_eq!(again, 0, "what is recorded is not done again: {case:?}");
     let looked = case.by_victim.iter().any(|line| line.0 == LOOK);
     assert!(!looked || recorded.contains(&"charge".into()), "recorded before it is seen: {case:?}");
-    let is_ambiguous = case.at_death.names("intent").contains(&AT_MOST_ONCE.into())
+    let is_unknown = case.at_death.names("intent").contains(&AT_MOST_ONCE.into())
         && !recorded.contains(&AT_MOST_ONCE.into());
     let expected = Receipt {
         charged: DONE.into(),
-        shipped: if is_ambiguous { UNKNOWN } else { DONE }.into(),
+        shipped: if is_unknown { UNKNOWN } else { DONE }.into(),
         delivered: DONE.into(),
-        approved: Some("ada".into()),
+        approved: "ada".into(),
         thanked: DONE.into(),
     };
     assert_eq!(case.receipt, expected, "{case:?}");
-    assert!(is_ambiguous || shipped == 1, "what is said to be done was: {case:?}");
+    assert!(is_unknown || shipped == 1, "what is said to be done was: {case:?}");
 }
 
 async fn assert_in_store_once(stage: &TestStore, case: &Case) {
@@ -200,10 +198,14 @@ fn assert_everything_happened(cases: &[Case]) {
         (1, "charge"),
         "{repeated:?}"
     );
-    let ambiguous = cases.iter().filter(|case| case.receipt.shipped == UNKNOWN);
-    let done = ambiguous.map(|case| case.by_victim.iter().any(|line| line.0 == AT_MOST_ONCE));
+    let unknown = cases.iter().filter(|case| case.receipt.shipped == UNKNOWN);
+    let done = unknown.map(|case| case.by_victim.iter().any(|line| line.0 == AT_MOST_ONCE));
     let done: BTreeSet<bool> = done.collect();
-    assert_eq!(done, BTreeSet::from([false, true]), "ambiguous steps were done or not");
+    assert_eq!(
+        done,
+        BTreeSet::from([false, true]),
+        "steps with an unknown outcome were done or not"
+    );
     let mut found = BTreeMap::<usize, usize>::new();
     for case in cases {
         *found.entry(case.at_death.kinds().len()).or_default() += 1;

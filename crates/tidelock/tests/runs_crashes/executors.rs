@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, Workflow};
+use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, WorkflowOptions};
 use tidelock_test_stage::{
     Interceptor, LEASE, Meeting, PATIENCE, Process, Role, TestStore, Wrapped, brisk, for_real,
 };
@@ -29,11 +29,11 @@ async fn an_executor() {
     let [name, worker, lease] = words[..] else { panic!("{:?} is no role", role.name) };
     let lease = Duration::from_millis(lease.parse().unwrap());
     let (me, own) = (name.to_owned(), role.clone());
-    let job =
-        Workflow::boxed(WORKFLOW, move |ctx, (): ()| Box::pin(job(ctx, me.clone(), own.clone())));
+    let job = move |ctx, (): ()| job(ctx, me.clone(), own.clone());
     let store = tidelock::open(&role.url).await.unwrap();
     let tidelock = Tidelock::over(if name == "deaf" { Wrapped::new(store, Deaf) } else { store });
-    let app = tidelock.app().register(job.lease(lease)).worker(brisk(worker)).build().unwrap();
+    let options = WorkflowOptions::named(WORKFLOW).lease(lease);
+    let app = tidelock.app().workflow(options, job).worker(brisk(worker)).build().unwrap();
     let stop = async {
         role.allowed(&format!("stop {name}")).await;
         role.note(&format!("stopping {name}"));
@@ -59,7 +59,7 @@ impl Interceptor for Deaf {
 }
 
 /// Charges when it is allowed to, counts, ships; its result names the process.
-async fn job(ctx: &mut RunCtx, me: String, role: Role) -> Result<(String, String), StepError> {
+async fn job(ctx: RunCtx, me: String, role: Role) -> Result<(String, String), StepError> {
     let charged = ctx.step("charge", |key| charge(&me, &role, key)).await?;
     let count = async |tx: tidelock::Tx| {
         tx.write(RecordWrite::add(&counter(tx.effect_key()), 1, Bounds::NONE))?;
@@ -86,11 +86,11 @@ fn executor(meeting: &Meeting, name: &str, worker: &str, lease: Duration) -> Pro
 }
 
 async fn start(stage: &TestStore, run: &str) -> RunHandle {
-    stage.tidelock().await.runs().start(WORKFLOW, run, &()).version(1).await.unwrap()
+    stage.tidelock().await.start(WORKFLOW, run, &()).version(1).await.unwrap()
 }
 
 async fn result(run: &RunHandle) -> (String, String) {
-    run.result().within(PATIENCE).await.unwrap()
+    run.typed().result().within(PATIENCE).await.unwrap()
 }
 
 /// Everything is recorded once, and takes effect once in the store.

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, Workflow};
+use tidelock::reactions::AppBuilder;
+use tidelock::runs::{
+    OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, WorkflowOptions,
+};
 
 use crate::crash_point::{CrashPoint, Side};
 
@@ -34,7 +37,7 @@ pub(crate) struct Receipt {
     pub(crate) charged: String,
     pub(crate) shipped: String,
     pub(crate) delivered: String,
-    pub(crate) approved: Option<String>,
+    pub(crate) approved: String,
     pub(crate) thanked: String,
 }
 
@@ -96,38 +99,39 @@ pub(crate) fn counter(key: &str) -> RecordKey {
     RecordKey::new(format!("count/{key}")).unwrap()
 }
 
-/// The workflows of an order and of its child, under unique names: a process serves only its own.
-pub(crate) fn workflows(name: &str, hands: &Hands, lease: Duration) -> [Workflow; 2] {
+/// Registers the workflows of an order and of its child, under unique names: a process serves only
+/// its own.
+pub(crate) fn register(app: AppBuilder, name: &str, hands: &Hands, lease: Duration) -> AppBuilder {
     let (own, childs, parcel) = (hands.clone(), hands.clone(), format!("parcel-{name}"));
-    let child = parcel.clone();
-    let order = Workflow::boxed(format!("order-{name}"), move |ctx, (): ()| {
-        Box::pin(order(ctx, child.clone(), own.clone()))
-    });
-    let parcel = Workflow::boxed(parcel, move |ctx, (): ()| Box::pin(pack(ctx, childs.clone())));
-    [order, parcel].map(|workflow| workflow.lease(lease))
+    let (orders, parcels) = (
+        WorkflowOptions::named(format!("order-{name}")).lease(lease),
+        WorkflowOptions::named(&parcel).lease(lease),
+    );
+    app.workflow(orders, move |ctx, (): ()| order(ctx, parcel.clone(), own.clone()))
+        .workflow(parcels, move |ctx, (): ()| pack(ctx, childs.clone()))
 }
 
-async fn order(ctx: &mut RunCtx, parcel: String, hands: Hands) -> Result<Receipt, StepError> {
+async fn order(ctx: RunCtx, parcel: String, hands: Hands) -> Result<Receipt, StepError> {
     let charged = ctx.step("charge", |key| hands.act(key)).await?;
     hands.look(ctx.run());
     ctx.transact("reserve", |tx| hands.count(tx)).await?;
     let ship = ctx.step("ship", |key| hands.act(key));
     let shipped = ship.at_most_once(OnUnknownOutcome::Skip(UNKNOWN.into())).await?;
     ctx.sleep("cool-down", Duration::from_millis(5)).await?;
-    let delivered = ctx.child("parcel", &parcel, &()).await?;
+    let delivered = ctx.child("parcel", &parcel, &()).typed().await?;
     let approved = ctx.wait_for_signal("approve").await?;
     let thanked = ctx.step("thank", |key| hands.act(key)).await?;
     Ok(Receipt { charged, shipped, delivered, approved, thanked })
 }
 
-async fn pack(ctx: &mut RunCtx, hands: Hands) -> Result<String, StepError> {
+async fn pack(ctx: RunCtx, hands: Hands) -> Result<String, StepError> {
     ctx.transact("pack", |tx| hands.count(tx)).await?;
     Ok(DONE.into())
 }
 
 /// Starts the run, and approves it: once, however often it is called.
 pub(crate) async fn place(tidelock: &Tidelock, name: &str) -> RunHandle {
-    let start = tidelock.runs().start(&format!("order-{name}"), name, &()).version(1);
+    let start = tidelock.start(&format!("order-{name}"), name, &()).version(1);
     let run = start.await.unwrap();
     run.signal("approve", "ada").id("approval").await.unwrap();
     run

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock::claims::{IdempotencyClaim, Period};
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, RunStatus, Workflow};
+use tidelock::runs::{RunCtx, RunStatus, WorkflowOptions};
 use tidelock::{RetryPolicy, limits};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
@@ -136,15 +136,11 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
         ("a run's start and result", |tidelock, long| {
             async move {
                 let id = format!("run-{}", long.as_nanos());
-                let run = tidelock
-                    .runs()
-                    .start("nothing", &id, &())
-                    .version(1)
-                    .deadline(long)
-                    .retention(long);
+                let run =
+                    tidelock.start("nothing", &id, &()).version(1).deadline(long).retention(long);
                 if let Ok(run) = run.await {
                     run.terminate("it was never to be driven").await.unwrap();
-                    let _ended = run.result::<()>().within(long).await;
+                    let _ended = run.typed::<()>().result().within(long).await;
                 }
             }
             .boxed()
@@ -351,8 +347,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("a run's retention", |tidelock, long| {
             async move {
-                let run =
-                    tidelock.runs().start("nothing", "kept", &()).version(1).retention(long).await;
+                let run = tidelock.start("nothing", "kept", &()).version(1).retention(long).await;
                 run.map_err(told)?.terminate("it was never to be driven").await.unwrap();
                 Ok(())
             }
@@ -360,8 +355,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("a run's deadline", |tidelock, long| {
             async move {
-                let run =
-                    tidelock.runs().start("nothing", "timed", &()).version(1).deadline(long).await;
+                let run = tidelock.start("nothing", "timed", &()).version(1).deadline(long).await;
                 run.map_err(told)?.terminate("it was never to be driven").await.unwrap();
                 Ok(())
             }
@@ -422,23 +416,21 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
     for (nth, long) in long.into_iter().enumerate() {
         let (stream, reaction) = (format!("stream-{nth}"), format!("fails-{nth}"));
         let source = on_any().in_streams(&stream).backoff(Backoff::fixed(long));
-        let tries = Workflow::boxed("tries", move |ctx: &mut RunCtx, (): ()| {
+        let tries = move |ctx: RunCtx, (): ()| async move {
             let fail = |_: StepKey| async { Err::<(), _>(HandlerError::again("not yet")) };
             ctx.step("try", fail)
                 .timeout(long)
                 .retry(Retry::attempts(3).backoff(Backoff::fixed(long)))
-                .into_future()
-        });
-        let sleeps = Workflow::boxed("sleeps", move |ctx: &mut RunCtx, (): ()| {
-            async move {
-                let sleep = ctx.sleep("sleep", long);
-                let wait = ctx.wait_for_signal::<u32>("never").timeout(long).into_future();
-                let (slept, waited) = futures_util::future::join(sleep, wait).await;
-                slept.and(waited).map(drop)
-            }
-            .boxed()
-        });
-        let app = tidelock.app().worker(brisk("one")).register(tries).register(sleeps);
+                .await
+        };
+        let sleeps = move |ctx: RunCtx, (): ()| async move {
+            let sleep = ctx.sleep("sleep", long);
+            let wait = ctx.wait_for_signal::<u32>("never").within(long).into_future();
+            let (slept, waited) = futures_util::future::join(sleep, wait).await;
+            slept.and(waited).map(drop)
+        };
+        let app = tidelock.app().worker(brisk("one"));
+        let app = app.workflow("tries", tries).workflow("sleeps", sleeps);
         let failing = |_: tidelock::StoredEvent, _: ReactionCtx| async {
             Err(HandlerError::again("not yet"))
         };
@@ -446,7 +438,7 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
         tidelock_test_stage::note(&tidelock, &stream, "one").await;
         let runs = [("tries", format!("t-{nth}")), ("sleeps", format!("s-{nth}"))];
         for (workflow, run) in &runs {
-            tidelock.runs().start(workflow, run, &()).await.unwrap();
+            tidelock.start(*workflow, run, &()).await.unwrap();
         }
         until("the target waits", async || {
             let target = tidelock.reactions().target(&reaction, &stream).await.unwrap();
@@ -457,7 +449,7 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
         .await;
         for (_, run) in &runs {
             until("the run waits", async || {
-                let standing = tidelock.runs().run(run).standing().await.unwrap();
+                let standing = tidelock.runs().run(run).status().await.unwrap();
                 matches!(standing, RunStatus::Waiting { .. })
             })
             .await;
@@ -472,8 +464,10 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Te
     let tidelock = stage.tidelock().await;
     let handler = |_: tidelock::StoredEvent, _: ReactionCtx| async { Ok(()) };
     let batch = |_: Vec<tidelock::StoredEvent>, _: ReactionCtx| async { Ok(()) };
-    let flow =
-        || Workflow::boxed("w", |_: &mut RunCtx, (): ()| async { Ok::<(), StepError>(()) }.boxed());
+    let flow = |change: &dyn Fn(WorkflowOptions<(), ()>) -> WorkflowOptions<(), ()>| {
+        let nothing = async |_: RunCtx, (): ()| Ok::<(), StepError>(());
+        tidelock.app().workflow(change(WorkflowOptions::named("w")), nothing)
+    };
     for lease in
         [Duration::ZERO, Duration::from_nanos(1), limits::LEASE_DURATION * 2, Duration::MAX]
     {
@@ -482,7 +476,7 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Te
                 tidelock.app().reaction("r", on_any().lease(lease), handler),
                 "reaction \"r\": a lease of ",
             ),
-            (tidelock.app().register(flow().lease(lease)), "workflow \"w\": a lease of "),
+            (flow(&|options| options.lease(lease)), "workflow \"w\": a lease of "),
             (tidelock.app().route_lease(lease), "the lease on routes: a lease of "),
         ];
         for (app, problem) in refused {
@@ -496,13 +490,13 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Te
     }
     for retention in [limits::HORIZON + Duration::from_nanos(1), Duration::MAX] {
         let refused =
-            tidelock.app().register(flow().retention(retention)).build().unwrap_err().to_string();
+            flow(&|options| options.retention(retention)).build().unwrap_err().to_string();
         assert!(refused.starts_with("workflow \"w\": a retention of "), "{refused}");
         assert!(refused.ends_with("the limit is 3153600000s"), "{refused}");
     }
     let none = [
         (
-            tidelock.app().register(flow().stalled_after(Duration::ZERO)),
+            flow(&|options| options.stalled_after(Duration::ZERO)),
             "workflow \"w\": stalled after 0ns",
         ),
         (
@@ -513,7 +507,7 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Te
             tidelock.app().batch_reaction("r", on_any(), 0, batch),
             "reaction \"r\": batches of 0 events",
         ),
-        (tidelock.app().register(flow().max_concurrency(0)), "workflow \"w\": at most 0 runs"),
+        (flow(&|options| options.max_concurrency(0)), "workflow \"w\": at most 0 runs"),
         (tidelock.app().max_concurrency(0), "the worker: 0 slots"),
         (tidelock.app().lanes([""]), "lane "),
     ];
@@ -522,9 +516,6 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Te
         assert!(refused.starts_with(problem), "{refused}");
     }
     let longest = on_any().lease(limits::LEASE_DURATION);
-    let app = tidelock
-        .app()
-        .reaction("r", longest, handler)
-        .register(flow().lease(Duration::from_micros(1)));
-    app.build().expect("the limits themselves can be had");
+    let app = flow(&|options| options.lease(Duration::from_micros(1)));
+    app.reaction("r", longest, handler).build().expect("the limits themselves can be had");
 }

@@ -58,7 +58,7 @@ async fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor(stage: TestS
     assert!(queue.lease("w").await.unwrap().is_empty(), "it is known that 7 is done");
 }
 
-async fn echo(ctx: &mut RunCtx, n: u32) -> Result<u32, StepError> {
+async fn echo(ctx: RunCtx, n: u32) -> Result<u32, StepError> {
     ctx.step("echo", |_key| async move { Ok::<_, HandlerError>(n) }).await
 }
 
@@ -68,12 +68,11 @@ async fn runs_leave_nothing_once_their_retention_is_over(stage: TestStore) {
     let running = Running::start(tidelock.app().worker(brisk("one")).workflow("echo", echo));
     for nth in 0..10_u32 {
         let run = tidelock
-            .runs()
-            .start("echo", &format!("run-{nth}"), &nth)
+            .start("echo", format!("run-{nth}"), &nth)
             .attribute("shop", "7")
             .await
             .unwrap();
-        assert_eq!(run.result::<u32>().await.unwrap(), nth);
+        assert_eq!(run.typed::<u32>().result().await.unwrap(), nth);
     }
     pass(&*store, HOUR * 24 * 29).await;
     assert!(rows(&*store).await.iter().any(|row| row.contains("run-3")), "kept for 30 days");
@@ -85,16 +84,16 @@ async fn runs_leave_nothing_once_their_retention_is_over(stage: TestStore) {
     pass(&*store, limits::ITEM_MEMORY * 2).await;
     pass(&*store, limits::ITEM_MEMORY * 2).await;
     assert_eq!(rows(&*store).await, ["record ~workflow/echo"]);
-    let again = tidelock.runs().start("echo", "run-3", &33).await.unwrap();
-    assert_eq!(again.result::<u32>().await.unwrap(), 33, "the id is free for another run");
+    let again = tidelock.start("echo", "run-3", &33).await.unwrap();
+    assert_eq!(again.typed::<u32>().result().await.unwrap(), 33, "the id is free for another run");
     running.stop().await;
 }
 
 /// KEEP-2.
 async fn a_schedule_that_was_removed_leaves_nothing(stage: TestStore) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
-    let workflow = Workflow::new("echo", echo).retention(Duration::from_secs(1));
-    let running = Running::start(tidelock.app().worker(brisk("one")).register(workflow));
+    let options = Workflow::new("echo").options().retention(Duration::from_secs(1));
+    let running = Running::start(tidelock.app().worker(brisk("one")).workflow(options, echo));
     let schedule = Schedule::cron("0 * * * *").starts("echo", &1_u32);
     tidelock.runs().schedules().put("hourly", schedule).await.unwrap();
     pass(&*store, HOUR * 3).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::reactions::App;
-use tidelock::runs::{RunCtx, StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError, WorkflowOptions};
 use tidelock::worker::WorkerOptions;
 use tokio::sync::{mpsc, oneshot};
 
@@ -39,7 +39,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let app = application(&here, "first", &workflow, shop.clone())?;
     first.spawn(app.run());
-    let run = here.runs().start(&workflow, &run, "tea").version(1).await.map_err(broken)?;
+    let run = here.start(&workflow, &run, "tea").version(1).await.map_err(broken)?;
     let Some(key) = next(&mut parcels).await else {
         return stage.broken("the run is driven", "nothing happens");
     };
@@ -50,7 +50,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let there = Tidelock::over(stage.other.clone());
     let app = application(&there, "second", &workflow, Shop { packs: true, ..shop.clone() })?;
     let running = tokio::spawn(app.run_until(async move { drop(stopped.await) }));
-    let result = run.result::<String>().within(PATIENCE).await.map_err(broken)?;
+    let result = run.typed::<String>().result().within(PATIENCE).await.map_err(broken)?;
     let again = next(&mut parcels).await;
     drop(stop);
     joined(running).await??;
@@ -68,7 +68,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     stage.prove(&claim, holds, &format!("{again:?}, {result:?}"))
 }
 
-async fn checkout(ctx: &mut RunCtx, what: String, shop: Shop) -> Result<String, StepError> {
+async fn checkout(ctx: RunCtx, what: String, shop: Shop) -> Result<String, StepError> {
     ctx.transact("charge", async |tx: Tx| tx.add(&shop.charges, 1, ..)).await?;
     ctx.step("pack", |key| pack(&shop, key.to_string())).await?;
     ctx.step("ship", |_key| async { Ok::<_, HandlerError>(format!("{what}, shipped")) }).await
@@ -89,11 +89,12 @@ fn application(
     workflow: &str,
     shop: Shop,
 ) -> Result<App, Stopped> {
-    let workflow =
-        Workflow::boxed(workflow, move |ctx, what| Box::pin(checkout(ctx, what, shop.clone())));
-    let workflow = workflow.lease(LEASE);
-    let app = tidelock.app().register(workflow).worker(WorkerOptions::new(worker(name)?)).build();
-    app.map_err(|e| Stopped::Broken(format!("the workflow cannot be registered: {e}")))
+    let options = WorkflowOptions::named(workflow).lease(LEASE);
+    let checkout = move |ctx, what| checkout(ctx, what, shop.clone());
+    let app = tidelock.app().worker(WorkerOptions::new(worker(name)?));
+    app.workflow(options, checkout)
+        .build()
+        .map_err(|e| Stopped::Broken(format!("the workflow cannot be registered: {e}")))
 }
 
 fn broken(error: impl std::fmt::Display) -> Stopped {

@@ -107,10 +107,9 @@ fn program(tidelock: &Tidelock, prefix: &str) -> Result<App, Stopped> {
         let checkout = starts.clone();
         async move { label(&order, &ctx, &checkout).await }
     };
-    let approve = Workflow::boxed(checkout, |ctx, order: String| Box::pin(approval(ctx, order)));
     let source =
         on_any().in_streams(format!("{prefix}sale-")).retries(1).backoff(Backoff::fixed(PAUSE));
-    let app = tidelock.app().reaction(&labels, source, print).register(approve).build();
+    let app = tidelock.app().reaction(&labels, source, print).workflow(checkout, approval).build();
     app.map_err(|e| Stopped::Broken(format!("the shop cannot be registered: {e}")))
 }
 
@@ -132,12 +131,12 @@ async fn label(order: &StoredEvent, ctx: &ReactionCtx, checkout: &str) -> Result
 }
 
 /// Checks the customer, and waits for approval.
-async fn approval(ctx: &mut RunCtx, order: String) -> Result<String, StepError> {
+async fn approval(ctx: RunCtx, order: String) -> Result<String, StepError> {
     ctx.step("check-customer", |_| async { Ok::<_, HandlerError>("known since 2019".to_owned()) })
         .await?;
     ctx.sleep("cool-down", PAUSE).await?;
-    let approved: Option<Value> = ctx.wait_for_signal("approved").await?;
-    let shipped = format!("{order}, approved: {}", approved.unwrap_or_default());
+    let approved: Value = ctx.wait_for_signal("approved").await?;
+    let shipped = format!("{order}, approved: {approved}");
     ctx.step("ship", |_| async { Ok::<_, HandlerError>(shipped.clone()) }).await
 }
 

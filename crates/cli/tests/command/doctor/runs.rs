@@ -22,12 +22,7 @@ on_files_and_postgres!(
 
 fn runs_without_a_worker_are_found(shop: &Shop) {
     shop.with(|store| async move {
-        Tidelock::over(store)
-            .runs()
-            .start("checkout", "checkout-1", &json!(7))
-            .version(1)
-            .await
-            .unwrap();
+        Tidelock::over(store).start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
     });
     let (what, remedy) = only(shop, "unserved");
     assert!(
@@ -42,17 +37,18 @@ fn runs_without_a_worker_are_found(shop: &Shop) {
 /// A program with a step that must not be carried out twice, and that never ends.
 fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
     let begun = begun.clone();
-    let workflow = Workflow::boxed("checkout", move |ctx, _: Value| {
+    let checkout = move |ctx: RunCtx, _: Value| {
         let begun = begun.clone();
-        Box::pin(async move {
+        async move {
             let charge = |_| {
                 begun.send(()).expect("the test waits for it");
                 std::future::pending::<Result<String, HandlerError>>()
             };
             ctx.step("charge", charge).at_most_once(OnUnknownOutcome::Ask).await
-        })
-    });
-    tidelock.app().worker(brisk("teller")).register(workflow.lease(Duration::from_millis(300)))
+        }
+    };
+    let options = Workflow::new("checkout").options().lease(Duration::from_millis(300));
+    tidelock.app().worker(brisk("teller")).workflow(options, checkout)
 }
 
 fn a_step_with_an_unknown_outcome_is_found_and_resolved(shop: &Shop) {
@@ -65,7 +61,6 @@ fn a_step_with_an_unknown_outcome_is_found_and_resolved(shop: &Shop) {
     });
     shop.with(|store| async move {
         Tidelock::over(store)
-            .runs()
             .start("checkout", "checkout-1", &json!(null))
             .version(1)
             .await
@@ -78,7 +73,7 @@ fn a_step_with_an_unknown_outcome_is_found_and_resolved(shop: &Shop) {
         let running = Running::start(charging(&tidelock, &begun));
         let run = tidelock.runs().run("checkout-1");
         until("a verdict is needed", async || {
-            matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. })
+            matches!(run.status().await.unwrap(), RunStatus::Waiting { .. })
         })
         .await;
         running.stop().await;
@@ -99,13 +94,11 @@ fn a_step_with_an_unknown_outcome_is_found_and_resolved(shop: &Shop) {
 
 /// A program whose workflow panics until it is fixed.
 fn shipping(tidelock: &Tidelock, fixed: bool) -> AppBuilder {
-    let ship = Workflow::boxed("ship", move |_, _: Value| {
-        Box::pin(async move {
-            assert!(fixed, "no such port");
-            Ok::<_, StepError>("shipped".to_owned())
-        })
-    });
-    tidelock.app().worker(brisk("captain")).register(ship)
+    let ship = move |_: RunCtx, _: Value| async move {
+        assert!(fixed, "no such port");
+        Ok::<_, StepError>("shipped".to_owned())
+    };
+    tidelock.app().worker(brisk("captain")).workflow("ship", ship)
 }
 
 /// Lets the program try once.
@@ -115,7 +108,7 @@ fn tries(shop: &Shop, fixed: bool) {
         let running = Running::start(shipping(&tidelock, fixed));
         let run = tidelock.runs().run("ship-1");
         until("it was tried", async || {
-            matches!(run.standing().await.unwrap(), RunStatus::Parked { .. } | RunStatus::Ended(_))
+            matches!(run.status().await.unwrap(), RunStatus::Parked { .. } | RunStatus::Ended(_))
         })
         .await;
         running.stop().await;
@@ -125,12 +118,7 @@ fn tries(shop: &Shop, fixed: bool) {
 /// CMD-5. CMD-7.
 fn a_parked_run_is_a_warning_first_then_an_error_and_is_resumed(shop: &Shop) {
     shop.with(|store| async move {
-        Tidelock::over(store)
-            .runs()
-            .start("ship", "ship-1", &json!(null))
-            .version(1)
-            .await
-            .unwrap();
+        Tidelock::over(store).start("ship", "ship-1", &json!(null)).version(1).await.unwrap();
     });
     tries(shop, false);
     let (code, found) = findings(shop, &[]);
@@ -157,13 +145,11 @@ fn a_parked_run_is_a_warning_first_then_an_error_and_is_resumed(shop: &Shop) {
 
 /// A program of which one workflow starts another, which waits for a signal.
 fn family(tidelock: &Tidelock) -> AppBuilder {
-    let parent = Workflow::boxed("parent", |ctx, _: Value| {
-        Box::pin(async move { ctx.child::<String>("help", "helper", &json!(null)).await })
-    });
-    let helper = Workflow::boxed("helper", |ctx, _: Value| {
-        Box::pin(async move { ctx.wait_for_signal::<String>("go").await })
-    });
-    tidelock.app().worker(brisk("family")).register(parent).register(helper)
+    const HELPER: Workflow<Value, String> = Workflow::new("helper");
+    let parent = async |ctx: RunCtx, _: Value| ctx.child("help", HELPER, &json!(null)).await;
+    let helper = async |ctx: RunCtx, _: Value| ctx.wait_for_signal("go").await;
+    let app = tidelock.app().worker(brisk("family"));
+    app.workflow("parent", parent).workflow(HELPER, helper)
 }
 
 /// CMD-5.
@@ -171,10 +157,10 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
     shop.with(|store| async move {
         let tidelock = Tidelock::over(store);
         let running = Running::start(family(&tidelock));
-        tidelock.runs().start("parent", "p", &json!(null)).version(1).await.unwrap();
+        tidelock.start("parent", "p", &json!(null)).version(1).await.unwrap();
         let child = tidelock.runs().run("p/help");
         until("the child waits", async || {
-            matches!(child.standing().await, Ok(RunStatus::Waiting { .. }))
+            matches!(child.status().await, Ok(RunStatus::Waiting { .. }))
         })
         .await;
         running.stop().await;

@@ -72,28 +72,26 @@ pub(crate) async fn result(
     }
     // A run that has ended is read once, however long that takes.
     let wait = if open { wait } else { served.limits().wait };
-    let ended = match unless_closing(
-        &served,
-        run.result::<RawJson>().even_if_parked().within(wait).into_future(),
-    )
-    .await?
-    {
-        Ok(result) => {
-            let (state, result) = (RunStateDto::Completed, Some(result));
-            RunResultDto { state, result, error: None, status: None }
-        }
-        Err(RunError::Failed { failure, .. }) => {
-            RunResultDto::ended(RunStateDto::Failed, failure.error)
-        }
-        Err(RunError::Cancelled { reason, .. }) => {
-            RunResultDto::ended(RunStateDto::Cancelled, reason)
-        }
-        Err(RunError::Terminated { reason, .. }) => {
-            RunResultDto::ended(RunStateDto::Terminated, reason)
-        }
-        Err(RunError::StillOpen { standing: status, .. }) => return Ok(still_open(status)),
-        Err(error) => return Err(error.into()),
-    };
+    let ended =
+        match unless_closing(&served, run.result().even_if_parked().within(wait).into_future())
+            .await?
+        {
+            Ok(result) => {
+                let (state, result) = (RunStateDto::Completed, Some(result));
+                RunResultDto { state, result, error: None, status: None }
+            }
+            Err(RunError::Failed { failure, .. }) => {
+                RunResultDto::ended(RunStateDto::Failed, failure.error)
+            }
+            Err(RunError::Cancelled { reason, .. }) => {
+                RunResultDto::ended(RunStateDto::Cancelled, reason)
+            }
+            Err(RunError::Terminated { reason, .. }) => {
+                RunResultDto::ended(RunStateDto::Terminated, reason)
+            }
+            Err(RunError::StillOpen { status, .. }) => return Ok(still_open(status)),
+            Err(error) => return Err(error.into()),
+        };
     Ok(Answer(ended).into_response())
 }
 

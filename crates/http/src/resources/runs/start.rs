@@ -53,7 +53,7 @@ pub(crate) async fn start(
     InPath(RunPath { id }): InPath<RunPath>,
     Body(asked): Body<StartRequest>,
 ) -> Result<Response, Problem> {
-    let mut start = served.tidelock().runs().start(&asked.workflow, &id, &asked.input);
+    let mut start = served.tidelock().start(&asked.workflow, &id, &asked.input);
     if let Some(version) = asked.version {
         start = start.version(version);
     }

@@ -8,7 +8,7 @@ const MOMENTS = {
   terminated: 'terminated', continued: 'continued as new', retried: 'retried', 'out-of-time': 'timed out',
 };
 const MOMENT_TONES = { completed: 'good', failed: 'bad', terminated: 'bad', cancelled: 'warn', 'taken-over': 'warn', 'out-of-time': 'warn' };
-const WORDS = { timer: 'sleep', waiting: 'wait', child: 'child', step: 'step', 'step-failed': 'step', intent: 'step', 'attempt-failed': 'step', ambiguous: 'step' };
+const WORDS = { timer: 'sleep', waiting: 'wait', child: 'child', step: 'step', 'step-failed': 'step', intent: 'step', 'attempt-failed': 'step', 'unknown-outcome': 'step' };
 
 /** Rows for `waterfall`. `entries`: [{ kind, recorded_at, data }]; the first came after `begun`, if that is known. */
 export function timeline(entries, begun = null) {
@@ -26,14 +26,14 @@ function take(rows, open, { type, at, data, before }) {
   if (type in MOMENTS) return void rows.push({ what: data.signal ?? MOMENTS[type], where: data.signal ? MOMENTS[type] : undefined, from: at, to: at, moment: true, tone: MOMENT_TONES[type] ?? '' });
   if (data.name === undefined) return;
   let row = open.get(data.name);
-  if (!row && (type in ENDS || type in BEGINS || type === 'attempt-failed' || type === 'ambiguous')) {
+  if (!row && (type in ENDS || type in BEGINS || type === 'attempt-failed' || type === 'unknown-outcome')) {
     row = { what: data.name, where: described(type, data), from: type in BEGINS ? at : before, to: null, tone: BEGINS[type] ?? 'good', ticks: [] };
     rows.push(row);
     open.set(data.name, row);
   }
   if (!row) return;
   if (type === 'attempt-failed') { row.ticks.push(at); row.where = `attempt ${data.attempt} failed: ${data.error}`; }
-  if (type === 'ambiguous') { row.tone = 'warn'; row.where = 'unknown outcome'; }
+  if (type === 'unknown-outcome') { row.tone = 'warn'; row.where = 'unknown outcome'; }
   if (type in ENDS) {
     Object.assign(row, { to: at, tone: row.tone === 'waiting' && ENDS[type] === 'good' ? 'waiting' : ENDS[type] });
     if (type === 'step-failed') row.where = `failed: ${data.error}`;

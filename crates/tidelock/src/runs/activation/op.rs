@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use futures_util::future::pending;
 use tidelock_store::{Timestamp, limits};
@@ -36,6 +36,7 @@ impl Activation {
     /// Requests the operation of this name. Never completes if the name is used twice or recorded
     /// as another kind.
     pub(crate) async fn ask(&self, name: &StepName, kind: Kind) -> Op<'_> {
+        self.inside().await;
         let asked = self.state().ask(name, kind);
         match asked {
             Some(at) => Op { activation: self, at },
@@ -60,8 +61,8 @@ impl Op<'_> {
     }
 
     /// Waits until replay has consumed the recorded history.
-    pub(crate) async fn new_ground(&self) {
-        poll_fn(|cx| {
+    pub(crate) async fn after_replay(&self) {
+        self.poll(|cx| {
             let mut state = self.activation.state();
             if !state.cursor.is_replay() {
                 return Poll::Ready(());
@@ -77,7 +78,7 @@ impl Op<'_> {
 
     /// Waits until an effect may start: not while the worker shuts down.
     pub(crate) async fn may_begin(&self) {
-        poll_fn(|cx| {
+        self.poll(|cx| {
             if !self.activation.task.stopping().is_cancelled() {
                 return Poll::Ready(());
             }
@@ -93,7 +94,7 @@ impl Op<'_> {
     /// effect.
     pub(crate) async fn written(&self) {
         let newest = self.activation.state().queue.newest();
-        poll_fn(|cx| {
+        self.poll(|cx| {
             let mut state = self.activation.state();
             if state.queue.durable >= newest {
                 return Poll::Ready(());
@@ -129,7 +130,7 @@ impl Op<'_> {
     }
 
     /// Commits an entry together with staged writes.
-    pub(crate) async fn land(
+    pub(crate) async fn commit_with(
         &self,
         entry: impl Into<Entry>,
         end: Option<End>,
@@ -149,7 +150,7 @@ impl Op<'_> {
 
     /// Waits for its end, which is delivered after everything known before it.
     pub(crate) async fn ended(&self) -> End {
-        poll_fn(|cx| {
+        self.poll(|cx| {
             let mut state = self.activation.state();
             let durable = state.queue.durable;
             let is_there =
@@ -175,7 +176,7 @@ impl Op<'_> {
         cleanup: bool,
         mut ready: impl FnMut(&mut State) -> bool,
     ) -> Woken {
-        poll_fn(|cx| {
+        self.poll(|cx| {
             let now = self.activation.now();
             let mut state = self.activation.state();
             let woken = if ready(&mut state) {
@@ -200,6 +201,15 @@ impl Op<'_> {
     pub(crate) async fn effect<F: Future>(&self, effect: F) -> F::Output {
         let _active = Active::begin(self.activation);
         pin!(effect).await
+    }
+
+    /// Polls inside of the function only.
+    async fn poll<T>(&self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+        poll_fn(|cx| match self.activation.is_inside() {
+            true => poll(cx),
+            false => Poll::Pending,
+        })
+        .await
     }
 
     pub(crate) fn activation(&self) -> &Activation {

@@ -49,7 +49,7 @@ pub(crate) enum LandingEnd {
     /// It is committed.
     Landed,
     /// The step has to run again: its transaction is over, and nothing was written.
-    Anew,
+    Restage,
     /// A staged write was refused.
     Refused(HandlerError),
 }

@@ -109,7 +109,7 @@ pub enum RunError {
     },
     /// This step does not wait for a verdict.
     #[error("run {:?}: step {step:?} does not wait for a verdict", run.as_str())]
-    NotAmbiguous {
+    NotAwaitingVerdict {
         /// The run.
         run: RunId,
         /// The step.
@@ -140,14 +140,14 @@ pub enum RunError {
         reason: String,
     },
     /// The run has not ended in time. It continues.
-    #[error("run {:?}: it is still open after {waited:?}: {}", run.as_str(), stands(standing.as_deref()))]
+    #[error("run {:?}: it is still open after {waited:?}: {}", run.as_str(), describe(status.as_deref()))]
     StillOpen {
         /// The run.
         run: RunId,
         /// How long the caller waited.
         waited: Duration,
         /// Its status at that time, if the store answered.
-        standing: Option<Box<RunStatus>>,
+        status: Option<Box<RunStatus>>,
     },
     /// The run could not be driven too many times in a row, and needs an operator. It is neither
     /// failed nor lost.
@@ -174,8 +174,8 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
-fn stands(standing: Option<&RunStatus>) -> String {
-    standing.map_or_else(|| "its status is unknown".to_owned(), RunStatus::to_string)
+fn describe(status: Option<&RunStatus>) -> String {
+    status.map_or_else(|| "its status is unknown".to_owned(), RunStatus::to_string)
 }
 
 impl RunError {

@@ -1,5 +1,8 @@
 //! Run handle: one run, known by its id, in this process or another, started or not.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{RawJson, StoreError, Version};
@@ -16,17 +19,37 @@ use crate::runs::{
     keys,
 };
 
-/// A handle of one run. Clones refer to the same run.
-#[derive(Debug, Clone)]
-pub struct RunHandle {
+/// A handle of one run, whose result is an `O`. Clones refer to the same run.
+pub struct RunHandle<O = RawJson> {
     tidelock: Tidelock,
     id: Result<RunId, InvalidName>,
     operation: Option<String>,
+    result: PhantomData<fn() -> O>,
 }
 
-impl RunHandle {
+impl<O> fmt::Debug for RunHandle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<O> Clone for RunHandle<O> {
+    fn clone(&self) -> Self {
+        self.typed()
+    }
+}
+
+impl<O> RunHandle<O> {
     pub(super) fn new(tidelock: Tidelock, id: Result<RunId, InvalidName>) -> Self {
-        Self { tidelock, id, operation: None }
+        Self { tidelock, id, operation: None, result: PhantomData }
+    }
+
+    /// Returns a handle of the same run whose result is decoded as a `T`. The handle of a run that
+    /// was started or found by a name gives [`RawJson`].
+    #[must_use]
+    pub fn typed<T>(&self) -> RunHandle<T> {
+        let (tidelock, id) = (self.tidelock.clone(), self.id.clone());
+        RunHandle { tidelock, id, operation: self.operation.clone(), result: PhantomData }
     }
 
     /// Sets an idempotency key for one request.
@@ -61,7 +84,7 @@ impl RunHandle {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub async fn standing(&self) -> Result<RunStatus, RunError> {
+    pub async fn status(&self) -> Result<RunStatus, RunError> {
         let there = load_summary(&self.tidelock, self.id()?).await?;
         Ok(status::of(&**self.tidelock.store(), &there).await?)
     }
@@ -108,14 +131,17 @@ impl RunHandle {
     /// use tidelock::runs::RunError;
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
-    /// let run = tidelock.runs().start("checkout", "checkout-7", &3).version(1).await?;
+    /// let run = tidelock.start("checkout", "checkout-7", &3).version(1).await?;
     /// // No worker drives it in this example, so the wait times out. The run stays as it is.
-    /// let result = run.result::<String>().within(Duration::from_millis(1)).await;
+    /// let result = run.result().within(Duration::from_millis(1)).await;
     /// assert!(matches!(result, Err(RunError::StillOpen { .. })));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn result<T: DeserializeOwned>(&self) -> RunResult<T> {
+    pub fn result(&self) -> RunResult<O>
+    where
+        O: DeserializeOwned,
+    {
         RunResult::new(self.tidelock.clone(), self.id.clone())
     }
 
@@ -136,7 +162,8 @@ impl RunHandle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn signal(&self, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
+    pub fn signal(&self, name: impl AsRef<str>, payload: &(impl Serialize + ?Sized)) -> SendSignal {
+        let name = name.as_ref();
         let request = self.id().and_then(|run| SignalRequest::new(run.clone(), name, payload));
         let request = request.map(|request| request.once(self.asked_as()));
         SendSignal::new(CommitTarget::Store(self.tidelock.clone()), request)
@@ -198,10 +225,11 @@ impl RunHandle {
     /// Records the verdict on an at-most-once step whose outcome is unknown.
     ///
     /// # Errors
-    /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for a verdict,
+    /// [`NotAwaitingVerdict`](RunError::NotAwaitingVerdict) if the step does not wait for a verdict,
     /// [`Ended`](RunError::Ended) if the run has ended, and as [`get`](Self::get).
-    pub async fn resolve(&self, step: &str, verdict: Verdict) -> Result<(), RunError> {
-        resolve::resolve(&self.tidelock, self.id()?, step, verdict, self.asked_as()).await
+    pub async fn resolve(&self, step: impl AsRef<str>, verdict: Verdict) -> Result<(), RunError> {
+        let (run, step) = (self.id()?, step.as_ref());
+        resolve::resolve(&self.tidelock, run, step, verdict, self.asked_as()).await
     }
 
     fn asked_as(&self) -> Option<&str> {

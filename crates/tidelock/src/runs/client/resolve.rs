@@ -29,6 +29,6 @@ pub(super) async fn resolve(
     }
     match operation.is_some() && request.is_there(tidelock, &there).await? {
         true => Ok(()),
-        false => Err(RunError::NotAmbiguous { run: there.run, step: step.to_owned() }),
+        false => Err(RunError::NotAwaitingVerdict { run: there.run, step: step.to_owned() }),
     }
 }

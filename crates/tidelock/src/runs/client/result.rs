@@ -1,5 +1,6 @@
 //! Waiting for the end of a run, in this process or another.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -25,7 +26,6 @@ const POLL_INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duration
 /// operator](RunError::Parked): it is blocked, or was parked three times in a row without progress.
 /// Before that a deployment may be in progress, and the wait continues. Dropping this future leaves
 /// the run as it is.
-#[derive(Debug)]
 #[must_use = "nothing is waited for before this is awaited"]
 pub struct RunResult<T> {
     tidelock: Tidelock,
@@ -33,6 +33,12 @@ pub struct RunResult<T> {
     within: Option<Duration>,
     even_if_parked: bool,
     result: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for RunResult<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunResult").field("run", &self.run).finish_non_exhaustive()
+    }
 }
 
 impl<T: DeserializeOwned> RunResult<T> {
@@ -119,12 +125,12 @@ async fn outcome(
 
 /// The timeout error, with the run's status if the store answers soon.
 async fn still_open(tidelock: &Tidelock, run: RunId, waited: Duration) -> RunError {
-    let stands = async {
+    let status = async {
         let there = load_summary(tidelock, &run).await.ok()?;
         status::of(&**tidelock.store(), &there).await.ok()
     };
-    let standing = tokio::time::timeout(POLL_INTERVAL.1, stands).await.ok().flatten().map(Box::new);
-    RunError::StillOpen { run, waited, standing }
+    let status = tokio::time::timeout(POLL_INTERVAL.1, status).await.ok().flatten().map(Box::new);
+    RunError::StillOpen { run, waited, status }
 }
 
 fn completed(run: &RunId, outcome: RunOutcome) -> Result<RawJson, RunError> {

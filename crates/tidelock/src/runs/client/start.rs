@@ -1,7 +1,9 @@
 //! Starting a run, idempotent by its id.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::IntoFuture;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -18,7 +20,7 @@ use crate::runs::registered::Registered;
 use crate::runs::start_commit::RunStart;
 use crate::runs::summary::Summarized;
 use crate::runs::workflow::RETENTION;
-use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, keys};
+use crate::runs::{InvalidName, RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, keys};
 
 /// A run to start: await it.
 ///
@@ -26,16 +28,22 @@ use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, key
 /// workflow or input is [an error](RunError::OtherRun). The run is stored before its function is
 /// first called. An input that the function cannot decode is [refused](RunError::Input) if this
 /// process has registered the workflow. Otherwise it cannot be checked, and such a run is parked.
-#[derive(Debug)]
 #[must_use = "nothing is started before this is awaited"]
-pub struct StartRun {
+pub struct StartRun<O = RawJson> {
     to: CommitTarget,
     request: Result<StartRequest, RunError>,
+    result: PhantomData<fn() -> O>,
 }
 
-impl StartRun {
+impl<O> fmt::Debug for StartRun<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartRun").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl<O> StartRun<O> {
     pub(crate) fn new(to: CommitTarget, request: Result<StartRequest, RunError>) -> Self {
-        Self { to, request }
+        Self { to, request, result: PhantomData }
     }
 
     /// Sets the version of the workflow. The default is the newest that this process has
@@ -69,7 +77,7 @@ impl StartRun {
     ///
     /// # Errors
     /// As awaiting it.
-    pub async fn outcome(self) -> Result<StartOutcome, RunError> {
+    pub async fn outcome(self) -> Result<StartOutcome<O>, RunError> {
         let request = self.request?;
         let run = RunHandle::new(self.to.tidelock().clone(), Ok(request.run.clone()));
         let is_new = self.to.take(request).await? == RequestOutcome::New;
@@ -84,8 +92,8 @@ impl StartRun {
     }
 }
 
-impl IntoFuture for StartRun {
-    type Output = Result<RunHandle, RunError>;
+impl<O: 'static> IntoFuture for StartRun<O> {
+    type Output = Result<RunHandle<O>, RunError>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -94,12 +102,26 @@ impl IntoFuture for StartRun {
 }
 
 /// A started run.
-#[derive(Debug, Clone)]
-pub struct StartOutcome {
+pub struct StartOutcome<O = RawJson> {
     /// The run.
-    pub run: RunHandle,
+    pub run: RunHandle<O>,
     /// Whether this call started it; otherwise it existed already.
     pub is_new: bool,
+}
+
+impl<O> fmt::Debug for StartOutcome<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartOutcome")
+            .field("run", &self.run)
+            .field("is_new", &self.is_new)
+            .finish()
+    }
+}
+
+impl<O> Clone for StartOutcome<O> {
+    fn clone(&self) -> Self {
+        Self { run: self.run.clone(), is_new: self.is_new }
+    }
 }
 
 /// The request to start a run.
@@ -118,14 +140,14 @@ pub(crate) struct StartRequest {
 impl StartRequest {
     /// A run of this workflow, under this id, with this input.
     pub(crate) fn new(
-        workflow: &str,
+        workflow: Result<WorkflowName, InvalidName>,
         run: &str,
         input: &(impl Serialize + ?Sized),
     ) -> Result<Self, RunError> {
         let run = RunId::new(run)?;
         let input = RawJson::new(input)
             .map_err(|e| e.about(format_args!("input of run {:?}", run.as_str())))?;
-        Ok(Self::of(WorkflowName::new(workflow)?, run, input))
+        Ok(Self::of(workflow?, run, input))
     }
 
     /// Creates the request from validated parts.

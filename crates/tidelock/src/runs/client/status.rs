@@ -152,7 +152,7 @@ pub(super) async fn of(store: &dyn Store, run: &Summarized) -> Result<RunStatus>
     }
     let (item, now) = (store.item(&run.item()).await?, store.now().await?);
     match item.as_ref().and_then(|item| of_item(item, now)) {
-        Some(standing) => Ok(standing),
+        Some(status) => Ok(status),
         None => {
             let until = item.and_then(|item| item.due);
             Ok(RunStatus::Waiting { on: pending_waits(store, run).await?, until })
@@ -197,7 +197,9 @@ fn apply(pending_waits: &mut Vec<PendingWait>, entry: Entry) {
         Entry::ChildStarted(entry) => {
             pending_waits.push(PendingWait::Child { name: entry.name, run: entry.run });
         }
-        Entry::Ambiguous(entry) => pending_waits.push(PendingWait::Verdict { step: entry.name }),
+        Entry::UnknownOutcome(entry) => {
+            pending_waits.push(PendingWait::Verdict { step: entry.name });
+        }
         Entry::AttemptFailed(entry) => {
             forget(pending_waits, &entry.name);
             let (step, failed, error) = (entry.name, entry.attempt, entry.error);

@@ -17,7 +17,9 @@ use crate::runs::registered::Registered;
 use crate::runs::replay::{End, Kind};
 use crate::runs::start_commit::RunStart;
 use crate::runs::summary::{Parent, Summarized};
-use crate::runs::{InvalidName, RunError, RunId, StepError, StepName, WorkflowName, keys};
+use crate::runs::{
+    InvalidName, RunError, RunId, StepError, StepName, WorkflowName, WorkflowRef, keys,
+};
 use crate::staging::Staged;
 
 impl RunCtx {
@@ -31,21 +33,26 @@ impl RunCtx {
     /// ```
     /// use tidelock::prelude::*;
     ///
-    /// async fn order(ctx: &mut RunCtx, units: u32) -> Result<String, StepError> {
-    ///     let receipt: String = ctx.child("payment", "charge", &units).await?;
+    /// const CHARGE: Workflow<u32, String> = Workflow::new("charge");
+    ///
+    /// async fn order(ctx: RunCtx, units: u32) -> Result<String, StepError> {
+    ///     let receipt = ctx.child("payment", CHARGE, &units).await?;
     ///     ctx.step("ship", |_key| async { Ok::<_, HandlerError>(()) }).await?;
     ///     Ok(receipt)
     /// }
-    /// # let _ = Workflow::new("order", order);
     /// ```
-    pub fn child<O>(
+    pub fn child<W, I>(
         &self,
         name: impl AsRef<str>,
-        workflow: impl AsRef<str>,
-        input: &(impl Serialize + ?Sized),
-    ) -> ChildRun<'_, O> {
+        workflow: W,
+        input: &I,
+    ) -> ChildRun<'_, W::Output>
+    where
+        W: WorkflowRef<I>,
+        I: Serialize + ?Sized,
+    {
         let name = StepName::new(name);
-        let workflow = WorkflowName::new(workflow);
+        let workflow = workflow.into_name();
         ChildRun { ctx: self, name, workflow, input: RawJson::new(input), result: PhantomData }
     }
 }
@@ -59,6 +66,15 @@ pub struct ChildRun<'c, O> {
     workflow: Result<WorkflowName, InvalidName>,
     input: StoreResult<RawJson>,
     result: PhantomData<fn() -> O>,
+}
+
+impl<'c, O> ChildRun<'c, O> {
+    /// Sets the type as which the result is decoded. A child that is started by a name gives
+    /// [`RawJson`].
+    pub fn typed<T>(self) -> ChildRun<'c, T> {
+        let Self { ctx, name, workflow, input, result: _ } = self;
+        ChildRun { ctx, name, workflow, input, result: PhantomData }
+    }
 }
 
 /// A child with validated names.
@@ -78,7 +94,7 @@ impl<O: DeserializeOwned + Send> ChildRun<'_, O> {
         let run = ctx.run().child(&name, ctx.generation())?;
         let op = ctx.activation.ask(&name, Kind::Child).await;
         if !op.is_ended() {
-            op.new_ground().await;
+            op.after_replay().await;
             ValidChild { ctx, op: &op, name: &name, run: run.clone(), workflow, input }
                 .follow()
                 .await;
@@ -121,9 +137,9 @@ impl ValidChild<'_> {
         let run_start = self.op.effect(self.run_start()).await?;
         let staged = Staged { commit: run_start.parts()?, ..Staged::default() };
         let entry = ChildStarted { name: self.name.clone(), run: self.run.clone() };
-        match self.op.land(entry.clone(), None, staged).await? {
+        match self.op.commit_with(entry.clone(), None, staged).await? {
             LandingEnd::Landed => Ok(()),
-            LandingEnd::Anew => Err(StoreError::invalid("its start was given up")),
+            LandingEnd::Restage => Err(StoreError::invalid("its start was given up")),
             LandingEnd::Refused(failure) => {
                 match self.op.effect(self.is_there(&run_start)).await? {
                     true => self.op.note(entry),

@@ -29,7 +29,7 @@ impl RunCtx {
     ///
     /// use tidelock::prelude::*;
     ///
-    /// async fn approval(ctx: &mut RunCtx, _: ()) -> Result<bool, StepError> {
+    /// async fn approval(ctx: RunCtx, _: ()) -> Result<bool, StepError> {
     ///     let approved = ctx.wait_for_signal::<String>("approved");
     ///     let rejected = ctx.wait_for_signal::<String>("rejected");
     ///     match ctx.race("decision", approved, rejected).await? {
@@ -37,7 +37,6 @@ impl RunCtx {
     ///         RaceWinner::Second(_) => Ok(false),
     ///     }
     /// }
-    /// # let _ = Workflow::new("approval", approval);
     /// ```
     ///
     /// # Errors
@@ -103,6 +102,7 @@ struct Started<'a> {
 impl<'a> Started<'a> {
     /// Never completes if another race of this turn has the name.
     async fn begin(activation: &'a Activation, name: &StepName) -> Self {
+        activation.inside().await;
         let is_first = activation.state().races.insert(name.clone());
         if !is_first {
             activation.state().leave(Exit::Fail(used_twice(name)));

@@ -24,7 +24,7 @@ impl RunCtx {
         let name = StepName::new(name)?;
         let op = self.activation.ask(&name, Kind::Status).await;
         if !op.is_ended() {
-            op.new_ground().await;
+            op.after_replay().await;
             let status = RawJson::new(status).map_err(|e| super::invalid(name.as_str(), &e))?;
             op.end(
                 Published { name: name.clone(), status: status.clone() },

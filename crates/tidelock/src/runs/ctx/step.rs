@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::RawJson;
 
-use super::effect::Effort;
-use super::undo::Undoing;
+use super::attempts::StepAttempts;
+use super::compensation::CompensationStep;
 use super::{RunCtx, StepKey};
 use crate::reactions::{Backoff, HandlerError};
 use crate::runs::history::{StepFailed, Why};
@@ -100,13 +100,12 @@ impl RunCtx {
     ///     Ok(format!("receipt for {cents}, idempotency key {key}"))
     /// }
     ///
-    /// async fn checkout(ctx: &mut RunCtx, cents: u64) -> Result<String, StepError> {
+    /// async fn checkout(ctx: RunCtx, cents: u64) -> Result<String, StepError> {
     ///     ctx.step("charge", |key| charge(key, cents))
     ///         .retry(Retry::attempts(5))
     ///         .timeout(Duration::from_secs(20))
     ///         .await
     /// }
-    /// # let _ = Workflow::new("checkout", checkout);
     /// ```
     pub fn step<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Step<'_, T, F>
     where
@@ -122,13 +121,13 @@ impl RunCtx {
         name: Result<StepName, InvalidName>,
         effect: F,
     ) -> Step<'_, T, F> {
-        let (retry, timeout, at_most_once, undo) = (None, None, None, None);
-        Step { ctx: self, name, effect, retry, timeout, at_most_once, undo }
+        let (retry, timeout, at_most_once, compensate) = (None, None, None, None);
+        Step { ctx: self, name, effect, retry, timeout, at_most_once, compensate }
     }
 }
 
 /// The compensation of a step, given its result.
-type Undo<T> =
+type Compensate<T> =
     Arc<dyn Fn(T, StepKey) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
 /// A step: await it for its result.
@@ -140,7 +139,7 @@ pub struct Step<'c, T, F> {
     retry: Option<Retry>,
     timeout: Option<Duration>,
     at_most_once: Option<OnUnknownOutcome<T>>,
-    undo: Option<Undo<T>>,
+    compensate: Option<Compensate<T>>,
 }
 
 impl<T, F> fmt::Debug for Step<'_, T, F> {
@@ -186,7 +185,7 @@ impl<T, F> Step<'_, T, F> {
     /// ```
     /// use tidelock::prelude::*;
     ///
-    /// async fn book(ctx: &mut RunCtx, seat: String) -> Result<(), StepError> {
+    /// async fn book(ctx: RunCtx, seat: String) -> Result<(), StepError> {
     ///     ctx.step("reserve", |_key| async { Ok::<_, HandlerError>(seat.clone()) })
     ///         .compensate(|seat: String, _key| async move {
     ///             println!("release {seat}");
@@ -196,18 +195,17 @@ impl<T, F> Step<'_, T, F> {
     ///     // If this fails, the run fails, and the seat is released.
     ///     ctx.step("pay", |_key| async { Err::<(), _>(HandlerError::fatal("no funds")) }).await
     /// }
-    /// # let _ = Workflow::new("book", book);
     /// ```
     pub fn compensate<E, R>(
         mut self,
-        undo: impl Fn(T, StepKey) -> R + Send + Sync + 'static,
+        compensate: impl Fn(T, StepKey) -> R + Send + Sync + 'static,
     ) -> Self
     where
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<HandlerError>,
     {
-        self.undo = Some(Arc::new(move |result, key| {
-            undo(result, key).map(|done| done.map_err(Into::into)).boxed()
+        self.compensate = Some(Arc::new(move |result, key| {
+            compensate(result, key).map(|done| done.map_err(Into::into)).boxed()
         }));
         self
     }
@@ -221,20 +219,20 @@ where
     E: Into<HandlerError>,
 {
     async fn run(self) -> Result<T, StepError> {
-        let Self { ctx, name, effect, retry, timeout, at_most_once, undo } = self;
+        let Self { ctx, name, effect, retry, timeout, at_most_once, compensate } = self;
         let name = name?;
         let op = ctx.activation.ask(&name, Kind::Step).await;
         if !op.is_ended() {
-            op.new_ground().await;
+            op.after_replay().await;
             let rerun = retry.unwrap_or_default();
             let retry =
                 if at_most_once.is_some() { retry.unwrap_or(Retry::never()) } else { rerun };
             let timeout = timeout.unwrap_or(TIMEOUT);
-            let effort = Effort { ctx, op: &op, name: &name, retry, rerun, timeout };
-            effort.make(effect, at_most_once).await;
+            let attempts = StepAttempts { ctx, op: &op, name: &name, retry, rerun, timeout };
+            attempts.make(effect, at_most_once).await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;
-        ctx.remember(&name, undo.map(|undo| undoing(result.clone(), undo)));
+        ctx.remember(&name, compensate.map(|f| compensation(result.clone(), f)));
         match result.to() {
             Ok(result) => Ok(result),
             Err(error) => ctx.unfit(&name, &error).await,
@@ -257,14 +255,17 @@ impl RunCtx {
 }
 
 /// Compensates a step by another one, which gets the result of the first.
-fn undoing<T: DeserializeOwned + 'static>(result: RawJson, undo: Undo<T>) -> Undoing {
+fn compensation<T: DeserializeOwned + 'static>(
+    result: RawJson,
+    compensate: Compensate<T>,
+) -> CompensationStep {
     Box::new(move |ctx, name| {
-        let (result, undo) = (result.clone(), undo.clone());
-        let undo = move |key: StepKey| match result.to() {
-            Ok(result) => undo(result, key),
+        let (result, compensate) = (result.clone(), compensate.clone());
+        let effect = move |key: StepKey| match result.to() {
+            Ok(result) => compensate(result, key),
             Err(error) => async move { Err(HandlerError::fatal(error)) }.boxed(),
         };
-        ctx.checked_step(Ok(name), undo).into_future()
+        ctx.checked_step(Ok(name), effect).into_future()
     })
 }
 
@@ -273,7 +274,7 @@ fn error_of(failed: StepFailed) -> StepError {
     match why {
         Why::Failed => StepError::Failed { step, attempts, error },
         Why::TimedOut => StepError::TimedOut { step, error },
-        Why::Ambiguous => StepError::Ambiguous { step, error },
+        Why::UnknownOutcome => StepError::UnknownOutcome { step, error },
         Why::Unstorable => StepError::Unstorable { step, error },
     }
 }

@@ -21,7 +21,7 @@ impl RunCtx {
     ///
     /// use tidelock::prelude::*;
     ///
-    /// async fn remind(ctx: &mut RunCtx, customer: String) -> Result<(), StepError> {
+    /// async fn remind(ctx: RunCtx, customer: String) -> Result<(), StepError> {
     ///     ctx.sleep("a week", Duration::from_secs(7 * 24 * 3600)).await?;
     ///     ctx.step("mail", |_key| async {
     ///         println!("remind {customer}");
@@ -29,7 +29,6 @@ impl RunCtx {
     ///     })
     ///     .await
     /// }
-    /// # let _ = Workflow::new("remind", remind);
     /// ```
     ///
     /// # Errors
@@ -58,7 +57,7 @@ impl RunCtx {
         let name = StepName::new(name)?;
         let op = self.activation.ask(&name, Kind::Sleep).await;
         if !op.is_ended() {
-            op.new_ground().await;
+            op.after_replay().await;
             self.doze(&op, &name, until).await;
         }
         match op.ended().await {

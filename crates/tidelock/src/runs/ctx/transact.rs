@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::RawJson;
 
-use super::effect::{Effort, Failed, begin};
-use super::undo::Undoing;
+use super::attempts::{Failed, StepAttempts, begin};
+use super::compensation::CompensationStep;
 use super::{Retry, RunCtx, StepKey};
 use crate::reactions::HandlerError;
 use crate::runs::activation::{LandingEnd, Op};
@@ -46,7 +46,7 @@ impl RunCtx {
         effect: F,
     ) -> TransactStep<'_, T, F> {
         let (retry, timeout) = (Retry::default(), TIMEOUT);
-        TransactStep { ctx: self, name, effect, retry, timeout, undo: None }
+        TransactStep { ctx: self, name, effect, retry, timeout, compensate: None }
     }
 }
 
@@ -58,11 +58,12 @@ pub struct TransactStep<'c, T, F> {
     effect: F,
     retry: Retry,
     timeout: Duration,
-    undo: Option<Undo<T>>,
+    compensate: Option<Compensate<T>>,
 }
 
 /// How the result of a transactional step is undone.
-type Undo<T> = Arc<dyn Fn(T, Tx) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
+type Compensate<T> =
+    Arc<dyn Fn(T, Tx) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
 impl<T, F> Debug for TransactStep<'_, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,27 +88,33 @@ impl<T, F> TransactStep<'_, T, F> {
     /// The same; if the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and
     /// this step was done, this undoes it, exactly once: what it stages lands in one commit with
     /// the record that it is undone.
-    pub fn compensate<E, R>(mut self, undo: impl Fn(T, Tx) -> R + Send + Sync + 'static) -> Self
+    pub fn compensate<E, R>(
+        mut self,
+        compensate: impl Fn(T, Tx) -> R + Send + Sync + 'static,
+    ) -> Self
     where
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<HandlerError>,
     {
-        self.undo = Some(Arc::new(move |result, tx| {
-            undo(result, tx).map(|done| done.map_err(Into::into)).boxed()
+        self.compensate = Some(Arc::new(move |result, tx| {
+            compensate(result, tx).map(|done| done.map_err(Into::into)).boxed()
         }));
         self
     }
 }
 
 /// Undoes a step by another one, which is given the result of the first.
-fn undoing<T: DeserializeOwned + 'static>(result: RawJson, undo: Undo<T>) -> Undoing {
+fn compensation<T: DeserializeOwned + 'static>(
+    result: RawJson,
+    compensate: Compensate<T>,
+) -> CompensationStep {
     Box::new(move |ctx, name| {
-        let (result, undo) = (result.clone(), undo.clone());
-        let undo = move |tx: Tx| match result.to() {
-            Ok(result) => undo(result, tx),
+        let (result, compensate) = (result.clone(), compensate.clone());
+        let effect = move |tx: Tx| match result.to() {
+            Ok(result) => compensate(result, tx),
             Err(error) => async move { Err(HandlerError::fatal(error)) }.boxed(),
         };
-        ctx.checked_transact(Ok(name), undo).into_future()
+        ctx.checked_transact(Ok(name), effect).into_future()
     })
 }
 
@@ -119,15 +126,16 @@ where
     E: Into<HandlerError>,
 {
     async fn run(self) -> Result<T, StepError> {
-        let Self { ctx, name, effect, retry, timeout, undo } = self;
+        let Self { ctx, name, effect, retry, timeout, compensate } = self;
         let name = name?;
         let op = ctx.activation.ask(&name, Kind::Step).await;
         if !op.is_ended() {
-            op.new_ground().await;
-            land(&Effort { ctx, op: &op, name: &name, retry, rerun: retry, timeout }, effect).await;
+            op.after_replay().await;
+            land(&StepAttempts { ctx, op: &op, name: &name, retry, rerun: retry, timeout }, effect)
+                .await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;
-        ctx.remember(&name, undo.map(|undo| undoing(result.clone(), undo)));
+        ctx.remember(&name, compensate.map(|f| compensation(result.clone(), f)));
         match result.to() {
             Ok(result) => Ok(result),
             Err(error) => ctx.unfit(&name, &error).await,
@@ -136,22 +144,22 @@ where
 }
 
 /// Tries until it has landed or failed for good.
-async fn land<T, E, F, R>(effort: &Effort<'_>, effect: F)
+async fn land<T, E, F, R>(step: &StepAttempts<'_>, effect: F)
 where
     T: Serialize + Send,
     F: Fn(Tx) -> R + Send,
     R: Future<Output = Result<T, E>> + Send,
     E: Into<HandlerError>,
 {
-    let mut attempts = effort.op.record().attempts;
-    while effort.may_try().await {
-        let tx = tx(effort.ctx, effort.name);
+    let mut attempts = step.op.record().attempts;
+    while step.may_try().await {
+        let tx = tx(step.ctx, step.name);
         let staged = match begin(|| effect(tx.clone())) {
-            Ok(staging) => within(effort.timeout, stage(effort.op, staging)).await,
+            Ok(staging) => within(step.timeout, stage(step.op, staging)).await,
             Err(failed) => Some(Err(failed)),
         };
-        let landed = match staged.unwrap_or_else(|| Err(Failed::late(effort.timeout))) {
-            Ok(result) => commit(effort, &tx, RawJson::new(&result)).await,
+        let landed = match staged.unwrap_or_else(|| Err(Failed::late(step.timeout))) {
+            Ok(result) => commit(step, &tx, RawJson::new(&result)).await,
             Err(failed) => Err(failed),
         };
         match landed {
@@ -160,7 +168,7 @@ where
             Ok(false) => {}
             Err(failed) => {
                 attempts += 1;
-                if !effort.again(attempts, &failed) {
+                if !step.again(attempts, &failed) {
                     return;
                 }
             }
@@ -186,7 +194,7 @@ fn tx(ctx: &RunCtx, name: &StepName) -> Tx {
 
 /// Says whether it has landed; if not, it is to be staged again.
 async fn commit(
-    effort: &Effort<'_>,
+    step: &StepAttempts<'_>,
     tx: &Tx,
     result: tidelock_store::Result<RawJson>,
 ) -> Result<bool, Failed> {
@@ -194,10 +202,15 @@ async fn commit(
         failed(HandlerError::fatal(error.context().to_owned()), Why::Unstorable)
     };
     let result = result.map_err(unstorable)?;
-    let entry = StepDone { name: effort.name.clone(), result: result.clone() };
-    match effort.op.land(entry, Some(End::Done(result)), tx.finish()).await.map_err(unstorable)? {
+    let entry = StepDone { name: step.name.clone(), result: result.clone() };
+    match step
+        .op
+        .commit_with(entry, Some(End::Done(result)), tx.finish())
+        .await
+        .map_err(unstorable)?
+    {
         LandingEnd::Landed => Ok(true),
-        LandingEnd::Anew => Ok(false),
+        LandingEnd::Restage => Ok(false),
         LandingEnd::Refused(failure) => Err(failed(failure, Why::Failed)),
     }
 }

@@ -28,7 +28,7 @@ impl RunCtx {
         let name = StepName::new(name)?;
         let op = self.activation.ask(&name, Kind::Value).await;
         if !op.is_ended() {
-            op.new_ground().await;
+            op.after_replay().await;
             let value = RawJson::new(&draw()).map_err(|e| super::invalid(name.as_str(), &e))?;
             op.end(Value { name: name.clone(), value: value.clone() }, End::Done(value), false)
                 .map_err(|e| super::invalid(name.as_str(), &e))?;
@@ -58,7 +58,7 @@ impl RunCtx {
     /// # use tidelock::runs::{RunCtx, StepError};
     /// # async fn weigh() -> Result<(), HandlerError> { Ok(()) }
     /// # async fn ship() -> Result<(), HandlerError> { Ok(()) }
-    /// async fn send(ctx: &mut RunCtx, order: String) -> Result<(), StepError> {
+    /// async fn send(ctx: RunCtx, order: String) -> Result<(), StepError> {
     ///     if ctx.patched("weigh-first").await? {
     ///         ctx.step("weigh", |_key| weigh()).await?;
     ///     }
@@ -70,9 +70,9 @@ impl RunCtx {
     ///
     /// # Errors
     /// Returns an error if the name is not valid.
-    #[allow(clippy::unused_async)] // like everything else that is recorded
     pub async fn patched(&self, name: impl AsRef<str>) -> Result<bool, StepError> {
         let name = StepName::new(name)?;
+        self.activation.inside().await;
         let mut state = self.activation.state();
         if let Some(taken) = state.past.patches.get(&name) {
             return Ok(*taken);

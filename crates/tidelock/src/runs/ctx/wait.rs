@@ -19,8 +19,8 @@ impl RunCtx {
     /// Waits for the next signal of this name; an earlier, unreceived signal is not lost.
     ///
     /// Each wait has a name, which is the signal's unless [`named`](WaitForSignal::named) sets
-    /// another. The result is the payload; with a [`timeout`](WaitForSignal::timeout), `None` if no
-    /// signal came in time.
+    /// another. The result is the payload. [`within`](WaitForSignal::within) bounds the wait: then
+    /// the result is `None` if no signal came in time.
     ///
     /// # Examples
     ///
@@ -29,23 +29,17 @@ impl RunCtx {
     ///
     /// use tidelock::prelude::*;
     ///
-    /// async fn publish(ctx: &mut RunCtx, _: ()) -> Result<&'static str, StepError> {
-    ///     let approval = ctx.wait_for_signal::<String>("approved").timeout(Duration::from_secs(3600));
+    /// async fn publish(ctx: RunCtx, _: ()) -> Result<&'static str, StepError> {
+    ///     let approval = ctx.wait_for_signal::<String>("approved").within(Duration::from_secs(3600));
     ///     match approval.await? {
     ///         Some(_) => Ok("published"),
     ///         None => Ok("expired"),
     ///     }
     /// }
-    /// # let _ = Workflow::new("publish", publish);
     /// ```
-    pub fn wait_for_signal<T>(&self, signal: impl Into<String>) -> WaitForSignal<'_, T> {
-        WaitForSignal {
-            ctx: self,
-            signal: signal.into(),
-            name: None,
-            timeout: None,
-            payload: PhantomData,
-        }
+    pub fn wait_for_signal<T>(&self, signal: impl AsRef<str>) -> WaitForSignal<'_, T> {
+        let signal = signal.as_ref().to_owned();
+        WaitForSignal { ctx: self, signal, name: None, within: None, payload: PhantomData }
     }
 }
 
@@ -56,34 +50,69 @@ pub struct WaitForSignal<'c, T> {
     ctx: &'c RunCtx,
     signal: String,
     name: Option<String>,
-    timeout: Option<Duration>,
+    within: Option<Duration>,
     payload: PhantomData<fn() -> T>,
 }
 
-impl<T> WaitForSignal<'_, T> {
+/// A wait for a signal with a time limit: await it for the payload, or `None`.
+#[must_use = "nothing is waited for before it is awaited"]
+#[derive(Debug)]
+pub struct WaitForSignalWithin<'c, T>(WaitForSignal<'c, T>);
+
+impl<'c, T> WaitForSignal<'c, T> {
     /// Sets the name of the wait, for a run that waits for the same signal more than once.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+    pub fn named(mut self, name: impl AsRef<str>) -> Self {
+        self.name = Some(name.as_ref().to_owned());
         self
     }
 
-    /// Sets a timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
+    /// Sets a time limit, from the moment when the run first comes here. The result is `None` if no
+    /// signal came in time.
+    pub fn within(mut self, within: Duration) -> WaitForSignalWithin<'c, T> {
+        self.within = Some(within);
+        WaitForSignalWithin(self)
+    }
+}
+
+impl<T> WaitForSignalWithin<'_, T> {
+    /// Sets the name of the wait, for a run that waits for the same signal more than once.
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        Self(self.0.named(name))
     }
 }
 
 impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
-    async fn wait(self) -> Result<Option<T>, StepError> {
-        let name = StepName::new(self.name.as_ref().unwrap_or(&self.signal))?;
-        let op = self.ctx.activation.ask(&name, Kind::Wait).await;
+    /// Waits without a limit. A recorded time limit does not fit this code.
+    async fn payload(self) -> Result<T, StepError> {
+        let (ctx, name) = (self.ctx, self.step_name()?);
+        match self.wait(&name).await? {
+            Some(payload) => Ok(payload),
+            None => {
+                let limited = tidelock_store::StoreError::invalid(
+                    "the wait timed out, and the code waits without a limit",
+                );
+                ctx.unfit(&name, &limited).await
+            }
+        }
+    }
+
+    async fn payload_in_time(self) -> Result<Option<T>, StepError> {
+        let name = self.step_name()?;
+        self.wait(&name).await
+    }
+
+    fn step_name(&self) -> Result<StepName, StepError> {
+        Ok(StepName::new(self.name.as_ref().unwrap_or(&self.signal))?)
+    }
+
+    async fn wait(self, name: &StepName) -> Result<Option<T>, StepError> {
+        let op = self.ctx.activation.ask(name, Kind::Wait).await;
         if !op.is_ended() {
-            op.new_ground().await;
-            self.signal_or_timeout(&op, &name).await?;
+            op.after_replay().await;
+            self.signal_or_timeout(&op, name).await?;
         }
         match op.ended().await {
-            End::Received(id) => self.read(&name, &id).await.map(Some),
+            End::Received(id) => self.read(name, &id).await.map(Some),
             End::TimedOut => Ok(None),
             _ => Err(self.ctx.cancelled()),
         }
@@ -118,7 +147,7 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
         if record.signal.is_some() {
             return Ok(record.until);
         }
-        let until = self.timeout.map(|timeout| self.ctx.activation.now().plus(timeout));
+        let until = self.within.map(|within| self.ctx.activation.now().plus(within));
         let entry = Waiting { name: name.clone(), signal: self.signal.clone(), until };
         op.note(entry).map_err(|e| super::invalid(name.as_str(), &e))?;
         Ok(until)
@@ -140,12 +169,22 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
     }
 }
 
-/// Completes with the payload, or `None` if no signal came in time.
+/// Completes with the payload.
 impl<'c, T: DeserializeOwned + Send + 'c> IntoFuture for WaitForSignal<'c, T> {
+    type Output = Result<T, StepError>;
+    type IntoFuture = BoxFuture<'c, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.payload().boxed()
+    }
+}
+
+/// Completes with the payload, or `None` if no signal came in time.
+impl<'c, T: DeserializeOwned + Send + 'c> IntoFuture for WaitForSignalWithin<'c, T> {
     type Output = Result<Option<T>, StepError>;
     type IntoFuture = BoxFuture<'c, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.wait().boxed()
+        self.0.payload_in_time().boxed()
     }
 }

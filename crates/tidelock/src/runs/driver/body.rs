@@ -17,7 +17,7 @@ use tidelock_store::{RawJson, Result};
 
 use super::{Batch, Sent};
 use crate::runs::activation::Activation;
-use crate::runs::workflow::BodyError;
+use crate::runs::definition::BodyError;
 
 /// What the function returned, or its panic.
 pub(super) type Returned = Result<Result<RawJson, BodyError>, Box<dyn Any + Send>>;
@@ -85,9 +85,10 @@ impl<'a> Body<'a> {
             self.woken.driver.register(cx.waker());
             if self.woken.is.swap(false, Ordering::SeqCst) {
                 *resting = false;
-                if let Poll::Ready(returned) =
-                    self.future.poll_unpin(&mut Context::from_waker(&waker))
-                {
+                let future = &mut self.future;
+                let polled = activation
+                    .poll_function(&waker, || future.poll_unpin(&mut Context::from_waker(&waker)));
+                if let Poll::Ready(returned) = polled {
                     return Poll::Ready(Turn::Returned(returned));
                 }
                 if self.woken.is.load(Ordering::SeqCst) {

@@ -11,11 +11,11 @@ use super::Driver;
 use super::body::Returned;
 use crate::reactions::Backoff;
 use crate::runs::activation::Exit;
+use crate::runs::definition::BodyError;
 use crate::runs::error::StepError;
 use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure};
 use crate::runs::keys;
 use crate::runs::summary::{RunState, Summary};
-use crate::runs::workflow::BodyError;
 use crate::worker::{TaskOutcome, is_loss, panic_message};
 
 /// The backoff of a parked run: longer each time, and never final.
@@ -150,7 +150,13 @@ impl Driver {
 
     /// The function has returned or panicked.
     pub(super) async fn finish(&mut self, returned: Returned) -> Result<TaskOutcome> {
-        let is_replay = self.activation.state().cursor.is_replay();
+        let (exit, is_replay) = {
+            let state = self.activation.state();
+            (state.exit.clone(), state.cursor.is_replay())
+        };
+        if let Some(exit) = exit {
+            return self.leave(exit).await;
+        }
         match returned {
             Err(panic) => {
                 self.park(format!("the workflow panicked: {}", panic_message(&*panic))).await
@@ -168,9 +174,9 @@ impl Driver {
     /// An error caused by a cancellation ends the run as cancelled; every other error, as failed.
     async fn fail_with(&mut self, error: &BodyError) -> Result<TaskOutcome> {
         let found = StepError::find(&**error);
-        let (cancel, cancel_seen, undone, last) = {
+        let (cancel, cancel_seen, compensated, last) = {
             let state = self.activation.state();
-            (state.cancel().cloned(), state.cancel_seen, state.undone, state.last_failed())
+            (state.cancel().cloned(), state.cancel_seen, state.compensated, state.last_failed())
         };
         let is_cancelled = found.map_or(cancel_seen, StepError::is_cancelled);
         match cancel.filter(|_| is_cancelled) {
@@ -183,13 +189,8 @@ impl Driver {
                     None => last.filter(|_| cancel.is_none()),
                 };
                 let error = cut(&error.to_string());
-                self.fail(RunFailure {
-                    error,
-                    step,
-                    compensated: undone,
-                    timed_out: cancel.is_some(),
-                })
-                .await
+                self.fail(RunFailure { error, step, compensated, timed_out: cancel.is_some() })
+                    .await
             }
         }
     }

@@ -89,7 +89,7 @@ impl Driver {
                 return Ok(self.again(batch));
             }
             Sent::MustRestage => {
-                self.refuse(&mut batch, LandingEnd::Anew);
+                self.refuse(&mut batch, LandingEnd::Restage);
                 self.catch_up().await?;
                 return Ok(self.again(batch));
             }

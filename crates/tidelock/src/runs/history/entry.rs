@@ -71,7 +71,7 @@ entries! {
     /// An at-most-once step is about to run.
     Intent = "~intent" { name: StepName }
     /// The outcome of such a step is unknown; it waits for a verdict.
-    Ambiguous = "~ambiguous" { name: StepName }
+    UnknownOutcome = "~unknown-outcome" { name: StepName }
     /// A sleep until this time.
     Timer = "~timer" { name: StepName, until: Timestamp }
     /// The sleep ended.
@@ -154,7 +154,7 @@ pub(crate) enum Why {
     /// It timed out.
     TimedOut,
     /// Its outcome is unknown.
-    Ambiguous,
+    UnknownOutcome,
     /// It was done, and its result cannot be stored.
     Unstorable,
 }

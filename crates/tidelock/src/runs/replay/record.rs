@@ -62,7 +62,7 @@ pub(crate) struct Record {
     /// An at-most-once step was started.
     pub(crate) intent: bool,
     /// Its outcome is unknown, and it waits for a verdict.
-    pub(crate) ambiguous: bool,
+    pub(crate) unknown_outcome: bool,
     /// When a sleep or a wait ends.
     pub(crate) until: Option<Timestamp>,
     /// The signal of a wait.
@@ -80,7 +80,7 @@ impl Record {
             attempts: 0,
             again_at: None,
             intent: false,
-            ambiguous: false,
+            unknown_outcome: false,
             until: None,
             signal: None,
             dropped: false,

@@ -6,7 +6,7 @@ use tidelock_store::{RawJson, StoreError};
 
 use super::timetable::Timetable;
 use super::{CatchUp, ScheduleError};
-use crate::runs::WorkflowName;
+use crate::runs::{InvalidName, WorkflowName, WorkflowRef};
 
 /// What to do about an occurrence while the run of an earlier one is still open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub enum Overlap {
 pub struct Schedule {
     pattern: String,
     zone: String,
-    workflow: String,
+    workflow: Option<Result<WorkflowName, InvalidName>>,
     input: Result<RawJson, StoreError>,
     catch_up: CatchUp,
     overlap: Overlap,
@@ -50,7 +50,7 @@ impl Schedule {
         Self {
             pattern: pattern.into(),
             zone: "UTC".to_owned(),
-            workflow: String::new(),
+            workflow: None,
             input: RawJson::new(&()),
             catch_up: CatchUp::default(),
             overlap: Overlap::default(),
@@ -66,12 +66,12 @@ impl Schedule {
 
     /// Sets the workflow to start, and the input of its runs.
     #[must_use]
-    pub fn starts(
-        mut self,
-        workflow: impl Into<String>,
-        input: &(impl Serialize + ?Sized),
-    ) -> Self {
-        self.workflow = workflow.into();
+    pub fn starts<W, I>(mut self, workflow: W, input: &I) -> Self
+    where
+        W: WorkflowRef<I>,
+        I: Serialize + ?Sized,
+    {
+        self.workflow = Some(workflow.into_name());
         self.input = RawJson::new(input);
         self
     }
@@ -92,13 +92,10 @@ impl Schedule {
 
     /// The stored form.
     pub(super) fn plan(self) -> Result<Plan, ScheduleError> {
-        if self.workflow.is_empty() {
-            return Err(ScheduleError::StartsNothing);
-        }
         Ok(Plan {
             pattern: self.pattern,
             zone: self.zone,
-            workflow: WorkflowName::new(self.workflow)?,
+            workflow: self.workflow.ok_or(ScheduleError::StartsNothing)??,
             input: self.input.map_err(|e| e.about("input of a schedule's runs"))?,
             catch_up: self.catch_up,
             overlap: self.overlap,

@@ -10,7 +10,7 @@ use super::activation::Activation;
 use super::driver::Driver;
 use super::history::{self, Entry, TakenOver};
 use super::summary::Summarized;
-use super::{RunId, Workflow, keys};
+use super::{Definition, RunId, keys};
 use crate::handle::Tidelock;
 use crate::worker::{LeasedTask, QueueHandler, QueueOptions, TaskFuture, TaskOutcome, is_loss};
 
@@ -19,33 +19,33 @@ type Summaries = Shared<BoxFuture<'static, Result<Arc<Vec<Slot>>>>>;
 
 /// The queue handler of one workflow. Clones share the same state.
 #[derive(Debug, Clone)]
-pub(crate) struct Driving {
+pub(crate) struct RunWork {
     tidelock: Tidelock,
-    workflow: Arc<Workflow>,
+    workflow: Arc<Definition>,
 }
 
-impl QueueHandler for Driving {
+impl QueueHandler for RunWork {
     fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         let summaries = self.summaries(&tasks);
         let handle = |(nth, task): (usize, LeasedTask)| {
-            let (driving, summaries) = (self.clone(), summaries.clone());
-            async move { driving.work(task, nth, summaries).await }.boxed()
+            let (work, summaries) = (self.clone(), summaries.clone());
+            async move { work.work(task, nth, summaries).await }.boxed()
         };
         tasks.into_iter().enumerate().map(handle).collect()
     }
 }
 
-impl Driving {
+impl RunWork {
     /// The worker's options for the queue of a workflow. Crashes are counted per run, not by the
     /// worker.
-    pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Workflow>) -> QueueOptions {
-        let driving = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
-        let queue = keys::queue(workflow.known_name(), workflow.version);
-        let served = QueueOptions::new(&queue, Arc::new(driving))
-            .lease(workflow.lease)
-            .max_crashes(u32::MAX);
-        let served = served.timeout(workflow.stall).minding_its_time();
-        workflow.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
+    pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Definition>) -> QueueOptions {
+        let work = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
+        let settings = workflow.settings;
+        let queue = keys::queue(workflow.known_name(), settings.version);
+        let served =
+            QueueOptions::new(&queue, Arc::new(work)).lease(settings.lease).max_crashes(u32::MAX);
+        let served = served.timeout(settings.stall).minding_its_time();
+        settings.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
     }
 
     /// Read after the leases were granted: a later change of a summary is refused, or ends the run.
@@ -76,7 +76,7 @@ impl Driving {
             return task.settle(finished(&task)).await;
         }
         if task.lease().expiries > 0 {
-            if loaded.past.taken_over >= self.workflow.max_crashes {
+            if loaded.past.taken_over >= self.workflow.settings.max_crashes {
                 return block(&task, loaded.past.taken_over).await;
             }
             match take_over(&task, &there.run, version).await? {
@@ -86,7 +86,7 @@ impl Driving {
         }
         let activation =
             Activation::new(&self.tidelock, &task, there, loaded.past, loaded.metadata);
-        Driver::new(activation, version, self.workflow.stall)
+        Driver::new(activation, version, self.workflow.settings.stall)
             .drive(&*self.workflow.code, input)
             .await
     }

@@ -12,7 +12,7 @@ use crate::reactions::HandlerError;
 use crate::runs::StepName;
 use crate::runs::activation::{Op, Woken};
 use crate::runs::history::{
-    self, AttemptFailed, Intent, Interruptible, StepDone, StepFailed, Verdict, Why,
+    AttemptFailed, Intent, Interruptible, StepDone, StepFailed, UnknownOutcome, Verdict, Why,
 };
 use crate::runs::replay::End;
 use crate::worker::{panic_message, within};
@@ -20,9 +20,9 @@ use crate::worker::{panic_message, within};
 /// What is known of a step whose last entry is its intent.
 const DIED: &str = "it was started by a process that died, and may have been done or not";
 
-/// A step in execution.
+/// The attempts at a step.
 #[derive(Clone, Copy)]
-pub(super) struct Effort<'a> {
+pub(super) struct StepAttempts<'a> {
     pub(super) ctx: &'a RunCtx,
     pub(super) op: &'a Op<'a>,
     pub(super) name: &'a StepName,
@@ -38,7 +38,7 @@ pub(super) struct Failed {
     pub(super) why: Why,
 }
 
-impl Effort<'_> {
+impl StepAttempts<'_> {
     /// Executes the step until its end is recorded.
     pub(super) async fn make<T, E, F, R>(
         &self,
@@ -54,7 +54,7 @@ impl Effort<'_> {
         let record = self.op.record();
         if record.intent
             && let Some(policy) = &policy
-            && !self.may_rerun(policy, 1, DIED, record.ambiguous).await
+            && !self.may_rerun(policy, 1, DIED, record.unknown_outcome).await
         {
             return;
         }
@@ -183,7 +183,7 @@ impl Effort<'_> {
     ) -> bool {
         match policy {
             OnUnknownOutcome::Rerun => return true,
-            OnUnknownOutcome::Fail => self.fail(attempts, unknown.into(), Why::Ambiguous),
+            OnUnknownOutcome::Fail => self.fail(attempts, unknown.into(), Why::UnknownOutcome),
             OnUnknownOutcome::Skip(value) => self.done(attempts, value.clone()),
             OnUnknownOutcome::Ask => return self.ask(asked).await,
         }
@@ -192,7 +192,7 @@ impl Effort<'_> {
 
     async fn ask(&self, asked: bool) -> bool {
         if !asked {
-            let entry = history::Ambiguous { name: self.name.clone() };
+            let entry = UnknownOutcome { name: self.name.clone() };
             self.op.note(entry).expect("a name can be stored");
         }
         let mut said = None;
@@ -206,7 +206,7 @@ impl Effort<'_> {
         }
         match said {
             Some(Verdict::Done(result)) => self.done(1, Ok(result)),
-            Some(Verdict::Fail(error)) => self.fail(1, error, Why::Ambiguous),
+            Some(Verdict::Fail(error)) => self.fail(1, error, Why::UnknownOutcome),
             Some(Verdict::Rerun) | None => return true,
         }
         false

@@ -8,18 +8,18 @@ use super::RunCtx;
 use crate::runs::{StepError, StepName};
 
 /// The compensation as a recorded step of this name.
-pub(super) type Undoing =
+pub(super) type CompensationStep =
     Box<dyn for<'c> Fn(&'c RunCtx, StepName) -> BoxFuture<'c, Result<(), StepError>> + Send + Sync>;
 
 /// A completed step and its compensation.
-pub(crate) struct Undo {
+pub(crate) struct Compensation {
     step: StepName,
-    undo: Undoing,
+    run: CompensationStep,
 }
 
-impl fmt::Debug for Undo {
+impl fmt::Debug for Compensation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Undo").field("step", &self.step).finish_non_exhaustive()
+        f.debug_struct("Compensation").field("step", &self.step).finish_non_exhaustive()
     }
 }
 
@@ -35,10 +35,10 @@ impl RunCtx {
         let cleanup = self.cleanup();
         let mut failed = None;
         loop {
-            let undo = self.activation.state().undo.pop();
-            let Some(undo) = undo else { break };
-            self.activation.state().undone = true;
-            if let Err(error) = (undo.undo)(&cleanup, undo.step.compensation()).await {
+            let next = self.activation.state().compensations.pop();
+            let Some(Compensation { step, run }) = next else { break };
+            self.activation.state().compensated = true;
+            if let Err(error) = run(&cleanup, step.compensation()).await {
                 failed.get_or_insert(error);
             }
         }
@@ -46,8 +46,8 @@ impl RunCtx {
     }
 
     /// Registers the compensation of a completed step.
-    pub(super) fn remember(&self, step: &StepName, undo: Option<Undoing>) {
-        let Some(undo) = undo else { return };
-        self.activation.state().undo.push(Undo { step: step.clone(), undo });
+    pub(super) fn remember(&self, step: &StepName, run: Option<CompensationStep>) {
+        let Some(run) = run else { return };
+        self.activation.state().compensations.push(Compensation { step: step.clone(), run });
     }
 }
