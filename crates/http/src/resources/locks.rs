@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
-use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, WaitPolicy};
+use tidelock::claims::{Claims, Lock, LockHolder, WaitPolicy};
 use tidelock::problem::Problem;
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
