@@ -28,6 +28,7 @@ mod singleton;
 
 mod acquire;
 mod claim_attempt;
+mod claim_set;
 mod entry;
 mod held_claim;
 mod keys;
@@ -44,13 +45,14 @@ use crate::handle::Tidelock;
 use operation::Operation;
 
 pub use claim_key::ClaimKey;
-pub use compound::{Compound, CompoundGuard, Refusal, RefusalReason, Refusals};
+pub use compound::{Compound, Refusal, RefusalReason, Refusals};
 pub use error::{ClaimError, OnceError};
 pub use fingerprint::Fingerprint;
-pub use handoff::{AttachedClaim, Handoff};
+pub use handoff::{AttachedClaim, AttachedKey, AttachedLock, Handoff};
+pub(crate) use held_claim::ClaimKind;
+pub use held_claim::{ClaimGuard, CompoundGuard, HeldClaim, LockGuard};
 pub use idempotency::{
-    AttachedKey, ClaimGuard, FingerprintMismatch, Idempotency, IdempotencyClaim, InProgress,
-    OnFailure, Peek,
+    FingerprintMismatch, Idempotency, IdempotencyClaim, InProgress, OnFailure, Peek,
 };
 /// The time zone of calendar periods.
 pub use jiff::tz::TimeZone;
@@ -58,7 +60,7 @@ pub use listing::{
     ClaimInfo, ClaimPage, ClaimState, PendingPage, PendingReservation, QuotaInfo, QuotaPage,
 };
 pub(crate) use lock::ContendedLocks;
-pub use lock::{Lock, LockBusy, LockGuard, LockHolder};
+pub use lock::{Lock, LockBusy, LockHolder};
 pub use period::Period;
 pub use quota::{
     Grant, Quota, QuotaExceeded, QuotaUsage, RefundOutcome, Reservation, ReservationToken,

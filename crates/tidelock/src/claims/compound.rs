@@ -16,16 +16,16 @@ use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp,
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::ClaimAttempt;
-use super::held_claim::{ClaimSet, HeldClaim};
+use super::claim_set::{ClaimSet, Hold};
+use super::held_claim::CompoundKind;
 use super::lease_term::{self, LeaseTerm};
 use super::lock::{NoWaiters, QueuePosition, Waiter};
 use super::quota::{Debit, shared_end};
 use super::wait_policy::{WaitPolicy, Waiting};
-use super::{ClaimError, ClaimKey, Claims, Idempotency, Lock, Quota, Singleton};
+use super::{ClaimError, ClaimKey, Claims, CompoundGuard, Idempotency, Lock, Quota, Singleton};
 use crate::outcome::Outcome;
 use crate::telemetry;
 
-pub use guard::CompoundGuard;
 pub use refusal::{Refusal, RefusalReason, Refusals};
 
 /// Number of attempts while quota windows end or room is made in them.
@@ -264,25 +264,21 @@ impl Compound {
         at: Timestamp,
         lease: Duration,
     ) -> Result<CompoundGuard, ClaimError> {
-        let mut held_claims = Vec::new();
+        let mut holds = Vec::new();
         for mut attempt in attempts {
             // Under an operation id, a part that was acquired before may have been released since.
             let revision = attempt
                 .won_under()
                 .ok_or_else(|| ClaimError::Settled { key: attempt.key.clone() })?;
-            held_claims.push(HeldClaim::new(&attempt, revision, at));
+            holds.push(Hold::new(&attempt, revision, at));
         }
         let mut pledges = Vec::new();
         for (debit, (quota, _)) in debits.into_iter().zip(&self.quotas) {
             pledges.push(debit.into_pledge(quota).await?);
         }
-        Ok(CompoundGuard::new(ClaimSet::renewing_all(
-            &self.claims,
-            first,
-            held_claims,
-            pledges,
-            lease,
-        )))
+        let set = ClaimSet::renewing_all(&self.claims, first, holds, pledges, lease);
+        let kind = CompoundKind::of(&set);
+        Ok(CompoundGuard::new(set, kind))
     }
 
     /// Returns the common lease.

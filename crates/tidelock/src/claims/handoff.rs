@@ -2,19 +2,21 @@
 //!
 //! A guard renews its lease while it lives, and so belongs to one task. A server that gives a claim
 //! to an outside client keeps nothing between the client's calls: it
-//! [detaches](super::LockGuard::detach) the claim and attaches to it again by key and fence. Such a
+//! [detaches](super::HeldClaim::detach) the claim and attaches to it again by key and fence. Such a
 //! claim is renewed only by an explicit call, and never released on drop.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::Serialize;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Fence, Guard, RecordKey, Result, Revision, Slot,
-    Timestamp,
+    Commit, CommitOutcome, ExpectedRevision, Fence, Guard, RawJson, RecordKey, Result, Revision,
+    Slot, Timestamp,
 };
 
-use super::entry::Entry;
-use super::held_claim::HeldClaim;
+use super::claim_set::Hold;
+use super::entry::{Entry, LeaseRecord, State};
+use super::held_claim::{LockKind, WorkKind};
 use super::lease_term::{self, LeaseTerm};
 use super::{ClaimError, ClaimKey, Claims, keys};
 
@@ -30,7 +32,7 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    pub(super) fn of(held: &HeldClaim) -> Self {
+    pub(super) fn of(held: &Hold) -> Self {
         Self { key: held.key.to_string(), fence: held.fence(), until: held.since.plus(held.lease) }
     }
 }
@@ -40,16 +42,23 @@ impl Handoff {
 /// The store checks the fence inside every commit: one that is no longer the newest is rejected.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done before it is renewed, completed or released"]
-pub struct AttachedClaim {
-    pub(super) claims: Claims,
+pub struct AttachedClaim<K> {
+    claims: Claims,
     key: ClaimKey,
     fence: Fence,
+    kind: PhantomData<fn() -> K>,
 }
 
+/// A lock continued by its fence.
+pub type AttachedLock = AttachedClaim<LockKind>;
+
+/// An idempotency key continued by its fence.
+pub type AttachedKey = AttachedClaim<WorkKind<RawJson>>;
+
 /// Current state of a detached claim.
-pub(super) enum Found {
+enum Found {
     /// Held under this fence.
-    Held(Box<HeldClaim>),
+    Held(Box<Hold>),
     /// Completed or failed under this fence.
     Over(Box<Entry>),
     /// Released under this fence.
@@ -58,9 +67,9 @@ pub(super) enum Found {
     Lost,
 }
 
-impl AttachedClaim {
+impl<K> AttachedClaim<K> {
     pub(super) fn new(claims: &Claims, key: &ClaimKey, fence: Fence) -> Self {
-        Self { claims: claims.clone(), key: key.clone(), fence }
+        Self { claims: claims.clone(), key: key.clone(), fence, kind: PhantomData }
     }
 
     /// Returns the claim's name.
@@ -119,7 +128,7 @@ impl AttachedClaim {
 
     /// Reads the current state. The first write after an acquisition is the holder's, or that of a
     /// claimant that takes it over and is then pending.
-    pub(super) async fn read(&self) -> Result<Found, ClaimError> {
+    async fn read(&self) -> Result<Found, ClaimError> {
         let slots = self.claims.store().get(&records(&self.key)?).await?;
         let mine = self.revision();
         Ok(match &slots[..] {
@@ -139,7 +148,7 @@ impl AttachedClaim {
     }
 
     /// Returns why the claim cannot be used.
-    pub(super) fn not_held(&self, found: &Found) -> ClaimError {
+    fn not_held(&self, found: &Found) -> ClaimError {
         let (key, fence) = (self.key.clone(), self.fence);
         match found {
             Found::Over(_) | Found::Released => ClaimError::Over { key, fence },
@@ -149,12 +158,12 @@ impl AttachedClaim {
         }
     }
 
-    async fn held(&self, entry: Entry, lease: &Slot) -> Result<HeldClaim> {
-        let since = match lease.live().and_then(super::entry::LeaseRecord::since) {
+    async fn held(&self, entry: Entry, lease: &Slot) -> Result<Hold> {
+        let since = match lease.live().and_then(LeaseRecord::since) {
             Some(since) => since,
             None => self.claims.store().now().await?,
         };
-        HeldClaim::resumed(&self.key, entry, self.revision(), since)
+        Hold::resumed(&self.key, entry, self.revision(), since)
     }
 
     fn expected(&self) -> ExpectedRevision {
@@ -163,6 +172,64 @@ impl AttachedClaim {
 
     fn revision(&self) -> Revision {
         Revision::new(self.fence.get()).expect("a fence is in the range of a revision")
+    }
+}
+
+impl AttachedKey {
+    /// Stores the result, for the TTL set when the key was claimed. Idempotent for the same result.
+    ///
+    /// # Errors
+    /// `Lost` if another claimant holds the key: this caller's work must not take effect. `Over` if
+    /// it was released, or completed with another result.
+    pub async fn complete(&self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
+        let value = RawJson::new(value)?;
+        self.end(|entry, since| entry.done(value.clone(), since)).await
+    }
+
+    /// Stores the failure like a result: the next claimant gets it as [`ClaimError::Failed`].
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete).
+    pub async fn fail(&self, error: &str) -> Result<(), ClaimError> {
+        self.end(|entry, since| entry.failed(error.to_owned(), since)).await
+    }
+
+    async fn end(&self, ended: impl Fn(&Entry, Timestamp) -> Entry) -> Result<(), ClaimError> {
+        let held = match self.read().await? {
+            Found::Held(held) => held,
+            found => return self.check_same_end(&found, &ended),
+        };
+        let write = held.complete_write(&ended(&held.entry, held.since))?;
+        match self.claims.send(&Commit::new().write(write)).await? {
+            CommitOutcome::Committed(_) => Ok(()),
+            CommitOutcome::Conflict(_) => self.check_same_end(&self.read().await?, &ended),
+        }
+    }
+
+    /// Accepts an earlier end with the same outcome: the first reply was lost.
+    fn check_same_end(
+        &self,
+        found: &Found,
+        ended: &impl Fn(&Entry, Timestamp) -> Entry,
+    ) -> Result<(), ClaimError> {
+        if let Found::Over(there) = found
+            && let Some(at) = there.at
+            && is_same(there, &ended(there, at))
+        {
+            return Ok(());
+        }
+        Err(self.not_held(found))
+    }
+}
+
+/// Whether both entries have the same outcome.
+fn is_same(there: &Entry, asked: &Entry) -> bool {
+    match (there.state, asked.state) {
+        (State::Done, State::Done) => {
+            matches!((&there.value, &asked.value), (Some(one), Some(other)) if one.same_value(other))
+        }
+        (State::Failed, State::Failed) => there.error == asked.error,
+        _ => false,
     }
 }
 

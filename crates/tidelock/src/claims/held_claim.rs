@@ -1,395 +1,207 @@
-//! Held claims: their fences, and the lease that is renewed while the guard lives.
-//!
-//! Claims that were acquired together are renewed and released together, in one commit. The fence
-//! of a claim is the revision of its record, which a renewal does not change. So a commit with the
-//! fence is rejected from the moment another claimant takes the claim over, and not before.
+//! [`HeldClaim`]: the guard of a claim, or of several claims, whose leases are renewed while it
+//! lives.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::marker::PhantomData;
 
-use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Fence, Guard, RecordKey,
-    RecordWrite, Result, Revision, Slot, Timestamp, When,
-};
-use tokio::task::JoinHandle;
+use tidelock_store::{Commit, Committed, Fence, Guard, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use super::acquire::found;
-use super::claim_attempt::ClaimAttempt;
-use super::entry::{Entry, LeaseRecord};
-use super::lease_term::LeaseTerm;
-use super::quota::{Pledge, View, shared_end};
-use super::{ClaimError, ClaimKey, Claims, keys};
-use crate::events::submit;
+use super::claim_set::{ClaimSet, Hold};
+use super::{ClaimError, ClaimKey, Grant, Handoff, OnFailure};
 
-/// A held claim.
+/// A held claim: a [lock](LockGuard), the [work of a key](ClaimGuard), or [several
+/// claims](CompoundGuard).
+///
+/// The lease is renewed while it lives.
+#[derive(Debug)]
+#[must_use = "what becomes of a claim whose guard is dropped depends on its kind"]
+pub struct HeldClaim<K: ClaimKind> {
+    pub(super) set: Box<ClaimSet>,
+    pub(super) kind: K,
+    /// Completed, released or detached: dropping it changes nothing.
+    pub(super) ended: bool,
+}
+
+/// Guard of an acquired lock.
+///
+/// The lease is renewed while it lives; dropping it releases the lock, on a return, an error or a
+/// panic.
+///
+/// A process that is suspended for longer than the lease has lost the lock without knowing. Its
+/// writes to the store through [`commit`](HeldClaim::commit), or with [`guard`](HeldClaim::guard),
+/// are then rejected; for external systems, pass the [`fence`](HeldClaim::fence).
+pub type LockGuard = HeldClaim<LockKind>;
+
+/// Guard of an acquired key or singleton: its holder does the work and completes it.
+///
+/// The lease is renewed while the guard lives.
+///
+/// If it is dropped before completion, the progress of the work is unknown, so the key is not
+/// released at once but becomes available when the lease expires.
+pub type ClaimGuard<T> = HeldClaim<WorkKind<T>>;
+
+/// Guard of several claims held together.
+///
+/// Their leases are renewed while it lives, and end at the same time. If the holder dies, or is
+/// suspended for longer than the lease, all claims become available then, and reserved units return
+/// to their quotas.
+///
+/// If it is dropped before it is completed and holds only locks and quotas, everything is released.
+/// Otherwise the progress of the work is unknown, and everything becomes available when the lease
+/// expires.
+pub type CompoundGuard = HeldClaim<CompoundKind>;
+
+/// What is held.
+pub trait ClaimKind {
+    /// Whether the claim is released when its guard is dropped; otherwise its lease expires.
+    fn is_released_on_drop(&self) -> bool;
+}
+
+/// A kind that is one claim.
+pub trait SingleClaim: ClaimKind {}
+
+/// A lock.
 #[derive(Debug, Clone)]
-pub(super) struct HeldClaim {
-    pub(super) key: ClaimKey,
-    record: RecordKey,
-    lease_record: RecordKey,
-    pub(super) entry: Entry,
-    revision: Revision,
-    pub(super) lease: Duration,
-    ttl: Option<Duration>,
-    pub(super) since: Timestamp,
+pub struct LockKind {
+    /// Set until the guard reaches its caller under an operation id: a repeat of the call may still
+    /// ask for the lock.
+    pub(super) is_kept: bool,
 }
 
-impl HeldClaim {
-    /// Creates it from a successful attempt, with this revision.
-    pub(super) fn new(attempt: &ClaimAttempt, revision: Revision, since: Timestamp) -> Self {
+/// The work of a key or singleton, which ends with a result.
+#[derive(Debug, Clone)]
+pub struct WorkKind<T> {
+    pub(super) on_failure: OnFailure,
+    result: PhantomData<fn(T) -> T>,
+}
+
+/// Several claims.
+#[derive(Debug)]
+pub struct CompoundKind {
+    pub(super) grants: Vec<Grant>,
+    has_only_locks: bool,
+}
+
+impl ClaimKind for LockKind {
+    fn is_released_on_drop(&self) -> bool {
+        !self.is_kept
+    }
+}
+
+impl<T> ClaimKind for WorkKind<T> {
+    fn is_released_on_drop(&self) -> bool {
+        false
+    }
+}
+
+impl ClaimKind for CompoundKind {
+    fn is_released_on_drop(&self) -> bool {
+        self.has_only_locks
+    }
+}
+
+impl SingleClaim for LockKind {}
+impl<T> SingleClaim for WorkKind<T> {}
+
+impl<T> WorkKind<T> {
+    pub(super) fn new(on_failure: OnFailure) -> Self {
+        Self { on_failure, result: PhantomData }
+    }
+}
+
+impl CompoundKind {
+    pub(super) fn of(set: &ClaimSet) -> Self {
         Self {
-            key: attempt.key.clone(),
-            record: attempt.record.clone(),
-            lease_record: attempt.lease_record.clone(),
-            entry: attempt.entry.clone(),
-            revision,
-            lease: attempt.lease.unwrap_or_default(),
-            ttl: attempt.ttl,
-            since,
+            grants: set.pledges().iter().map(|pledge| pledge.grant.clone()).collect(),
+            has_only_locks: set.holds().iter().all(Hold::is_lock),
         }
     }
-
-    /// Creates it for an attached claim. The TTL of its result was set when it was acquired.
-    pub(super) fn resumed(
-        key: &ClaimKey,
-        entry: Entry,
-        revision: Revision,
-        since: Timestamp,
-    ) -> Result<Self> {
-        let (record, lease_record) = (keys::record(key)?, keys::lease(key)?);
-        let (key, ttl, lease) = (key.clone(), entry.ttl(), Duration::ZERO);
-        Ok(Self { key, record, lease_record, entry, revision, lease, ttl, since })
-    }
-
-    pub(super) fn fence(&self) -> Fence {
-        Fence::new(self.revision.get()).expect("a revision is in the range of a fence")
-    }
-
-    /// Guard: the claim is still held.
-    pub(super) fn guard(&self) -> Guard {
-        Guard::Record { key: self.record.clone(), expected: self.mine() }
-    }
-
-    /// Whether this is a lock, which ends by being released.
-    pub(super) fn is_lock(&self) -> bool {
-        self.key.kind() == keys::LOCK
-    }
-
-    /// Builds the write that replaces the claim with its result. The lease is left to expire; it is
-    /// not read any more.
-    pub(super) fn complete_write(&self, entry: &Entry) -> Result<RecordWrite> {
-        let write = RecordWrite::put(&self.record, self.mine(), entry.json()?);
-        Ok(match self.ttl {
-            Some(ttl) => write.expiring(When::In(ttl)),
-            None => write,
-        })
-    }
-
-    /// Adds the release to a commit.
-    pub(super) fn release(&self, commit: Commit) -> Commit {
-        commit
-            .write(RecordWrite::delete(&self.record, self.mine()))
-            .write(RecordWrite::delete(&self.lease_record, ExpectedRevision::Any))
-    }
-
-    pub(super) fn renew(&self, mut commit: Commit, term: LeaseTerm) -> Result<Commit> {
-        commit.guards.push(self.guard());
-        let note = LeaseRecord::json(term.length, Some(self.since))?;
-        let write = RecordWrite::put(&self.lease_record, ExpectedRevision::Any, note);
-        Ok(commit.write(write.expiring(term.end)))
-    }
-
-    /// Returns what the holder itself left behind, if that caused the conflict.
-    pub(super) fn own_result<'a>(&self, conflict: &'a Conflict) -> Option<&'a Slot> {
-        found(conflict, &self.record).filter(|slot| self.is_ended(slot))
-    }
-
-    /// The error for a claim that was completed or released under this fence.
-    pub(super) fn ended_error(&self) -> ClaimError {
-        ClaimError::Over { key: self.key.clone(), fence: self.fence() }
-    }
-
-    fn mine(&self) -> ExpectedRevision {
-        ExpectedRevision::Revision(self.revision)
-    }
-
-    /// Whether this is what the holder itself leaves behind: its result, or a deletion directly
-    /// after its claim. A claimant that takes the claim over writes at least twice before the
-    /// record is absent again.
-    fn is_ended(&self, slot: &Slot) -> bool {
-        match slot {
-            Slot::Live(record) => {
-                Entry::read(record).is_ok_and(|entry| entry.token == self.entry.token)
-            }
-            Slot::Deleted(revision) => *revision == self.revision.plus(1),
-            Slot::Absent => false,
-        }
-    }
-
-    fn lost(&self) -> ClaimError {
-        ClaimError::Lost { key: self.key.clone(), fence: self.fence() }
-    }
 }
 
-/// Outcome of a commit that ends held claims.
-#[derive(Debug)]
-pub(super) enum Ended {
-    /// Committed now.
-    Now(Committed),
-    /// The holder had ended it before; this is the conflict.
-    Before(Conflict),
-}
-
-/// Claims held together, with their renewal task.
-#[derive(Debug)]
-pub(super) struct ClaimSet {
-    claims: Claims,
-    /// The claim that represents all of them.
-    key: ClaimKey,
-    inner: Arc<Inner>,
-    lost: CancellationToken,
-    renewal: JoinHandle<()>,
-}
-
-/// What is held together: claims, and reserved units of quotas.
-#[derive(Debug)]
-struct Inner {
-    claims: Claims,
-    held_claims: Vec<HeldClaim>,
-    pledges: Vec<Pledge>,
-    /// How long everything stays held after the holder died.
-    lease: Duration,
-}
-
-/// Number of attempts while reservations change between a read and a commit.
-const ATTEMPTS: u32 = 8;
-
-impl ClaimSet {
-    /// Starts renewing this claim until drop.
-    pub(super) fn renewing(claims: &Claims, held: HeldClaim) -> Self {
-        let (key, lease) = (held.key.clone(), held.lease);
-        Self::renewing_all(claims, &key, vec![held], Vec::new(), lease)
+impl<K: ClaimKind> HeldClaim<K> {
+    pub(super) fn new(set: ClaimSet, kind: K) -> Self {
+        Self { set: Box::new(set), kind, ended: false }
     }
 
-    /// Starts renewing these claims until drop.
-    pub(super) fn renewing_all(
-        claims: &Claims,
-        key: &ClaimKey,
-        held_claims: Vec<HeldClaim>,
-        pledges: Vec<Pledge>,
-        lease: Duration,
-    ) -> Self {
-        let inner = Arc::new(Inner { claims: claims.clone(), held_claims, pledges, lease });
-        let lost = CancellationToken::new();
-        let renewal = tokio::spawn(renew_until_lost(inner.clone(), lost.clone()));
-        Self { claims: claims.clone(), key: key.clone(), inner, lost, renewal }
+    /// Returns a token that is cancelled when the claim, or one of several, is lost.
+    ///
+    /// Completing is refused from then on, so stop the work.
+    pub fn lost(&self) -> &CancellationToken {
+        self.set.lost()
     }
 
-    pub(super) fn held_claims(&self) -> &[HeldClaim] {
-        &self.inner.held_claims
-    }
-
-    pub(super) fn pledges(&self) -> &[Pledge] {
-        &self.inner.pledges
-    }
-
-    pub(super) fn lost(&self) -> &CancellationToken {
-        &self.lost
-    }
-
-    /// Guards: everything is still held.
-    pub(super) fn guards(&self) -> Vec<Guard> {
-        let held_claims = self.held_claims().iter().map(HeldClaim::guard);
-        held_claims.chain(self.pledges().iter().map(Pledge::guard)).collect()
+    /// Returns guards for a commit that must not succeed once a claim is lost.
+    pub fn guards(&self) -> Vec<Guard> {
+        self.set.guards()
     }
 
     /// Commits on the condition that everything is still held.
-    pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
-        commit.guards.extend(self.guards());
-        match self.claims.send(&submit::ensure_retry_id(commit)).await? {
-            CommitOutcome::Committed(committed) => Ok(committed),
-            CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
-        }
+    ///
+    /// # Errors
+    /// `Lost` if another claimant holds it; `Settled` if a reservation has expired; `Refused` if
+    /// another part is rejected.
+    pub async fn commit(&self, commit: Commit) -> Result<Committed, ClaimError> {
+        self.set.commit(commit).await
     }
 
-    /// Sends a commit that ends the claims. If the reply to an earlier attempt was lost, the stored
-    /// records show its outcome.
-    pub(super) async fn end(&self, commit: Commit) -> Result<Ended, ClaimError> {
-        match self.claims.send(&commit).await? {
-            CommitOutcome::Committed(committed) => {
-                self.renewal.abort();
-                Ok(Ended::Now(committed))
-            }
-            CommitOutcome::Conflict(conflict) if ended_by_holder(&conflict, self.held_claims()) => {
-                Ok(Ended::Before(conflict))
-            }
-            CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
+    /// Releases everything and waits for the release: claims become available, and reserved units
+    /// go back.
+    ///
+    /// Release a key or singleton only if nothing was done yet, or all of it was undone.
+    ///
+    /// # Errors
+    /// `Lost` if another claimant holds it; `Over` if it was completed: then nothing is released.
+    pub async fn release(mut self) -> Result<(), ClaimError> {
+        if self.ended {
+            return Err(self.set.ended_error());
         }
-    }
-
-    /// Sends a commit that ends everything, built from the current state of the reservations.
-    pub(super) async fn end_all(
-        &self,
-        make: impl Fn(&[View]) -> Result<Commit, ClaimError>,
-    ) -> Result<Ended, ClaimError> {
-        let mut views = Pledge::read(&self.claims, self.pledges()).await?;
-        for _ in 0..ATTEMPTS {
-            let refused = match self.end(make(&views)?).await {
-                Err(refused @ ClaimError::Refused { .. }) => refused,
-                ended => return ended,
-            };
-            let now = Pledge::read(&self.claims, self.pledges()).await?;
-            if views.iter().zip(&now).all(|(before, now)| before.is_like(now)) {
-                return Err(refused);
-            }
-            views = now;
-        }
-        Err(ClaimError::Contended { key: self.key.clone(), attempts: ATTEMPTS })
-    }
-
-    /// Releases the claims.
-    pub(super) async fn release(&self) -> Result<(), ClaimError> {
-        let commit =
-            self.held_claims().iter().fold(Commit::new(), |commit, held| held.release(commit));
-        match self.end(commit).await? {
-            Ended::Now(_) => Ok(()),
-            Ended::Before(conflict) => self.released_before(&conflict),
-        }
-    }
-
-    /// Succeeds if all claims were released and none was completed.
-    pub(super) fn released_before(&self, conflict: &Conflict) -> Result<(), ClaimError> {
-        let completed =
-            |held: &&HeldClaim| held.own_result(conflict).is_some_and(|slot| slot.live().is_some());
-        self.held_claims().iter().find(completed).map_or(Ok(()), |held| Err(held.ended_error()))
-    }
-
-    /// Releases everything in the background; if that fails, the lease expires.
-    pub(super) fn release_in_background(&self) {
-        self.renewal.abort();
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let held = self.inner.clone();
-        runtime.spawn(async move {
-            if let Err(error) = held.release().await {
-                tracing::warn!(key = held.name(), %error, "a claim was not released; its lease will expire");
-            }
-        });
-    }
-
-    /// Distinguishes a lost claim from other rejected parts.
-    pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
-        if let Some(held) =
-            self.held_claims().iter().find(|held| found(&conflict, &held.record).is_some())
-        {
-            self.lost.cancel();
-            return held.lost();
-        }
-        if let Some(pledge) = self.pledges().iter().find(|pledge| pledge.is_gone(&conflict)) {
-            self.lost.cancel();
-            return ClaimError::Settled { key: pledge.key.clone() };
-        }
-        ClaimError::Refused { key: self.key.clone(), conflict: Box::new(conflict) }
+        let released = self.set.release().await;
+        self.ended = released.is_ok();
+        released
     }
 }
 
-impl Drop for ClaimSet {
+impl<K: SingleClaim> HeldClaim<K> {
+    /// Returns the claim's name.
+    pub fn key(&self) -> &ClaimKey {
+        &self.hold().key
+    }
+
+    /// Returns when it was acquired, by the store's clock.
+    pub fn since(&self) -> Timestamp {
+        self.hold().since
+    }
+
+    /// Returns the fence, which grows with every holder of this claim.
+    ///
+    /// Pass it to external systems that should reject outdated holders.
+    pub fn fence(&self) -> Fence {
+        self.hold().fence()
+    }
+
+    /// Returns a guard for a commit that must not succeed once another claimant holds the claim.
+    pub fn guard(&self) -> Guard {
+        self.hold().guard()
+    }
+
+    /// Detaches the claim without releasing it: the holder of the fence continues it, with
+    /// [`Lock::attach`](super::Lock::attach) or [`Idempotency::attach`](super::Idempotency::attach).
+    ///
+    /// The lease is not renewed any more.
+    pub fn detach(mut self) -> Handoff {
+        self.ended = true;
+        Handoff::of(self.hold())
+    }
+
+    pub(super) fn hold(&self) -> &Hold {
+        &self.set.holds()[0]
+    }
+}
+
+impl<K: ClaimKind> Drop for HeldClaim<K> {
     fn drop(&mut self) {
-        self.renewal.abort();
-    }
-}
-
-impl Inner {
-    fn name(&self) -> &str {
-        let first = self.held_claims.first().map(|held| &held.key);
-        first.or(self.pledges.first().map(|pledge| &pledge.key)).map_or("", |key| key.as_str())
-    }
-
-    /// Releases everything in one commit.
-    async fn release(&self) -> Result<()> {
-        for _ in 0..ATTEMPTS {
-            let views = Pledge::read(&self.claims, &self.pledges).await?;
-            let commit =
-                self.held_claims.iter().fold(Commit::new(), |commit, held| held.release(commit));
-            let mut both = self.pledges.iter().zip(&views);
-            let commit =
-                both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
-            let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else {
-                return Ok(());
-            };
-            let is_lost =
-                self.held_claims.iter().any(|held| found(&conflict, &held.record).is_some());
-            if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Renews everything in one commit; returns the conflict, if any.
-    async fn renew(&self) -> Result<Option<Conflict>, ClaimError> {
-        if self.pledges.is_empty() {
-            let term = LeaseTerm::lasting(self.lease);
-            let commit = self
-                .held_claims
-                .iter()
-                .try_fold(Commit::new(), |commit, held| held.renew(commit, term))?;
-            return Ok(self.claims.store().commit(commit).await?.conflict());
-        }
-        for _ in 0..ATTEMPTS {
-            let views = Pledge::read(&self.claims, &self.pledges).await?;
-            let Some(conflict) =
-                self.claims.store().commit(self.renewal(&views).await?).await?.conflict()
-            else {
-                return self.tidy(&views).await.map(|()| None);
-            };
-            let is_lost =
-                self.held_claims.iter().any(|held| found(&conflict, &held.record).is_some());
-            if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
-                return Ok(Some(conflict));
-            }
-        }
-        Err(ClaimError::Contended { key: self.pledges[0].key.clone(), attempts: ATTEMPTS })
-    }
-
-    /// Removes past entries from crowded ledgers.
-    async fn tidy(&self, views: &[View]) -> Result<(), ClaimError> {
-        for (pledge, _) in self.pledges.iter().zip(views).filter(|(_, view)| view.is_crowded()) {
-            pledge.tidy().await?;
-        }
-        Ok(())
-    }
-
-    /// Builds the renewal, with a common end for everything.
-    async fn renewal(&self, views: &[View]) -> Result<Commit> {
-        let now = self.claims.store().now().await?;
-        let end = shared_end(now, self.lease);
-        let term = LeaseTerm::until(end, now);
-        let commit = self
-            .held_claims
-            .iter()
-            .try_fold(Commit::new(), |commit, held| held.renew(commit, term))?;
-        let mut both = self.pledges.iter().zip(views);
-        both.try_fold(commit, |commit, (pledge, view)| pledge.extend(commit, view, end))
-    }
-}
-
-/// Renews at a third of the lease, until a claim is lost.
-async fn renew_until_lost(inner: Arc<Inner>, lost: CancellationToken) {
-    loop {
-        tokio::time::sleep(inner.lease / 3).await;
-        match inner.renew().await {
-            Ok(Some(conflict)) if ended_by_holder(&conflict, &inner.held_claims) => return,
-            Ok(Some(_)) => return lost.cancel(),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!(key = inner.name(), %error, "the lease of a claim was not renewed");
-            }
+        if !self.ended && self.kind.is_released_on_drop() {
+            self.set.release_in_background();
         }
     }
-}
-
-/// Whether the holder itself has ended the claim, which is not a loss.
-fn ended_by_holder(conflict: &Conflict, held_claims: &[HeldClaim]) -> bool {
-    held_claims.iter().any(|held| held.own_result(conflict).is_some())
 }

@@ -4,7 +4,6 @@
 //! the result's TTL: a process that dies leaves the key to the next claimant, and a result is kept
 //! for its TTL.
 
-mod attached;
 mod guard;
 mod in_progress;
 mod once;
@@ -18,13 +17,12 @@ use tidelock_store::{Commit, Fence, StoreError, Timestamp, WorkerName};
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus};
+use super::claim_set::{ClaimSet, Hold};
 use super::entry::{Entry, State};
-use super::held_claim::{ClaimSet, HeldClaim};
-use super::{AttachedClaim, ClaimError, ClaimKey, Claims, Fingerprint, keys};
+use super::held_claim::WorkKind;
+use super::{AttachedKey, ClaimError, ClaimGuard, ClaimKey, Claims, Fingerprint, keys};
 use crate::telemetry;
 
-pub use attached::AttachedKey;
-pub use guard::ClaimGuard;
 pub use in_progress::InProgress;
 pub use peek::Peek;
 
@@ -178,9 +176,9 @@ impl Idempotency {
         claim
     }
 
-    /// Continues a claim that was [detached](ClaimGuard::detach), by its fence.
+    /// Continues a claim that was [detached](super::HeldClaim::detach), by its fence.
     pub fn attach(&self, fence: Fence) -> AttachedKey {
-        AttachedKey::new(AttachedClaim::new(&self.claims, &self.key, fence))
+        AttachedKey::new(&self.claims, &self.key, fence)
     }
 
     /// Reads the state of the key without claiming it.
@@ -203,9 +201,10 @@ impl Idempotency {
     ) -> Result<IdempotencyClaim<T>, ClaimError> {
         match (attempt.status(), outcome) {
             (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
-                let held = HeldClaim::new(attempt, revision, at);
-                let set = ClaimSet::renewing(&self.claims, held);
-                Ok(IdempotencyClaim::Won(ClaimGuard::new(set, self.on_failure)))
+                let hold = Hold::new(attempt, revision, at);
+                let (set, kind) =
+                    (ClaimSet::renewing(&self.claims, hold), WorkKind::new(self.on_failure));
+                Ok(IdempotencyClaim::Won(ClaimGuard::new(set, kind)))
             }
             (ClaimStatus::Held(contender), _)
                 if contender.entry.differs(attempt.entry.fingerprint) =>
@@ -213,7 +212,7 @@ impl Idempotency {
                 Ok(IdempotencyClaim::Mismatch(self.mismatch(&contender.entry, contender.since)))
             }
             (ClaimStatus::Held(contender), _) => {
-                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, attempt, *contender)))
+                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, attempt, contender)))
             }
             (ClaimStatus::Over(entry), _) if entry.differs(attempt.entry.fingerprint) => {
                 Ok(IdempotencyClaim::Mismatch(self.mismatch(&entry, entry.at)))

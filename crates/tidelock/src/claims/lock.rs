@@ -5,7 +5,6 @@
 //! compare-and-swap when its lease has expired.
 
 mod contended_locks;
-mod guard;
 mod held;
 mod wait_queue;
 
@@ -16,17 +15,17 @@ use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
+use super::claim_set::{ClaimSet, Hold};
 use super::entry::Entry;
-use super::held_claim::{ClaimSet, HeldClaim};
+use super::held_claim::LockKind;
 use super::wait_policy::{WaitPolicy, Waiting};
-use super::{AttachedClaim, ClaimError, ClaimKey, Claims, keys};
+use super::{AttachedLock, ClaimError, ClaimKey, Claims, LockGuard, keys};
 use crate::outcome::Outcome;
 use crate::telemetry;
 
 pub(super) use wait_queue::{NoWaiters, QueuePosition, Waiter};
 
 pub(crate) use contended_locks::ContendedLocks;
-pub use guard::LockGuard;
 pub use held::LockHolder;
 
 /// The default lease.
@@ -154,12 +153,15 @@ impl Lock {
         };
         let name = if outcome.is_granted() { "won" } else { "held" };
         telemetry::claimed(&self.key, &self.claims.by, name);
-        Ok(outcome.map(LockGuard::handed_over))
+        Ok(outcome.map(|mut guard| {
+            guard.kind.is_kept = false;
+            guard
+        }))
     }
 
-    /// Continues a lock that was [detached](LockGuard::detach), by its fence.
-    pub fn attach(&self, fence: Fence) -> AttachedClaim {
-        AttachedClaim::new(&self.claims, &self.key, fence)
+    /// Continues a lock that was [detached](super::HeldClaim::detach), by its fence.
+    pub fn attach(&self, fence: Fence) -> AttachedLock {
+        AttachedLock::new(&self.claims, &self.key, fence)
     }
 
     /// Returns the holder; `None` if the lock is free or the holder's lease has expired.
@@ -255,9 +257,9 @@ impl Lock {
     ) -> Outcome<LockGuard, LockBusy> {
         match (attempt.status(), outcome) {
             (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
-                let held = HeldClaim::new(attempt, revision, at);
-                let guard = LockGuard::new(ClaimSet::renewing(&self.claims, held));
-                Outcome::Granted(guard.keep_for(self.claims.operation.as_ref()))
+                let hold = Hold::new(attempt, revision, at);
+                let kind = LockKind { is_kept: self.claims.operation.is_some() };
+                Outcome::Granted(LockGuard::new(ClaimSet::renewing(&self.claims, hold), kind))
             }
             (ClaimStatus::Held(contender), _) => {
                 self.busy(waiting, contender.by().clone(), Some(&contender))

@@ -12,8 +12,9 @@ use tidelock_store::{
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
+use super::claim_set::{ClaimSet, Hold};
 use super::entry::Entry;
-use super::held_claim::{ClaimSet, HeldClaim};
+use super::held_claim::WorkKind;
 use super::operation::NotExecuted;
 use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, lease_term};
 use crate::outcome::Outcome;
@@ -137,7 +138,10 @@ impl Singleton {
         let outcome =
             acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], Commit::new()).await?;
         Ok(self.outcome(&mut attempt, outcome).map(|held| {
-            ClaimGuard::new(ClaimSet::renewing(&self.claims, held), OnFailure::Release)
+            ClaimGuard::new(
+                ClaimSet::renewing(&self.claims, held),
+                WorkKind::new(OnFailure::Release),
+            )
         }))
     }
 
@@ -291,10 +295,10 @@ impl Singleton {
         &self,
         attempt: &mut ClaimAttempt,
         outcome: AcquireOutcome,
-    ) -> Outcome<HeldClaim, SingletonTaken> {
+    ) -> Outcome<Hold, SingletonTaken> {
         let (name, single) = match (attempt.status(), outcome) {
             (ClaimStatus::Won(revision), AcquireOutcome::Won(at)) => {
-                ("won", Outcome::Granted(HeldClaim::new(attempt, revision, at)))
+                ("won", Outcome::Granted(Hold::new(attempt, revision, at)))
             }
             (ClaimStatus::Won(_), AcquireOutcome::Refused) => {
                 unreachable!("what was refused was not won")

@@ -22,9 +22,7 @@ use crate::handle::Tidelock;
 use crate::reactions::TargetInfo;
 use crate::runs::client::listing;
 use crate::runs::summary::Summarized;
-use crate::runs::{
-    self, LASTING, PendingWait, RunFilter, RunInfo, RunState, RunStatus, keys, run_of,
-};
+use crate::runs::{LASTING, PendingWait, RunFilter, RunInfo, RunState, RunStatus, keys, run_of};
 
 /// Checks one item and returns its finding, if any.
 type ItemCheck = fn(&Item, &Examination) -> Option<Finding>;
@@ -124,15 +122,18 @@ fn parked(item: &Item, exam: &Examination) -> Option<Finding> {
 
 /// A blocked item: it is not retried until an operator unblocks it.
 fn blocked(item: &Item, _: &Examination) -> Option<Finding> {
-    let (waiting, error) =
-        (item.mark.get().saturating_sub(item.at.get()), item.error.as_deref().unwrap_or(NO_ERROR));
+    if !item.blocked {
+        return None;
+    }
+    let waiting = item.mark.get().saturating_sub(item.at.get());
+    let error = item.error.as_deref().unwrap_or(NO_ERROR);
     let what = format!("blocked at {}, {waiting} behind: {error}", item.at);
-    item.blocked.then(|| {
+    Some(
         Finding::error(FindingKind::Blocked, Subject::of(item), what)
             .since(item.due)
             .advice("fix the cause, then unblock it")
-            .action(RemedyAction::Unblock(RemedyTask::of(item)))
-    })
+            .action(RemedyAction::Unblock(RemedyTask::of(item))),
+    )
 }
 
 /// An item whose leases expire again and again: something about it stops or kills its workers.
@@ -224,7 +225,7 @@ async fn hung(item: &Item, exam: &Examination) -> Result<Option<Finding>> {
 /// When a held item last made visible progress: a run records its progress in its history.
 async fn last_progress(item: &Item, exam: &Examination) -> Result<Option<Timestamp>> {
     let Some(run) = run_of(&item.item) else { return Ok(None) };
-    let newest = StreamQuery::backward(&runs::keys::stream(&run)).limit(1);
+    let newest = StreamQuery::backward(&keys::stream(&run)).limit(1);
     let page = exam.store.read_stream(newest).await?;
     Ok(page.events.first().map(|event| event.recorded_at))
 }

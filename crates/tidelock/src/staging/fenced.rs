@@ -1,10 +1,8 @@
 //! What a commit can be fenced by.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tidelock_store::{Commit, Guard, LeaseToken};
+use tidelock_store::{Commit, LeaseToken};
 
-use crate::claims::{AttachedClaim, AttachedKey, ClaimGuard, CompoundGuard, LockGuard};
+use crate::claims::{AttachedClaim, ClaimKind, HeldClaim};
 use crate::error::Result;
 
 /// A lock, claim or lease that a commit can be fenced by: see [`Tx::fence`](crate::Tx::fence).
@@ -18,26 +16,20 @@ mod sealed {
     pub trait Sealed {}
 }
 
-macro_rules! fenced_by_guards {
-    ($(($($generics:tt)*) $held:ty => |$it:ident| $guards:expr;)+) => {$(
-        impl<$($generics)*> sealed::Sealed for $held {}
+impl<K: ClaimKind> sealed::Sealed for HeldClaim<K> {}
 
-        impl<$($generics)*> Fenced for $held {
-            fn fence_parts(&self) -> Result<Commit> {
-                let $it = self;
-                let guards: Vec<Guard> = $guards;
-                Ok(Commit { guards, ..Commit::new() })
-            }
-        }
-    )+};
+impl<K: ClaimKind> Fenced for HeldClaim<K> {
+    fn fence_parts(&self) -> Result<Commit> {
+        Ok(Commit { guards: self.guards(), ..Commit::new() })
+    }
 }
 
-fenced_by_guards! {
-    () LockGuard => |held| vec![held.guard()];
-    (T: Serialize + DeserializeOwned) ClaimGuard<T> => |held| vec![held.guard()];
-    () CompoundGuard => |held| held.guards();
-    () AttachedClaim => |held| vec![held.guard()?];
-    () AttachedKey => |held| vec![held.guard()?];
+impl<K> sealed::Sealed for AttachedClaim<K> {}
+
+impl<K> Fenced for AttachedClaim<K> {
+    fn fence_parts(&self) -> Result<Commit> {
+        Ok(Commit { guards: vec![self.guard()?], ..Commit::new() })
+    }
 }
 
 impl sealed::Sealed for LeaseToken {}

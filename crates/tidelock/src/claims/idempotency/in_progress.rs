@@ -15,25 +15,29 @@ use crate::telemetry;
 /// A key that another claimant is working on.
 #[derive(Debug)]
 pub struct InProgress<T> {
-    claims: Claims,
+    claims: Box<Claims>,
     key: ClaimKey,
     record: RecordKey,
-    contender: Contender,
+    contender: Box<Contender>,
     /// Fingerprint of the request: the key may be reused for another one meanwhile.
     asked: Option<Fingerprint>,
     result: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> InProgress<T> {
-    pub(super) fn new(claims: &Claims, attempt: &ClaimAttempt, contender: Contender) -> Self {
+    pub(super) fn new(claims: &Claims, attempt: &ClaimAttempt, contender: Box<Contender>) -> Self {
         telemetry::claim_contended(&attempt.key, &claims.by, contender.by(), 1);
         Self::peeked(claims, attempt, contender)
     }
 
     /// Without reporting contention: the caller only peeks.
-    pub(super) fn peeked(claims: &Claims, attempt: &ClaimAttempt, contender: Contender) -> Self {
+    pub(super) fn peeked(
+        claims: &Claims,
+        attempt: &ClaimAttempt,
+        contender: Box<Contender>,
+    ) -> Self {
         Self {
-            claims: claims.clone(),
+            claims: Box::new(claims.clone()),
             key: attempt.key.clone(),
             record: attempt.record.clone(),
             contender,

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::super::{ClaimError, OnceError};
-use super::{ClaimGuard, Idempotency, IdempotencyClaim};
+use super::super::{ClaimError, ClaimGuard, OnceError};
+use super::{Idempotency, IdempotencyClaim};
 
 impl Idempotency {
     /// Does the work once, however many callers ask for it.

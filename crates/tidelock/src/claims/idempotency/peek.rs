@@ -34,9 +34,10 @@ impl<T: DeserializeOwned> Peek<T> {
     pub(super) async fn at(claims: &Claims, attempt: ClaimAttempt) -> Result<Self, ClaimError> {
         Ok(match read_state(claims, &attempt.key, attempt.entry.fingerprint).await? {
             PeekEntry::Free => Self::Free,
-            PeekEntry::Held(contender, fence) => {
-                Self::Held(Box::new(InProgress::peeked(claims, &attempt, contender)), fence)
-            }
+            PeekEntry::Held(contender, fence) => Self::Held(
+                Box::new(InProgress::peeked(claims, &attempt, Box::new(contender))),
+                fence,
+            ),
             PeekEntry::Over(entry) => match super::result(&attempt.key, &entry) {
                 Ok(result) => Self::Done(result),
                 Err(ClaimError::Failed { error, .. }) => Self::Failed(error),
