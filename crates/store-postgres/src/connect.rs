@@ -12,6 +12,7 @@ pub(crate) mod server_checks;
 mod session;
 mod setting;
 mod tls;
+mod url;
 
 pub(crate) use address::Address;
 pub(crate) use connector::Connector;

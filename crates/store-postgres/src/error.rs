@@ -3,6 +3,8 @@
 //! No type of tokio-postgres leaves this crate except as the source of an error, and through
 //! [`PgTx`](crate::PgTx).
 
+use std::error::Error;
+
 use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
@@ -42,12 +44,17 @@ pub(crate) fn is_race(error: &PgError) -> bool {
 
 /// Whether the database role lacks a privilege.
 pub(crate) fn is_denied(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Storage && error.context().contains("(42501: ")
+    sql_state(error) == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
 }
 
 /// Whether the server rolled this back to resolve a deadlock.
 pub(crate) fn is_deadlock(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Unavailable && error.context().contains("(40P01: ")
+    sql_state(error) == Some(&SqlState::T_R_DEADLOCK_DETECTED)
+}
+
+/// The SQLSTATE of the server's error that caused this one.
+fn sql_state(error: &StoreError) -> Option<&SqlState> {
+    error.source()?.downcast_ref::<Told>()?.code.as_ref()
 }
 
 fn translate(error: &PgError, advice: RetryAdvice) -> StoreError {
@@ -117,28 +124,33 @@ fn meaning(error: &DbError) -> (StoreErrorKind, bool, String) {
 /// The message of the server or the driver, without the row values that the server puts into an
 /// error's details.
 #[derive(Debug)]
-struct Told(String);
+struct Told {
+    /// None if the error is the driver's.
+    code: Option<SqlState>,
+    message: String,
+}
 
 impl Told {
     fn of(error: &PgError) -> Self {
-        Self(match error.as_db_error() {
+        let message = match error.as_db_error() {
             Some(error) => {
                 format!("{} {}: {}", error.severity(), error.code().code(), error.message())
             }
             None => chain(error),
-        })
+        };
+        Self { code: error.code().cloned(), message }
     }
 }
 
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Told {}
+impl Error for Told {}
 
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", chain(source)),
         None => error.to_string(),

@@ -157,6 +157,37 @@ impl Shared {
         if self.connector.is_closed() { Err(error::closed(operation)) } else { Ok(()) }
     }
 
+    /// Runs an operation, unless the store is closed, and names it in its error.
+    async fn run<T>(
+        &self,
+        operation: StoreOperation,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.check_open(operation)?;
+        work.await.map_err(|e| e.during(operation))
+    }
+
+    /// Adjusts a few items at a time, so that no other transaction waits long for a row.
+    async fn adjust_all(&self, filter: ItemFilter, adjustment: &Adjustment) -> Result<Adjusted> {
+        let mut total = Adjusted::default();
+        let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
+        loop {
+            let page = leases::list(&self.readers.reader(), &query).await;
+            let page = page.map_err(|e| half_done(e, total))?;
+            let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
+            if !names.is_empty() {
+                let adjusted = self.adjust(&names, &query.filter, adjustment).await;
+                let adjusted = adjusted.map_err(|e| half_done(e, total))?;
+                total.matched += adjusted.matched;
+                total.changed += adjusted.changed;
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(total),
+            }
+        }
+    }
+
     async fn adjust(
         &self,
         items: &[ItemRef],
@@ -186,12 +217,8 @@ impl Store for PostgresStore {
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        self.shared.check_open(StoreOperation::Now)?;
-        self.shared
-            .time
-            .now(&self.shared.readers.reader())
-            .await
-            .map_err(|e| e.during(StoreOperation::Now))
+        let now = async { self.shared.time.now(&self.shared.readers.reader()).await };
+        self.shared.run(StoreOperation::Now, now).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
@@ -202,99 +229,80 @@ impl Store for PostgresStore {
     }
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.shared.check_open(StoreOperation::ReadStream)?;
-        query.check().map_err(|e| e.during(StoreOperation::ReadStream))?;
-        log::read_stream(&self.shared.readers.reader(), &query)
-            .await
-            .map_err(|e| e.during(StoreOperation::ReadStream))
+        let read = async {
+            query.check()?;
+            log::read_stream(&self.shared.readers.reader(), &query).await
+        };
+        self.shared.run(StoreOperation::ReadStream, read).await
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        self.shared.check_open(StoreOperation::ReadFeed)?;
-        query.check().map_err(|e| e.during(StoreOperation::ReadFeed))?;
-        log::read_feed(&self.shared.readers.reader(), &query)
-            .await
-            .map_err(|e| e.during(StoreOperation::ReadFeed))
+        let read = async {
+            query.check()?;
+            log::read_feed(&self.shared.readers.reader(), &query).await
+        };
+        self.shared.run(StoreOperation::ReadFeed, read).await
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.shared.check_open(StoreOperation::Heads)?;
-        query.check().map_err(|e| e.during(StoreOperation::Heads))?;
-        log::heads(&self.shared.readers.reader(), query)
-            .await
-            .map_err(|e| e.during(StoreOperation::Heads))
+        let read = async {
+            query.check()?;
+            log::heads(&self.shared.readers.reader(), query).await
+        };
+        self.shared.run(StoreOperation::Heads, read).await
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.shared.check_open(StoreOperation::Get)?;
-        check_names(keys.len()).map_err(|e| e.during(StoreOperation::Get))?;
-        records::get(&self.shared.readers.reader(), keys)
-            .await
-            .map_err(|e| e.during(StoreOperation::Get))
+        let read = async {
+            check_names(keys.len())?;
+            records::get(&self.shared.readers.reader(), keys).await
+        };
+        self.shared.run(StoreOperation::Get, read).await
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.shared.check_open(StoreOperation::Scan)?;
-        query.check().map_err(|e| e.during(StoreOperation::Scan))?;
-        records::scan(&self.shared.readers.reader(), &query)
-            .await
-            .map_err(|e| e.during(StoreOperation::Scan))
+        let read = async {
+            query.check()?;
+            records::scan(&self.shared.readers.reader(), &query).await
+        };
+        self.shared.run(StoreOperation::Scan, read).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        self.shared.check_open(StoreOperation::Lease)?;
-        request.check().map_err(|e| e.during(StoreOperation::Lease))?;
-        let leased = leases::lease(
-            &self.shared.leases,
-            &request,
-            &self.shared.fair_share,
-            &self.shared.scan_hints,
-        )
-        .await;
-        self.shared.used();
-        leased.map_err(|e| self.shared.connector.at(e).during(StoreOperation::Lease))
+        let Shared { leases, fair_share, scan_hints, .. } = &*self.shared;
+        let lease = async {
+            request.check()?;
+            let leased = leases::lease(leases, &request, fair_share, scan_hints).await;
+            self.shared.used();
+            leased.map_err(|e| self.shared.connector.at(e))
+        };
+        self.shared.run(StoreOperation::Lease, lease).await
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.shared.check_open(StoreOperation::Renew)?;
-        check_renewal(leases, duration).map_err(|e| e.during(StoreOperation::Renew))?;
-        self.shared.used();
-        leases::renew(&self.shared.heartbeats, leases, duration)
-            .await
-            .map_err(|e| e.during(StoreOperation::Renew))
+        let renew = async {
+            check_renewal(leases, duration)?;
+            self.shared.used();
+            leases::renew(&self.shared.heartbeats, leases, duration).await
+        };
+        self.shared.run(StoreOperation::Renew, renew).await
     }
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.shared.check_open(StoreOperation::Items)?;
-        query.check().map_err(|e| e.during(StoreOperation::Items))?;
-        leases::list(&self.shared.readers.reader(), &query)
-            .await
-            .map_err(|e| e.during(StoreOperation::Items))
+        let list = async {
+            query.check()?;
+            leases::list(&self.shared.readers.reader(), &query).await
+        };
+        self.shared.run(StoreOperation::Items, list).await
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.shared.check_open(StoreOperation::Adjust)?;
-        filter.check().map_err(|e| e.during(StoreOperation::Adjust))?;
-        adjustment.check().map_err(|e| e.during(StoreOperation::Adjust))?;
-        let mut total = Adjusted::default();
-        let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
-        // A few items at a time, so that no other transaction waits long for a row.
-        loop {
-            let page = leases::list(&self.shared.readers.reader(), &query).await;
-            let page = page.map_err(|e| half_done(e, total).during(StoreOperation::Adjust))?;
-            let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
-            if !names.is_empty() {
-                let adjusted = self.shared.adjust(&names, &query.filter, &adjustment).await;
-                let adjusted =
-                    adjusted.map_err(|e| half_done(e, total).during(StoreOperation::Adjust))?;
-                total.matched += adjusted.matched;
-                total.changed += adjusted.changed;
-            }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(total),
-            }
-        }
+        let adjust = async {
+            filter.check()?;
+            adjustment.check()?;
+            self.shared.adjust_all(filter, &adjustment).await
+        };
+        self.shared.run(StoreOperation::Adjust, adjust).await
     }
 
     fn signal(&self, topic: Topic) -> ChangeHint {

@@ -1,61 +1,39 @@
-//! Server addresses: where the server is and how to connect, parsed from a URL.
+//! Server addresses: where the servers of a database are, and how to connect to them.
 //!
 //! An address holds the password and never shows it. Logs and errors use its
 //! [label](Address::label), `host:port/database`. Nothing is taken from the environment (`PGUSER`,
 //! `PGPASSWORD`, `~/.pgpass`, the name of the system's user): a program connects to what its URL
 //! names.
 
-mod server;
-mod typed;
-mod url;
-
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidelock_store::Result;
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
-
-use crate::connect::setting::Setting;
-use crate::open::PostgresOptions;
-use typed::Typed;
 
 /// The servers of a database, in the order in which they are tried.
 #[derive(Clone)]
 pub(crate) struct Address {
-    user: String,
-    label: String,
-    routes: Vec<Route>,
+    pub(super) user: String,
+    pub(super) label: String,
+    pub(super) routes: Vec<Route>,
     /// The route that last led to a usable server. Otherwise each connection would wait for the
     /// timeouts of the others.
-    last_good: Arc<AtomicUsize>,
-    connector: MakeRustlsConnect,
-    time_for_one_server: Duration,
+    pub(super) last_good: Arc<AtomicUsize>,
+    pub(super) connector: MakeRustlsConnect,
+    pub(super) time_for_one_server: Duration,
 }
 
 /// The route to one of the servers.
 #[derive(Clone)]
 pub(crate) struct Route {
-    host_port: String,
-    config: Config,
+    pub(super) host_port: String,
+    pub(super) config: Config,
 }
 
 impl Address {
-    /// Parses a `postgres://` or `postgresql://` URL; options of the store go to `options`.
-    ///
-    /// # Errors
-    /// `Invalid` if a part is unknown or missing; the message names the part and never quotes the
-    /// URL.
-    pub(crate) fn parse(url: &str, options: &mut PostgresOptions) -> Result<Self> {
-        let mut typed = Typed::new();
-        for (name, value) in &url::settings(url)? {
-            typed.take(Setting { name, value }, options)?;
-        }
-        typed.into_address(options.connect_timeout)
-    }
-
     /// `host:port/database`, with all hosts if there are several.
     pub(crate) fn label(&self) -> &str {
         &self.label
@@ -116,9 +94,11 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
+    use tidelock_store::Result;
     use tokio_postgres::config::TargetSessionAttrs;
 
     use super::*;
+    use crate::open::PostgresOptions;
 
     fn parse(url: &str) -> Result<Address> {
         Address::parse(url, &mut PostgresOptions::default())

@@ -72,7 +72,10 @@ type Connected = (Client, tokio_postgres::Connection<Socket, TlsStream>);
 async fn attempt(address: &Address, route: &Route) -> Result<Connected> {
     let limit = address.time_for_one_server();
     match timeout(limit, route.config().connect(address.connector())).await {
-        Ok(connected) => connected.map_err(failure::refused),
+        Ok(connected) => {
+            let wanted = route.config().get_target_session_attrs();
+            connected.map_err(|error| failure::refused(error, wanted))
+        }
         Err(_) => Err(failure::timed_out(limit)),
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustls::CertificateError;
 use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::error::DbError;
 
 /// Combines the failures of all servers into one error. If one of them is temporary, a retry may
@@ -35,10 +36,10 @@ pub(super) fn timed_out(limit: Duration) -> StoreError {
     ))
 }
 
-/// The server, or the network, refused the connection.
-pub(super) fn refused(error: tokio_postgres::Error) -> StoreError {
+/// The server, or the network, refused a connection for which such a server was wanted.
+pub(super) fn refused(error: tokio_postgres::Error, wanted: TargetSessionAttrs) -> StoreError {
     let failure = match error.source() {
-        Some(source) => meaning(source),
+        Some(source) => meaning(source, wanted),
         None if error.is_closed() => {
             passing("the server closed the connection before it was ready".to_owned())
         }
@@ -47,12 +48,12 @@ pub(super) fn refused(error: tokio_postgres::Error) -> StoreError {
     failure.caused_by(error)
 }
 
-fn meaning(source: &(dyn Error + 'static)) -> StoreError {
+fn meaning(source: &(dyn Error + 'static), wanted: TargetSessionAttrs) -> StoreError {
     if let Some(error) = source.downcast_ref::<DbError>() {
         return refused_by_server(error);
     }
     match source.downcast_ref::<io::Error>() {
-        Some(error) => refused_on_the_way(error),
+        Some(error) => refused_on_the_way(error, wanted),
         None => refused_by_driver(&source.to_string()),
     }
 }
@@ -82,24 +83,24 @@ fn refused_by_server(error: &DbError) -> StoreError {
     if lasts { lasting(what) } else { passing(what) }
 }
 
-fn refused_on_the_way(error: &io::Error) -> StoreError {
+fn refused_on_the_way(error: &io::Error, wanted: TargetSessionAttrs) -> StoreError {
     if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return not_encrypted(error);
     }
     // The driver's own error for a server that is read-only when it should not be, or the reverse;
     // errors of the system have a number.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
-        return passing(format!("{error}: {}", other_than_asked_for(&error.to_string())));
+        return passing(format!("{error}: {}", other_than(wanted)));
     }
     passing(format!(
         "cannot be reached: {error}: is the server running, and is this its host and port?"
     ))
 }
 
-/// What to do about a server that does not match `target_session_attrs`, by the driver's message.
-fn other_than_asked_for(said: &str) -> &'static str {
-    match said {
-        "database does not allow writes" => {
+/// What to do about a server that does not match `target_session_attrs`.
+fn other_than(wanted: TargetSessionAttrs) -> &'static str {
+    match wanted {
+        TargetSessionAttrs::ReadWrite => {
             "it is a standby, so name the primary; or default_transaction_read_only is on for this role or database, so switch \
              it off, or, if this program only reads, write target_session_attrs=any"
         }
@@ -126,7 +127,7 @@ fn not_encrypted(error: &rustls::Error) -> StoreError {
     lasting(format!("the server's certificate is not trusted: {error}: {advice}"))
 }
 
-/// The driver reports these only as text.
+/// The driver tells these apart only by their text.
 fn refused_by_driver(message: &str) -> StoreError {
     let advice = match message {
         "server does not support TLS" => {
