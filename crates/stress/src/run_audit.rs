@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use tidelock::runs::{RunFilter, RunState};
 use tidelock::{StoredEvent, Tidelock};
 
-use crate::caller::{Bug, Caller};
+use crate::caller::{Bug, Caller, store_result};
 use crate::evidence::{read_streams, read_totals};
-use crate::sample_run::plain;
 use crate::space::Space;
 
 /// Number of runs read per request.
@@ -45,7 +44,8 @@ impl RunAudit {
 /// The open runs, up to one page.
 pub(crate) async fn open(caller: &Caller, space: &Space) -> Result<Vec<String>, Bug> {
     let runs = Tidelock::over(caller.store.clone()).runs();
-    let filter = RunFilter::all().workflow(&space.workflow()).state(RunState::Open).limit(AT_ONCE);
-    let page = caller.insist("list runs", || async { plain(runs.list(&filter).await) }).await?;
-    Ok(page.runs.into_iter().map(|run| run.run.to_string()).collect())
+    let filter = RunFilter::all().workflow(&space.workflow()).state(RunState::Open);
+    let list = || async { store_result(runs.list(&filter).limit(AT_ONCE).await) };
+    let page = caller.insist("list runs", list).await?;
+    Ok(page.items.into_iter().map(|run| run.run.to_string()).collect())
 }

@@ -56,9 +56,7 @@ pub use idempotency::{
 };
 /// The time zone of calendar periods.
 pub use jiff::tz::TimeZone;
-pub use listing::{
-    ClaimInfo, ClaimPage, ClaimState, PendingPage, PendingReservation, QuotaInfo, QuotaPage,
-};
+pub use listing::{ClaimInfo, ClaimState, QuotaInfo};
 pub(crate) use lock::ContendedLocks;
 pub use lock::{Lock, LockBusy, LockHolder};
 pub use period::Period;

@@ -38,8 +38,8 @@ use crate::worker::QueueOptions;
 
 pub(crate) use active::Active;
 pub use client::{
-    HistoryEntry, PendingWait, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage,
-    RunResult, RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
+    HistoryEntry, PendingWait, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunResult,
+    RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
 };
 pub use ctx::{
     ChildRun, OnUnknownOutcome, RaceWinner, Retry, RunCtx, Step, StepKey, TransactStep,

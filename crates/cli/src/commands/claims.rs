@@ -1,9 +1,10 @@
 //! `tidelock claims`: lists claims with their holders and results; or the use of quotas.
 
 use serde::Serialize;
-use tidelock::claims::{ClaimInfo, ClaimState, Claims, QuotaInfo};
-use tidelock::{Tidelock, Timestamp, limits};
+use tidelock::claims::{ClaimInfo, ClaimState, QuotaInfo};
+use tidelock::{Tidelock, Timestamp};
 
+use super::pages;
 use crate::args::ClaimsArgs;
 use crate::failure::Failure;
 use crate::output::{Output, TableRow, ago, ahead, cut};
@@ -30,6 +31,9 @@ struct QuotaRow {
     now: Timestamp,
 }
 
+/// How to see more rows.
+const MORE: &str = "a longer prefix";
+
 pub(crate) async fn run(
     args: ClaimsArgs,
     store_url: &StoreUrl,
@@ -39,68 +43,21 @@ pub(crate) async fn run(
     let now = store.now().await?;
     let claims = Tidelock::over(store).claims();
     let any = match args.quotas {
-        true => quotas(&claims, &args, now, out).await?,
-        false => list(&claims, &args, now, out).await?,
+        true => {
+            let row = |quota| Some(QuotaRow { quota, now });
+            pages::show(claims.quotas(&args.prefix), args.paging, out, row, MORE).await?
+        }
+        false => {
+            let full = args.full;
+            let row = |claim: ClaimInfo| args.wants(claim.state).then(|| Row { claim, now, full });
+            pages::show(claims.list(&args.prefix), args.paging, out, row, MORE).await?
+        }
     };
     match any {
         true => Ok(()),
         false => Ok(out.note(&format!("no such claim in {}", store_url.shown()))?),
     }
 }
-
-/// Lists claims; returns whether there is any.
-async fn list(
-    claims: &Claims,
-    args: &ClaimsArgs,
-    now: Timestamp,
-    out: &mut Output,
-) -> Result<bool, Failure> {
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let page = claims.list(&args.prefix, after.take(), left.min(limits::PAGE_SIZE)).await?;
-        let wanted = page.claims.into_iter().filter(|claim| args.wants(claim.state));
-        let rows: Vec<Row> = wanted.map(|claim| Row { claim, now, full: args.full }).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(_) if left == 0 => {
-                out.note(MORE)?;
-                return Ok(any);
-            }
-            Some(next) => after = Some(next),
-            None => return Ok(any),
-        }
-    }
-}
-
-/// Lists quotas; returns whether there is any.
-async fn quotas(
-    claims: &Claims,
-    args: &ClaimsArgs,
-    now: Timestamp,
-    out: &mut Output,
-) -> Result<bool, Failure> {
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let page = claims.quotas(&args.prefix, after.take(), left.min(limits::PAGE_SIZE)).await?;
-        let rows: Vec<QuotaRow> =
-            page.quotas.into_iter().map(|quota| QuotaRow { quota, now }).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(_) if left == 0 => {
-                out.note(MORE)?;
-                return Ok(any);
-            }
-            Some(next) => after = Some(next),
-            None => return Ok(any),
-        }
-    }
-}
-
-const MORE: &str = "there may be more: --all, or a longer prefix";
 
 impl Row {
     /// The remaining time, depending on the state.

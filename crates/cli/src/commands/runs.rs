@@ -4,8 +4,9 @@ mod status;
 
 use serde::Serialize;
 use tidelock::runs::{RunFilter, RunInfo, RunStatus, Runs};
-use tidelock::{Tidelock, Timestamp, limits};
+use tidelock::{Tidelock, Timestamp};
 
+use super::pages;
 use crate::args::RunsArgs;
 use crate::failure::Failure;
 use crate::output::{Output, Style, TableRow, ago};
@@ -52,20 +53,10 @@ async fn list(
     now: Timestamp,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let (mut filter, mut left, mut any) = (filter(args), args.paging.wanted(), false);
-    loop {
-        let page = runs.list(&filter.clone().limit(left.min(limits::PAGE_SIZE))).await?;
-        left -= page.runs.len().min(left);
-        any |= !page.runs.is_empty();
-        out.list(&page.runs.into_iter().map(|run| Row { run, now }).collect::<Vec<_>>())?;
-        match page.next {
-            Some(_) if left == 0 => {
-                return Ok(out.note("there may be more: --all, or a narrower filter")?);
-            }
-            Some(next) => filter = filter.after(next),
-            None if !any => return Ok(out.note("no such run in this store")?),
-            None => return Ok(()),
-        }
+    let (list, row) = (runs.list(&filter(args)), |run| Some(Row { run, now }));
+    match pages::show(list, args.paging, out, row, "a narrower filter").await? {
+        true => Ok(()),
+        false => Ok(out.note("no such run in this store")?),
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn dies_at_claims(shop: &Shop) {
     shop.with(|store| async move {
         let claims = Tidelock::over(store).claims();
         until("both leases have expired", async || {
-            let listed = claims.list("", None, 10).await.unwrap().claims;
+            let listed = claims.list("").all().await.unwrap();
             listed.iter().filter(|claim| claim.state == ClaimState::Stale).count() == 2
         })
         .await;

@@ -50,8 +50,8 @@ pub(crate) async fn list(
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("lock/{}", asked.prefix);
-    let page = served.tidelock().claims().list(&prefix, asked.after, limit).await?;
-    Ok(Answer(Page::new(page.claims.into_iter().map(ClaimDto::from).collect(), page.next)))
+    let page = served.tidelock().claims().list(prefix).after(asked.after).limit(limit).await?;
+    Ok(Answer(Page::new(page.items.into_iter().map(ClaimDto::from).collect(), page.next)))
 }
 
 /// A request to acquire a lock.

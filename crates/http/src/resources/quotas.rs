@@ -92,8 +92,8 @@ pub(crate) async fn list(
 ) -> Result<Answer<Page<QuotaDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("quota/{}", asked.prefix);
-    let page = served.tidelock().claims().quotas(&prefix, asked.after, limit).await?;
-    Ok(Answer(Page::new(page.quotas.into_iter().map(QuotaDto::from).collect(), page.next)))
+    let page = served.tidelock().claims().quotas(prefix).after(asked.after).limit(limit).await?;
+    Ok(Answer(Page::new(page.items.into_iter().map(QuotaDto::from).collect(), page.next)))
 }
 
 /// Which quota.

@@ -169,8 +169,8 @@ pub(crate) struct ListQuery {
 }
 
 impl ListQuery {
-    fn filter(self, limit: usize) -> Result<RunFilter, Problem> {
-        let mut filter = RunFilter::all().limit(limit);
+    fn filter(&self) -> Result<RunFilter, Problem> {
+        let mut filter = RunFilter::all();
         if let Some(state) = self.state {
             filter = filter.state(state.into());
         }
@@ -182,8 +182,7 @@ impl ListQuery {
             filter = filter.attribute(name, value);
         }
         filter = self.since.into_iter().fold(filter, RunFilter::since);
-        filter = self.before.into_iter().fold(filter, RunFilter::before);
-        Ok(self.after.into_iter().fold(filter, |filter, Cursor(place)| filter.after(place)))
+        Ok(self.before.into_iter().fold(filter, RunFilter::before))
     }
 }
 
@@ -198,9 +197,9 @@ pub(crate) async fn list(
     InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<RunDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let filter = asked.filter(limit)?;
-    let page = served.tidelock().runs().list(&filter).await?;
-    Ok(Answer(Page::new(page.runs.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
+    let runs = served.tidelock().runs().list(&asked.filter()?);
+    let page = runs.after(asked.after.map(|Cursor(place)| place)).limit(limit).await?;
+    Ok(Answer(Page::new(page.items.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
 }
 
 /// Read a run and its status.

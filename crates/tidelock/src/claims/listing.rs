@@ -8,67 +8,7 @@ use tidelock_store::{
 
 use super::entry::{Entry, LeaseRecord, State};
 use super::{Claims, keys, quota};
-
-/// A claim in progress, or one whose claimant died.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingReservation {
-    /// The claim's name.
-    pub key: String,
-    /// Its claimant.
-    pub by: WorkerName,
-    /// When it was acquired; unknown once the lease has expired.
-    pub since: Option<Timestamp>,
-    /// When the lease expires, unless it is renewed. `None` if it has expired: the claimant died or
-    /// gave up silently, and the next one takes it over.
-    pub until: Option<Timestamp>,
-}
-
-/// A page of claims in progress, ordered by key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingPage {
-    /// The claims in progress.
-    pub claims: Vec<PendingReservation>,
-    /// Cursor of the next page, if there may be more.
-    pub next: Option<RecordKey>,
-}
-
-impl Claims {
-    /// Lists the claims in progress, or whose claimant died, by key prefix (`lock/`,
-    /// `idempotency/pay:`), after this key if one is given.
-    ///
-    /// # Errors
-    /// `Store` if the store fails.
-    pub async fn pending(&self, prefix: &str, after: Option<RecordKey>) -> Result<PendingPage> {
-        let query = RecordQuery::prefix(format!("{}{prefix}", keys::CLAIMS));
-        let page = self.scan(RecordQuery { after, ..query }).await?;
-        let mut pending = Vec::new();
-        for record in &page.records {
-            let entry = Entry::read(record)?;
-            if entry.is_pending() {
-                pending.push((
-                    keys::lease_of(&record.key)?,
-                    keys::name_of(&record.key).to_owned(),
-                    entry.by,
-                ));
-            }
-        }
-        let leases: Vec<_> = pending.iter().map(|(lease, ..)| lease.clone()).collect();
-        let slots = self.store().get(&leases).await?;
-        let listed =
-            pending.into_iter().zip(slots).map(|((_, key, by), slot)| listed(key, by, &slot));
-        Ok(PendingPage { claims: listed.collect(), next: page.next })
-    }
-}
-
-fn listed(key: String, by: WorkerName, lease: &Slot) -> PendingReservation {
-    let lease = lease.live();
-    PendingReservation {
-        key,
-        by,
-        since: lease.and_then(LeaseRecord::since),
-        until: lease.and_then(|l| l.expires_at),
-    }
-}
+use crate::list::{List, Page};
 
 /// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -118,15 +58,6 @@ pub struct ClaimInfo {
     pub error: Option<String>,
 }
 
-/// A page of claims, ordered by key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ClaimPage {
-    /// The claims.
-    pub claims: Vec<ClaimInfo>,
-    /// Cursor of the next page, if there may be more.
-    pub next: Option<RecordKey>,
-}
-
 /// A quota with units taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuotaInfo {
@@ -138,46 +69,41 @@ pub struct QuotaInfo {
     pub resets_at: Option<Timestamp>,
 }
 
-/// A page of quotas, ordered by key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct QuotaPage {
-    /// The quotas with an open window.
-    pub quotas: Vec<QuotaInfo>,
-    /// Cursor of the next page, if there may be more.
-    pub next: Option<RecordKey>,
-}
-
 impl Claims {
-    /// Lists claims in any state by key prefix (`lock/`, `idempotency/pay:`), page by page.
-    ///
-    /// # Errors
-    /// `LimitExceeded` if `limit` is larger than a page; otherwise errors of the store.
-    pub async fn list(
+    /// Lists claims in any state by key prefix (`lock/`, `idempotency/pay:`), ordered by key.
+    pub fn list(&self, prefix: impl AsRef<str>) -> List<ClaimInfo, RecordKey> {
+        let (claims, prefix) = (self.clone(), prefix.as_ref().to_owned());
+        List::new(move |after, limit| {
+            let (claims, prefix) = (claims.clone(), prefix.clone());
+            async move { Ok(claims.page(&prefix, after, limit).await?) }
+        })
+    }
+
+    pub(crate) async fn page(
         &self,
         prefix: &str,
         after: Option<RecordKey>,
         limit: usize,
-    ) -> Result<ClaimPage> {
+    ) -> Result<Page<ClaimInfo, RecordKey>> {
         let query = RecordQuery { prefix: format!("{}{prefix}", keys::CLAIMS), after, limit };
         let page = self.scan(query).await?;
         let leases = page.records.iter().map(|record| keys::lease_of(&record.key));
         let slots = self.slots(leases.collect::<Result<_>>()?).await?;
         let listed =
             page.records.iter().zip(&slots).map(|(record, lease)| ClaimInfo::of(record, lease));
-        Ok(ClaimPage { claims: listed.collect::<Result<_>>()?, next: page.next })
+        Ok(Page { items: listed.collect::<Result<_>>()?, next: page.next })
     }
 
-    /// Lists the quotas with units taken in the open window, by key prefix, page by page.
-    ///
-    /// # Errors
-    /// As [`list`](Self::list).
-    pub async fn quotas(
-        &self,
-        prefix: &str,
-        after: Option<RecordKey>,
-        limit: usize,
-    ) -> Result<QuotaPage> {
-        let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
+    /// Lists the quotas with units taken in the open window by key prefix, ordered by key.
+    pub fn quotas(&self, prefix: impl AsRef<str>) -> List<QuotaInfo, RecordKey> {
+        let (claims, prefix) = (self.clone(), keys::windows(prefix.as_ref()));
+        List::new(move |after, limit| {
+            let (claims, prefix) = (claims.clone(), prefix.clone());
+            async move { Ok(claims.quota_page(RecordQuery { prefix, after, limit }).await?) }
+        })
+    }
+
+    async fn quota_page(&self, query: RecordQuery) -> Result<Page<QuotaInfo, RecordKey>> {
         let page = self.store().full_page(query).await?;
         let names = || page.records.iter().map(|record| keys::quota_of_window(&record.key));
         let taken = self.slots(names().map(keys::taken_of).collect::<Result<_>>()?).await?;
@@ -192,7 +118,7 @@ impl Claims {
             }
             quotas.push(listed);
         }
-        Ok(QuotaPage { quotas, next: page.next })
+        Ok(Page { items: quotas, next: page.next })
     }
 
     /// Reads a page of claims without the leases between them. Like the store, it may return fewer

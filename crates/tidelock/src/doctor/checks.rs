@@ -233,14 +233,14 @@ async fn last_progress(item: &Item, exam: &Examination) -> Result<Option<Timesta
 /// Checks open runs, newest first. What a run waits for is found by reading its history, so the
 /// number of runs is limited.
 pub(super) async fn open_runs(exam: &Examination, findings: &mut Findings) -> Result<()> {
-    let filter = RunFilter::all().state(RunState::Open).limit(exam.thresholds.runs);
-    let page = listing::list(&*exam.store, &filter).await?;
-    for run in &page.runs {
+    let filter = RunFilter::all().state(RunState::Open);
+    let page = listing::list(&*exam.store, &filter, None, exam.thresholds.runs).await?;
+    for run in &page.items {
         unknown_outcomes(run, exam, findings).await;
         orphaned(run, exam, findings).await?;
     }
     if page.next.is_some() {
-        let scanned = page.runs.len();
+        let scanned = page.items.len();
         let what = format!("only the {scanned} newest open runs were checked; there may be more");
         findings.add(
             Finding::warning(FindingKind::Unfinished, Subject::Runs, what)
@@ -305,9 +305,9 @@ pub(super) async fn claims(exam: &Examination, findings: &mut Findings) -> Resul
     let claims = Tidelock::over(exam.store.clone()).claims();
     let (mut after, mut scanned) = (None, 0);
     loop {
-        let page = claims.list("", after.take(), limits::PAGE_SIZE).await?;
-        scanned += page.claims.len();
-        page.claims.iter().filter_map(|claim| abandoned(claim, exam)).for_each(|finding| {
+        let page = claims.page("", after.take(), limits::PAGE_SIZE).await?;
+        scanned += page.items.len();
+        page.items.iter().filter_map(|claim| abandoned(claim, exam)).for_each(|finding| {
             findings.add(finding);
         });
         match page.next {

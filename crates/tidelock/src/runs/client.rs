@@ -24,13 +24,14 @@ use serde::Serialize;
 
 use super::{RunId, Schedules, Workflow, WorkflowRef};
 use crate::handle::Tidelock;
+use crate::list::List;
 use commit_target::CommitTarget;
 use start::StartRequest;
 
 pub use error::RunError;
 pub use handle::RunHandle;
 pub use info::RunInfo;
-pub use listing::{RunCursor, RunFilter, RunPage};
+pub use listing::{RunCursor, RunFilter};
 pub use result::RunResult;
 pub use signal::SendSignal;
 pub use start::{StartOutcome, StartRun};
@@ -137,7 +138,7 @@ impl Runs {
         RunHandle::new(self.tidelock.clone(), RunId::new(id))
     }
 
-    /// Lists one page of the runs that match, newest first.
+    /// Lists the runs that match, newest first.
     ///
     /// # Examples
     ///
@@ -148,23 +149,19 @@ impl Runs {
     /// use tidelock::runs::{RunFilter, RunState};
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
-    /// let mut filter = RunFilter::all().workflow("checkout").state(RunState::Failed);
-    /// loop {
-    ///     let page = tidelock.runs().list(&filter).await?;
-    ///     for run in &page.runs {
-    ///         println!("{} failed at {:?}", run.run, run.ended_at);
-    ///     }
-    ///     let Some(next) = page.next else { break };
-    ///     filter = filter.after(next);
+    /// let failed = RunFilter::all().workflow("checkout").state(RunState::Failed);
+    /// for run in tidelock.runs().list(&failed).all().await? {
+    ///     println!("{} failed at {:?}", run.run, run.ended_at);
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// Returns the store's error.
-    pub async fn list(&self, filter: &RunFilter) -> Result<RunPage, RunError> {
-        Ok(listing::list(&**self.tidelock.store(), filter).await?)
+    pub fn list(&self, filter: &RunFilter) -> List<RunInfo, RunCursor> {
+        let (store, filter) = (self.tidelock.store().clone(), filter.clone());
+        List::new(move |after, limit| {
+            let (store, filter) = (store.clone(), filter.clone());
+            async move { Ok(listing::list(&*store, &filter, after, limit).await?) }
+        })
     }
 
     /// Returns the schedules that start runs.

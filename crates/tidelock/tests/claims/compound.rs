@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::Slot;
-use tidelock::claims::{Compound, CompoundGuard, Refusal, RefusalReason, Refusals, WaitPolicy};
+use tidelock::claims::{
+    ClaimState, Compound, CompoundGuard, Refusal, RefusalReason, Refusals, WaitPolicy,
+};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
@@ -32,15 +34,8 @@ async fn refused(compound: &Compound) -> Refusals {
 }
 
 async fn pending(tidelock: &Tidelock) -> Vec<String> {
-    tidelock
-        .claims()
-        .pending("", None)
-        .await
-        .unwrap()
-        .claims
-        .into_iter()
-        .map(|pending| pending.key)
-        .collect()
+    let claims = tidelock.claims().list("").all().await.unwrap().into_iter();
+    claims.filter(|claim| claim.state == ClaimState::Pending).map(|claim| claim.key).collect()
 }
 
 /// CLAIM-14.

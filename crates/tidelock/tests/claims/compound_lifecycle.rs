@@ -309,8 +309,8 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: TestStore) {
     }
     let never = claims.rate("logins", 1, Duration::ZERO).take(1).await.unwrap_err();
     assert!(matches!(never, ClaimError::Store(_)), "{never}");
-    assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
-    assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
+    assert!(claims.list("").all().await.unwrap().is_empty());
+    assert!(claims.quotas("").all().await.unwrap().is_empty());
     let longest = claims.lock("door").lease(limits::LEASE_DURATION);
     longest.acquire().await.unwrap().granted().unwrap().release().await.unwrap();
 }
@@ -343,8 +343,8 @@ async fn a_compound_with_the_same_right_twice_is_refused(stage: TestStore) {
             "{refused}"
         );
     }
-    assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
-    assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
+    assert!(claims.list("").all().await.unwrap().is_empty());
+    assert!(claims.quotas("").all().await.unwrap().is_empty());
 }
 
 /// CLAIM-22. A negative limit is an error, not an empty quota.
@@ -365,8 +365,8 @@ async fn a_quota_of_less_than_nothing_is_refused(stage: TestStore) {
             "{refused}"
         );
     }
-    assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
-    assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
+    assert!(claims.list("").all().await.unwrap().is_empty());
+    assert!(claims.quotas("").all().await.unwrap().is_empty());
     assert!(matches!(claims.quota("points", 0).take(1).await.unwrap(), Outcome::Refused(_)));
 }
 

@@ -85,7 +85,7 @@ async fn detached_work_is_completed_elsewhere(stage: TestStore) {
         panic!()
     };
     assert_eq!(done["receipt"], 7);
-    let listed = here.claims().list("idempotency/", None, 10).await.unwrap().claims;
+    let listed = here.claims().list("idempotency/").all().await.unwrap();
     assert!(listed[0].until.is_some() && listed[0].state == ClaimState::Done, "{listed:?}");
 }
 
@@ -160,7 +160,7 @@ async fn a_reservation_is_continued_by_its_token(stage: TestStore) {
         .of("boat-4")
         .attach(&voucher)
         .expect_err("it is another boat's");
-    let listed = here.claims().quotas("quota/seats/", None, 10).await.unwrap().quotas;
+    let listed = here.claims().quotas("quota/seats/").all().await.unwrap();
     assert_eq!(
         (listed.len(), listed[0].key.as_str(), listed[0].used),
         (1, "quota/seats/boat-3", 3)
@@ -176,13 +176,10 @@ async fn claims_are_listed_page_by_page(stage: TestStore) {
     }
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
-        let page = tidelock.claims().list("lock/", after, 2).await.unwrap();
-        assert!(page.claims.iter().all(|claim| claim.state == ClaimState::Pending));
-        assert!(
-            page.claims.len() == 2 || page.next.is_none(),
-            "a page is full while there is more"
-        );
-        keys.extend(page.claims.into_iter().map(|claim| claim.key));
+        let page = tidelock.claims().list("lock/").after(after).limit(2).await.unwrap();
+        assert!(page.items.iter().all(|claim| claim.state == ClaimState::Pending));
+        assert!(page.items.len() == 2 || page.next.is_none(), "a page is full while there is more");
+        keys.extend(page.items.into_iter().map(|claim| claim.key));
         match page.next {
             Some(next) => after = Some(next),
             None => break,

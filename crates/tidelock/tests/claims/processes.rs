@@ -114,7 +114,7 @@ async fn a_killed_holder_has_all_of_its_locks_or_none(stage: TestStore) {
         // Somewhere in its loop: how far it gets before the signal depends on the machine.
         meeting.until_noted(&format!("{name} locked {nth}")).await;
         child.kill().await;
-        let held = tidelock.claims().pending("lock/", None).await.unwrap().claims.len();
+        let held = tidelock.claims().list("lock/").all().await.unwrap().len();
         assert!(held == 0 || held == LOCKS, "{held} of {LOCKS}");
         let after = all_locks(&tidelock).wait_policy(WaitPolicy::of(tidelock_test_stage::PATIENCE));
         after.claim().await.unwrap().granted().unwrap().release().await.unwrap();

@@ -139,8 +139,7 @@ async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: T
     let late = quota.reserve(3, Duration::from_millis(50)).await.unwrap().granted().unwrap();
     let standing = quota.reserve(4, Duration::from_secs(600)).await.unwrap().granted().unwrap();
     until("it is past its end", async || used(&quota).await == 5).await;
-    let listed =
-        stage.tidelock().await.claims().quotas("quota/points/", None, 10).await.unwrap().quotas;
+    let listed = stage.tidelock().await.claims().quotas("quota/points/").all().await.unwrap();
     assert_eq!((listed.len(), listed[0].used), (1, 5), "also where quotas are listed");
     for _ in 0..2 {
         let error = late.confirm().await.unwrap_err();

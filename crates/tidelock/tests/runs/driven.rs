@@ -192,7 +192,7 @@ async fn a_cancel_races_completion_to_one_end(stage: TestStore) {
         assert_eq!(run.get().await.unwrap().state, state, "and it stays");
     }
     let ended = RunFilter::all().state(RunState::Completed).state(RunState::Cancelled);
-    let mut listed = here.runs().list(&ended).await.unwrap().runs;
+    let mut listed = here.runs().list(&ended).all().await.unwrap();
     listed.retain(|run| !past::left(run.run.as_str()));
     assert_eq!(listed.len(), RUNS, "each is listed once");
     running.stop().await;

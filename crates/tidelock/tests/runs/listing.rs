@@ -23,8 +23,8 @@ async fn start(tidelock: &Tidelock, workflow: &str, run: &str, shop: &str) {
 }
 
 async fn listed(tidelock: &Tidelock, filter: RunFilter) -> Vec<String> {
-    let page = tidelock.runs().list(&filter).await.unwrap();
-    page.runs.iter().map(|run| run.run.to_string()).filter(|run| !past::left(run)).collect()
+    let runs = tidelock.runs().list(&filter).all().await.unwrap();
+    runs.iter().map(|run| run.run.to_string()).filter(|run| !past::left(run)).collect()
 }
 
 /// RUN-40.
@@ -63,14 +63,14 @@ async fn a_listing_is_newest_first_and_its_pages_hold_each_run_once(stage: TestS
         start(&tidelock, workflow, &format!("run-{nth:02}"), "7").await;
     }
     for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
-        let (mut seen, mut filter) = (Vec::new(), filter.limit(4));
+        let (mut seen, mut after) = (Vec::new(), None);
         loop {
-            let page = tidelock.runs().list(&filter).await.unwrap();
-            assert!(page.runs.len() <= 4);
-            seen.extend(page.runs);
-            match page.next {
-                Some(next) => filter = filter.after(next),
-                None => break,
+            let page = tidelock.runs().list(&filter).limit(4).after(after).await.unwrap();
+            assert!(page.items.len() <= 4);
+            seen.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
             }
         }
         seen.retain(|run| !past::left(run.run.as_str()));
@@ -100,7 +100,7 @@ async fn runs_are_found_by_the_time_of_their_start(stage: TestStore) {
 /// LIMIT-1. An empty page would never lead to the next one.
 async fn a_page_of_no_runs_is_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let refused = tidelock.runs().list(&RunFilter::all().limit(0)).await.unwrap_err();
+    let refused = tidelock.runs().list(&RunFilter::all()).limit(0).await.unwrap_err();
     assert!(refused.to_string().contains("a page of 0 runs; it has at least 1"), "{refused}");
-    tidelock.runs().list(&RunFilter::all().limit(usize::MAX)).await.unwrap();
+    tidelock.runs().list(&RunFilter::all()).limit(usize::MAX).await.unwrap();
 }

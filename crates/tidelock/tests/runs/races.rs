@@ -174,7 +174,7 @@ async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let runs =
-        tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).await.unwrap().runs;
+        tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).all().await.unwrap();
     assert_eq!(runs.len(), 1, "{calls} calls, {last_words}: {runs:?}");
     assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
     healthy.tell();
@@ -251,9 +251,9 @@ fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
         let runs = tidelock
             .runs()
             .list(&RunFilter::all().attribute("schedule", "daily"))
+            .all()
             .await
-            .unwrap()
-            .runs;
+            .unwrap();
         assert_eq!(runs.len(), 1, "{runs:?}");
         assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
     });
@@ -270,8 +270,8 @@ fn a_page_costs_the_same_however_many_runs_there_are() {
             idle(&tidelock, &format!("r-{nth}")).await;
             if [20, 299].contains(&nth) {
                 let before = tally.calls();
-                let page = counted.runs().list(&RunFilter::all().limit(10)).await.unwrap();
-                assert_eq!(page.runs.len(), 10);
+                let page = counted.runs().list(&RunFilter::all()).limit(10).await.unwrap();
+                assert_eq!(page.items.len(), 10);
                 costs.push(tally.calls() - before);
             }
         }

@@ -63,8 +63,9 @@ async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Test
     until("all is handled again", quiet).await;
     assert_eq!(count(&tidelock, "order-1", "~started").await, 1);
     assert_eq!(count(&tidelock, "order-1", "~signalled").await, 1);
-    let listed = tidelock.runs().list(&RunFilter::all().attribute("shop", "7")).await.unwrap();
-    assert_eq!(listed.runs.len(), 1);
+    let listed =
+        tidelock.runs().list(&RunFilter::all().attribute("shop", "7")).all().await.unwrap();
+    assert_eq!(listed.len(), 1);
     running.stop().await;
 }
 

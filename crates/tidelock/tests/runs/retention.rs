@@ -43,7 +43,7 @@ async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left
     );
     assert!(!records_about(&tidelock, "kept").await.is_empty(), "or nothing was looked at");
     for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
-        let mut left = tidelock.runs().list(&filter).await.unwrap().runs;
+        let mut left = tidelock.runs().list(&filter).all().await.unwrap();
         left.retain(|run| !past::left(run.run.as_str()));
         assert_eq!(left.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["kept"]);
     }

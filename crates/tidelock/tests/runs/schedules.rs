@@ -25,7 +25,7 @@ on_every_store!(
 const EVERY_SECOND: &str = "* * * * * *";
 
 async fn runs_of(tidelock: &Tidelock, schedule: &str) -> Vec<RunInfo> {
-    tidelock.runs().list(&RunFilter::all().attribute("schedule", schedule)).await.unwrap().runs
+    tidelock.runs().list(&RunFilter::all().attribute("schedule", schedule)).all().await.unwrap()
 }
 
 fn tick(steps: &Observed) -> Flow<(), ()> {
@@ -121,7 +121,7 @@ async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_
     tidelock.runs().run(alone[0].run.as_str()).signal("go", &()).await.unwrap();
     until("the next one is started", async || runs_of(&tidelock, "alone").await.len() == 2).await;
     let open = RunFilter::all().attribute("schedule", "alone").state(RunState::Open);
-    assert_eq!(tidelock.runs().list(&open).await.unwrap().runs.len(), 1);
+    assert_eq!(tidelock.runs().list(&open).all().await.unwrap().len(), 1);
     running.stop().await;
 }
 

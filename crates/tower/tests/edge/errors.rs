@@ -21,8 +21,8 @@ async fn handler(
         "absent" => drop(tidelock.runs().run("order-7").get().await?),
         "exceeded" => drop(claims.quota("seats", 0).take(1).await?.granted()?),
         "busy" => {
-            let _held = claims.lock("door").acquire().await?.locked()?;
-            claims.lock("door").acquire().await?.locked()?;
+            let _held = claims.lock("door").acquire().await?.granted()?;
+            let _never = claims.lock("door").acquire().await?.granted()?;
         }
         "invalid" => drop(tidelock.runs().run("").get().await?),
         "refused" => {

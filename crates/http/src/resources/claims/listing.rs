@@ -111,8 +111,9 @@ pub(crate) async fn list(
     InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let page = served.tidelock().claims().list(&asked.prefix, asked.after, limit).await?;
-    let shown = page.claims.into_iter().map(ClaimDto::from);
+    let page =
+        served.tidelock().claims().list(&asked.prefix).after(asked.after).limit(limit).await?;
+    let shown = page.items.into_iter().map(ClaimDto::from);
     let meant = shown.filter(|claim| asked.state.is_none_or(|state| state == claim.state));
     Ok(Answer(Page::new(meant.collect(), page.next)))
 }

@@ -131,6 +131,15 @@ impl Deref for Refusals {
     }
 }
 
+impl IntoIterator for Refusals {
+    type Item = Refusal;
+    type IntoIter = std::vec::IntoIter<Refusal>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl std::error::Error for Refusals {}
 
 impl fmt::Display for Refusals {

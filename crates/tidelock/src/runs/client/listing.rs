@@ -9,22 +9,14 @@ mod filter;
 mod range;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{RecordKey, Result, Store, StoreError, Timestamp};
+use tidelock_store::{RecordKey, Result, Store, StoreError, Timestamp, limits};
 
+use crate::list::Page;
 use crate::runs::summary::Summarized;
 use crate::runs::{RunId, RunInfo, keys};
 use range::Range;
 
 pub use filter::RunFilter;
-
-/// A page of runs, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RunPage {
-    /// The runs. May be fewer than the limit though more follow, if some did not match.
-    pub runs: Vec<RunInfo>,
-    /// The cursor of the next page, if there may be more.
-    pub next: Option<RunCursor>,
-}
 
 /// A position in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,20 +32,26 @@ impl RunCursor {
     }
 }
 
-/// Lists one page.
-pub(crate) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPage> {
-    if filter.limit == 0 {
+/// Lists one page. It may have fewer runs than the limit although more follow, if some did not
+/// match.
+pub(crate) async fn list(
+    store: &dyn Store,
+    filter: &RunFilter,
+    after: Option<RunCursor>,
+    limit: usize,
+) -> Result<Page<RunInfo, RunCursor>> {
+    if limit == 0 {
         return Err(StoreError::invalid("a page of 0 runs; it has at least 1"));
     }
-    let mut found = Vec::new();
+    let (mut found, limit) = (Vec::new(), limit.min(limits::PAGE_SIZE));
     for range in Range::all(store, filter).await? {
-        found.extend(range.scan(store, filter).await?);
+        found.extend(range.scan(store, filter, after.as_ref(), limit).await?);
     }
     found.sort();
-    let more = found.len() >= filter.limit;
-    found.truncate(filter.limit);
+    let more = found.len() >= limit;
+    found.truncate(limit);
     let next = found.last().cloned().filter(|_| more);
-    Ok(RunPage { runs: summaries(store, filter, found).await?, next })
+    Ok(Page { items: summaries(store, filter, found).await?, next })
 }
 
 /// Reads the summaries at these cursors. A run that changed since the index was read is included if

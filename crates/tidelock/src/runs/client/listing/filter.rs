@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidelock_store::{Timestamp, limits};
+use tidelock_store::Timestamp;
 
-use super::RunCursor;
 use crate::runs::{InvalidName, RunInfo, RunState, WorkflowName};
-
-/// The default page size.
-const PAGE: usize = 100;
 
 /// Selects runs that match all of its criteria. The default matches all.
 ///
@@ -19,35 +15,19 @@ const PAGE: usize = 100;
 /// let failed = RunFilter::all().state(RunState::Failed).workflow("checkout");
 /// let failed_in_shop = failed.attribute("shop", "7");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
     pub(super) states: Vec<RunState>,
     pub(super) workflow: Option<Result<WorkflowName, InvalidName>>,
     pub(super) attributes: BTreeMap<String, String>,
     pub(super) since: Option<Timestamp>,
     pub(super) before: Option<Timestamp>,
-    pub(super) after: Option<RunCursor>,
-    pub(super) limit: usize,
-}
-
-impl Default for RunFilter {
-    fn default() -> Self {
-        Self::all()
-    }
 }
 
 impl RunFilter {
     /// Matches every run.
     pub fn all() -> Self {
-        Self {
-            states: Vec::new(),
-            workflow: None,
-            attributes: BTreeMap::new(),
-            since: None,
-            before: None,
-            after: None,
-            limit: PAGE,
-        }
+        Self::default()
     }
 
     /// Restricts to this state. Repeated calls allow several states.
@@ -87,25 +67,11 @@ impl RunFilter {
         self
     }
 
-    /// Continues after the end of a page.
-    #[must_use]
-    pub fn after(mut self, cursor: RunCursor) -> Self {
-        self.after = Some(cursor);
-        self
-    }
-
-    /// Sets the page size, from 1 to 1,000. 0 is refused.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit.min(limits::PAGE_SIZE);
-        self
-    }
-
     pub(super) fn states(&self) -> &[RunState] {
         if self.states.is_empty() { &RunState::ALL } else { &self.states }
     }
 
-    /// Whether this run matches, regardless of the cursor.
+    /// Whether this run matches.
     pub(super) fn passes(&self, run: &RunInfo) -> bool {
         self.states().contains(&run.state)
             && self.workflow.as_ref().is_none_or(|name| name.as_ref() == Ok(&run.workflow))

@@ -1,6 +1,6 @@
 //! Index ranges: runs with a common key prefix, newest first.
 
-use tidelock_store::{RecordKey, RecordQuery, Result, Store, StoreError, StoreExt, limits};
+use tidelock_store::{RecordKey, RecordQuery, Result, Store, StoreError, StoreExt};
 
 use super::{RunCursor, RunFilter};
 use crate::runs::keys;
@@ -47,11 +47,13 @@ impl Range {
         &self,
         store: &dyn Store,
         filter: &RunFilter,
+        after: Option<&RunCursor>,
+        limit: usize,
     ) -> Result<Vec<RunCursor>> {
-        let query = RecordQuery::prefix(&self.prefix).limit(filter.limit.min(limits::PAGE_SIZE));
-        let mut records = store.rows(RecordQuery { after: self.from(filter)?, ..query });
+        let (prefix, after) = (self.prefix.clone(), self.from(filter, after)?);
+        let mut records = store.rows(RecordQuery { prefix, after, limit });
         let mut cursors = Vec::new();
-        while cursors.len() < filter.limit
+        while cursors.len() < limit
             && let Some(record) = records.next().await?
         {
             let Some((started_at, run)) = keys::index_position(&record.key, &self.prefix) else {
@@ -66,8 +68,8 @@ impl Range {
     }
 
     /// The key to start after: the end of the last page, or the newest match.
-    fn from(&self, filter: &RunFilter) -> Result<Option<RecordKey>> {
-        match (&filter.after, filter.before) {
+    fn from(&self, filter: &RunFilter, after: Option<&RunCursor>) -> Result<Option<RecordKey>> {
+        match (after, filter.before) {
             (Some(cursor), _) => {
                 Ok(Some(keys::index_key(&self.prefix, cursor.age.0, cursor.run.as_str())?))
             }
