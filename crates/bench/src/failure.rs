@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use tidelock::StoreError;
+use tidelock::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {

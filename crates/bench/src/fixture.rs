@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidelock::Store;
+use tidelock::store::Store;
 
 use crate::baseline;
 use crate::database::Database;

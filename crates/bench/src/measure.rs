@@ -5,7 +5,7 @@ mod slice;
 
 use std::time::Duration;
 
-use tidelock::async_trait;
+use tidelock::store::async_trait;
 
 use crate::failure::Failure;
 use crate::progress::Progress;

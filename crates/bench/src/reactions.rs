@@ -10,7 +10,8 @@ mod latency;
 use std::sync::Arc;
 
 use serde_json::json;
-use tidelock::{Store, Tidelock};
+use tidelock::Tidelock;
+use tidelock::store::Store;
 use tokio::task::block_in_place;
 
 use crate::args::ReactionsArgs;

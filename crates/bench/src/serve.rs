@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::{Store, Tidelock};
+use tidelock::Tidelock;
+use tidelock::store::Store;
 use tidelock_http::{Api, Tokens};
 use tokio::net::TcpListener;
 use tokio::task::block_in_place;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidelock::{Store, StoreErrorKind};
+use tidelock::store::{Store, StoreErrorKind};
 
 use crate::database::Database;
 use crate::failure::Failure;

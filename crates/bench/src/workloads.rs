@@ -18,7 +18,7 @@ mod scopes;
 
 use std::time::Duration;
 
-use tidelock::{CommitOutcome, Committed};
+use tidelock::store::{CommitOutcome, Committed};
 
 use crate::failure::Failure;
 use crate::measure::Measured;

@@ -5,7 +5,8 @@ use std::io;
 
 use tidelock::reactions::ResetError;
 use tidelock::runs::RunError;
-use tidelock::{CloseError, Missing, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::{CloseError, Missing};
 
 use crate::exit_status::ExitStatus;
 use crate::output::plain;

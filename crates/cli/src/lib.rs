@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use tidelock::Store;
+use tidelock::store::Store;
 
 use crate::args::Args;
 use crate::exit_status::ExitStatus;

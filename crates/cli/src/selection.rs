@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tidelock::reactions::{ReactionFilter, Reactions, ResetEffects};
-use tidelock::{
-    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store,
-    StoreExt, When,
+use tidelock::store::{
+    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, NamePattern, Priority, Store, StoreExt,
 };
+use tidelock::{Missing, When};
 
 use crate::args::Selector;
 use crate::failure::Failure;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidelock::postgres::PostgresStore;
-use tidelock::{Store, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{Store, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::Layer;
 use crate::failure::Failure;

@@ -5,8 +5,9 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tidelock::Tidelock;
 use tidelock::doctor::Doctor;
-use tidelock::{Store, Tidelock};
+use tidelock::store::Store;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 

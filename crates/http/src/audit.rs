@@ -16,9 +16,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tidelock::problem::Problem;
-use tidelock::{
-    Appended, EventId, ExpectedVersion, Metadata, NewEvent, RawJson, StoreExt, StreamQuery, Version,
-};
+use tidelock::store::{Appended, EventId, NewEvent, RawJson, StoreExt, StreamQuery, Version};
+use tidelock::{ExpectedVersion, Metadata};
 
 use crate::app_state::AppState;
 use crate::auth::{Caller, Role};

@@ -8,8 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidelock::store::Result;
-use tidelock::{Commit, CommitOutcome, Store, StoreLayer, async_trait};
+use tidelock::store::{Commit, CommitOutcome, Result, Store, StoreLayer, async_trait};
 
 /// The number of commits made through a handle to a store. Clones share the count.
 #[derive(Debug, Clone, Default)]
@@ -64,7 +63,8 @@ impl StoreLayer for Counting {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::{ExpectedVersion, NewEvent, StoreExt, StreamName};
+    use tidelock::ExpectedVersion;
+    use tidelock::store::{NewEvent, StoreExt, StreamName};
 
     use super::*;
 

@@ -149,12 +149,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
     match error.classify() {
         Category::Syntax if error.to_string().starts_with(RECURSION) => {
-            format!("it is too deep; the limit is {} levels", tidelock::limits::JSON_DEPTH)
+            format!("it is too deep; the limit is {} levels", tidelock::store::limits::JSON_DEPTH)
         }
         // These messages are the parser's own, and quote nothing.
         Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
         Category::Data | Category::Io => {
-            in_words(&tidelock::unfit(error), &path.map_or_else(String::new, field))
+            in_words(&tidelock::store::unfit(error), &path.map_or_else(String::new, field))
         }
     }
 }

@@ -15,10 +15,10 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tidelock::EventId;
 use tidelock::claims::Claims;
 use tidelock::runs::RunHandle;
 use tidelock::scopes::Mutation;
+use tidelock::store::EventId;
 use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
 use crate::app_state::AppState;

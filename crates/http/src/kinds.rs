@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tidelock::{Aggregate, LoadError, RawJson, Tidelock, Version};
+use tidelock::store::{RawJson, Version};
+use tidelock::{Aggregate, LoadError, Tidelock};
 
 /// A state, as JSON.
 #[derive(Debug)]

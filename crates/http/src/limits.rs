@@ -52,7 +52,7 @@ impl Default for Limits {
 }
 
 /// The maximum number of entries per page.
-pub(crate) const PAGE: usize = tidelock::limits::PAGE_SIZE;
+pub(crate) const PAGE: usize = tidelock::store::limits::PAGE_SIZE;
 /// Minimum characters of a token: shorter ones can be guessed.
 pub(crate) const TOKEN_LEAST: usize = 16;
 /// Maximum characters of a token.

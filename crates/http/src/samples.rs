@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use tidelock::store::Result;
-use tidelock::{ItemFilter, ItemQuery, Position, Store, StoreExt, Tidelock, Timestamp};
+use tidelock::store::{ItemFilter, ItemQuery, Position, Result, Store, StoreExt};
+use tidelock::{Tidelock, Timestamp};
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
@@ -217,7 +217,7 @@ async fn keep_on(served: &AppState) {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::Settlement;
+    use tidelock::store::Settlement;
 
     use super::*;
 

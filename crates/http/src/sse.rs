@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, stream};
 use http::header::CACHE_CONTROL;
 use serde::Serialize;
-use tidelock::StoreError;
 use tidelock::problem::Problem;
+use tidelock::store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app_state::AppState;
@@ -59,7 +59,7 @@ fn permit(served: &AppState) -> Result<OwnedSemaphorePermit, Problem> {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
-    use tidelock::RawJson;
+    use tidelock::store::RawJson;
 
     use super::*;
 

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::store::{HeadQuery, StoreExt, StoredEvent};
 use tidelock::{
-    Aggregate, AggregateRef, CloseError, Event, ExecuteError, HeadQuery, Snapshots, StoreExt,
-    StoredEvent, Tidelock, discard,
+    Aggregate, AggregateRef, CloseError, Event, ExecuteError, Snapshots, Tidelock, discard,
 };
 
 use crate::caller::{Bug, Caller};

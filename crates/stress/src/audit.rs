@@ -20,7 +20,7 @@ mod corrupted;
 
 use std::collections::HashMap;
 
-use tidelock::{EventId, StoredEvent};
+use tidelock::store::{EventId, StoredEvent};
 
 use crate::evidence::Evidence;
 use crate::finding::Finding;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::scopes::{Mutated, Mutation, MutationOutcome};
-use tidelock::{Revision, Scope, ScopeError, ScopeKind, Tidelock};
+use tidelock::store::Revision;
+use tidelock::{Scope, ScopeError, ScopeKind, Tidelock};
 
 use crate::caller::{Backoff, Bug, Caller};
 use crate::journal::Entry;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tidelock::store::Result;
-use tidelock::{
-    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion,
-    FeedPage, FeedQuery, LeaseRequest, Leased, Store, StoreExt, StoreLayer, Version, async_trait,
+use tidelock::ExpectedVersion;
+use tidelock::store::{
+    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedRevision, FeedPage, FeedQuery,
+    LeaseRequest, Leased, Result, Store, StoreExt, StoreLayer, Version, async_trait,
 };
 
 /// The promise that it breaks.

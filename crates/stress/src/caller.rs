@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tidelock::Timestamp;
 use tidelock::store::Result as StoreResult;
-use tidelock::{
-    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Store, StoreError, Timestamp,
+use tidelock::store::{
+    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Store, StoreError,
 };
 use tokio::time::{sleep, timeout};
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock::claims::{self, ClaimError, Claims, Lock, LockHolder};
 use tidelock::store::Result as StoreResult;
-use tidelock::{
-    Commit, ExpectedRevision, ExpectedVersion, Fence, NewEvent, RawJson, RecordWrite, RetryAdvice,
-    StoreError, StoreErrorKind, StoreOperation, Tidelock,
+use tidelock::store::{
+    Commit, ExpectedRevision, Fence, NewEvent, RawJson, RecordWrite, RetryAdvice, StoreError,
+    StoreErrorKind, StoreOperation,
 };
+use tidelock::{ExpectedVersion, Tidelock};
 
 use crate::caller::{Bug, Caller};
 use crate::space::Space;
@@ -114,7 +115,7 @@ pub(crate) async fn guarded(
 ) -> Result<Option<Bump>, Bug> {
     let keys = [space.guarded(lock)];
     let slot = caller.insist("get", || caller.store.get(&keys)).await?.pop();
-    let record = slot.and_then(tidelock::Slot::into_live);
+    let record = slot.and_then(tidelock::store::Slot::into_live);
     let bump = record.map(|record| record.value.to()).transpose();
     bump.map_err(|e| Bug(format!("what lock {lock} guards cannot be read: {e}")))
 }

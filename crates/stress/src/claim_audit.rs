@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tidelock::Outcome;
-use tidelock::StoredEvent;
 use tidelock::claims::{Claims, IdempotencyClaim};
-use tidelock::{StoreExt, StreamName};
+use tidelock::store::{StoreExt, StoredEvent, StreamName};
 use tokio::time::sleep;
 
 use crate::caller::{Bug, Caller};

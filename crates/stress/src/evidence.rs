@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidelock::{
+use tidelock::store::{
     FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Revision, Slot,
     StoreExt, StoredEvent, StreamName,
 };

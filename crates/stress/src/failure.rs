@@ -5,7 +5,7 @@
 
 use std::io;
 
-use tidelock::StoreError;
+use tidelock::store::StoreError;
 
 use crate::caller::Bug;
 

@@ -10,9 +10,10 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tidelock::{
+use tidelock::Timestamp;
+use tidelock::store::{
     Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken, Revision,
-    StoredEvent, Timestamp, ViolationKind,
+    StoredEvent, ViolationKind,
 };
 
 use crate::account::{Kept, Way};
@@ -137,7 +138,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<Entry>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidelock::{Commit, CommitId};
+    use tidelock::store::{Commit, CommitId};
 
     #[test]
     fn a_torn_last_line_is_ignored() {

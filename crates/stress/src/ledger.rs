@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tidelock::{
-    Commit, CommitId, Committed, Fence, ItemRef, Lease, LeaseToken, Timestamp, ViolationKind,
+use tidelock::Timestamp;
+use tidelock::store::{
+    Commit, CommitId, Committed, Fence, ItemRef, Lease, LeaseToken, ViolationKind,
 };
 
 use crate::journal::Entry;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tidelock::{Fence, LeaseToken};
+use tidelock::store::{Fence, LeaseToken};
 use tokio::sync::{Semaphore, watch};
 
 use crate::counts::Counts;

@@ -4,7 +4,7 @@
 //! targets, in batches.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{EventId, Fence, StoredEvent};
+use tidelock::store::{EventId, Fence, StoredEvent};
 
 /// Number of gathering targets.
 const GATHERINGS: u64 = 4;

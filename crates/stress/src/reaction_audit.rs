@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use tidelock::Tidelock;
 use tidelock::reactions::{ReactionFilter, TargetInfo};
-use tidelock::{HeadQuery, StoreExt, StoredEvent, StreamName, Tidelock};
+use tidelock::store::{HeadQuery, StoreExt, StoredEvent, StreamName};
 
 use crate::caller::{Bug, Caller, store_result};
 use crate::reaction::Reaction;
@@ -62,7 +63,9 @@ async fn sum(caller: &Caller, prefix: String) -> Result<u64, Bug> {
 async fn streams(caller: &Caller, prefix: String) -> Result<BTreeMap<StreamName, u64>, Bug> {
     let query = HeadQuery::prefix(prefix);
     let page = caller.insist("heads", || caller.store.heads(query.clone())).await?;
-    let count = |version: Option<tidelock::Version>| version.map_or(0, tidelock::Version::get);
+    let count = |version: Option<tidelock::store::Version>| {
+        version.map_or(0, tidelock::store::Version::get)
+    };
     Ok(page.heads.into_iter().map(|head| (head.stream, count(head.state.version()))).collect())
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tidelock::{Commit, CommitId};
+use tidelock::store::{Commit, CommitId};
 
 use crate::board::Wish;
 use crate::caller::{Bug, Caller};

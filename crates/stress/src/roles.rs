@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Store;
+use tidelock::store::Store;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 

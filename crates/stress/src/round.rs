@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::{Commit, CommitId, ExpectedVersion, NewEvent, Position, Store};
+use tidelock::ExpectedVersion;
+use tidelock::store::{Commit, CommitId, NewEvent, Position, Store};
 use tokio::runtime::Runtime;
 
 use crate::args::Args;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidelock::{Store, StoreErrorKind};
+use tidelock::store::{Store, StoreErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::Args;

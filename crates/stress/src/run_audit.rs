@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use tidelock::Tidelock;
 use tidelock::runs::{RunFilter, RunState};
-use tidelock::{StoredEvent, Tidelock};
+use tidelock::store::StoredEvent;
 
 use crate::caller::{Bug, Caller, store_result};
 use crate::evidence::{read_streams, read_totals};

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidelock::Tidelock;
 use tidelock::runs::{RunError, RunHandle};
 use tidelock::store::Result as StoreResult;
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Tidelock};
+use tidelock::store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::caller::{Bug, Caller};
 use crate::space::Space;

@@ -4,7 +4,7 @@
 //! derived from one number. Names are made only here.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
+use tidelock::store::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
 
 use crate::reaction::Reaction;
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidelock::{Fence, Item, ItemFilter, ItemQuery, LeaseToken, NamePattern};
+use tidelock::store::{Fence, Item, ItemFilter, ItemQuery, LeaseToken, NamePattern};
 use tidelock_test_postgres::{Proxy, Stop};
 use tokio::runtime::Runtime;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tidelock::ViolationKind;
+use tidelock::store::ViolationKind;
 
 use crate::faults::Faults;
 use crate::journal::Entry;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock::Position;
+use tidelock::store::Position;
 
 use crate::broken::Flaw;
 use crate::space::Space;

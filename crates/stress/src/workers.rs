@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use tidelock::Position;
+use tidelock::store::Position;
 
 use crate::broken::Flaw;
 use crate::counts::Counts;

@@ -5,9 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{Result, RetryAdvice, Store, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::{Interceptor, Wrapped};
 

@@ -8,11 +8,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{
-    Adjusted, Adjustment, Capabilities, ChangeHint, CommitOutcome, FeedPage, HeadPage, ItemPage,
-    LeaseToken, Leased, RecordPage, Renewal, StoreOperation, StreamPage, Timestamp, async_trait,
+use tidelock::Timestamp;
+use tidelock::store::{
+    Adjusted, Adjustment, Capabilities, ChangeHint, Commit, CommitOutcome, FeedPage, FeedQuery,
+    HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
+    RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store, StoreOperation, StreamPage,
+    StreamQuery, Topic, async_trait,
 };
 
 /// Intercepts every call of a store.

@@ -1,8 +1,11 @@
 //! More rows than one call of a store scans, written directly to the store so that they cost
 //! little.
 
-use tidelock::limits;
 use tidelock::prelude::*;
+use tidelock::store::{
+    Commit, ExpectedRevision, ItemRef, Mark, NewEvent, QueueName, RawJson, RecordKey, RecordWrite,
+    Store, StoreExt, StreamName, Wake, limits,
+};
 
 /// Somewhat more than a store scans for one page.
 pub const MANY: usize = limits::FEED_SCAN + 100;

@@ -1,8 +1,8 @@
 //! Simple events for test cases.
 
 use serde_json::json;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName, StreamQuery};
 
 /// An event of type `noted` in a stream.
 pub async fn note(tidelock: &Tidelock, stream: &str, text: &str) -> StoredEvent {

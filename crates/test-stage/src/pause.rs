@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::store::Result;
+use tidelock::store::{Result, StoreOperation};
 use tokio::sync::watch;
 
 use crate::interceptor::{Interceptor, Wrapped};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use tidelock::prelude::*;
+use tidelock::store::{Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite};
 use tokio::time::timeout;
 
 use crate::{TestStore, until};

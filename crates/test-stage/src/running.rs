@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
+use tidelock::store::WorkerName;
 use tidelock::worker::{PollInterval, Stopped, WorkerOptions};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -7,8 +7,10 @@
 use std::sync::{Arc, Mutex};
 
 use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{FeedPage, HeadPage, ItemPage, RecordPage, StoreLayer, StreamPage, async_trait};
+use tidelock::store::{
+    FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery, ItemRef, RecordKey, RecordPage,
+    RecordQuery, Result, Store, StoreLayer, StreamName, StreamPage, StreamQuery, async_trait,
+};
 
 /// The variable that makes every test store stingy, with the seed that it contains.
 const SEED: &str = "TIDELOCK_STINGY";
@@ -176,10 +178,14 @@ impl StoreLayer for Stingy {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::MemoryStore;
+    use tidelock::store::MemoryStore;
+    use tidelock::store::StoreExt;
 
     use super::*;
     use crate::many_events;
+    use tidelock::store::{
+        Commit, ExpectedRevision, ItemFilter, Mark, Position, RawJson, RecordWrite, Wake,
+    };
 
     /// Reading to the end returns everything, and some pages on the way are empty.
     #[tokio::test]
@@ -220,7 +226,7 @@ mod tests {
         assert!(empty > 0, "none of them was empty");
     }
 
-    async fn assert_same<Q: tidelock::Paged>(
+    async fn assert_same<Q: tidelock::store::Paged>(
         plain: &Arc<dyn Store>,
         stingy: &Arc<dyn Store>,
         query: Q,

@@ -4,9 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidelock::StoreOperation;
-use tidelock::prelude::*;
-use tidelock::store::Result;
+use tidelock::store::{Result, Store, StoreOperation};
 
 use crate::{Interceptor, Wrapped};
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tidelock::Timestamp;
 use tidelock::prelude::*;
-use tidelock::{Clock, MemoryStore, Timestamp};
+use tidelock::store::{Clock, MemoryStore, Store};
 use tokio::time::Instant;
 
 use crate::past;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidelock::claims::{Period, RefusalReason, WaitPolicy};
 use tidelock::prelude::*;
+use tidelock::store::{Commit, NewEvent, StoreExt, StreamName};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Award {

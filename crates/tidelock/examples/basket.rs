@@ -13,7 +13,9 @@
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
+use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::store::CommitId;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 

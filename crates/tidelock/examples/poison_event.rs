@@ -14,6 +14,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use tidelock::prelude::*;
+use tidelock::store::{NewEvent, RecordKey, RecordQuery, StoreExt, StreamName};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -63,7 +64,8 @@ pub(crate) async fn play(tidelock: &Tidelock) -> Result<Vec<String>> {
 
 async fn place(tidelock: &Tidelock, order: &str, cents: i64) -> Result<()> {
     let (stream, placed) = (StreamName::new(format!("order-{order}"))?, Order::Placed { cents });
-    let event = NewEvent::new(tidelock::EventType::new(placed.event_type())?, placed.encode()?);
+    let event =
+        NewEvent::new(tidelock::store::EventType::new(placed.event_type())?, placed.encode()?);
     tidelock.store().append(&stream, ExpectedVersion::Any, vec![event]).await?.committed()?;
     Ok(())
 }
@@ -111,7 +113,8 @@ async fn run_until(
 
 async fn invoices(tidelock: &Tidelock) -> Result<Vec<String>> {
     let records = tidelock.store().rows(RecordQuery::prefix("invoice/")).all().await?;
-    let line =
-        |record: &tidelock::Record| Ok(format!("{}: {}", record.key, record.value.to::<String>()?));
+    let line = |record: &tidelock::store::Record| {
+        Ok(format!("{}: {}", record.key, record.value.to::<String>()?))
+    };
     records.iter().map(line).collect()
 }

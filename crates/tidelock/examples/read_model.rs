@@ -12,11 +12,15 @@
 //! It runs on PostgreSQL only: the table has to be in the store's database.
 
 use std::error::Error;
+use tidelock::store::Store;
 
 use serde::{Deserialize, Serialize};
-use tidelock::RetryAdvice;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
+use tidelock::store::{
+    Commit, ExpectedRevision, FeedQuery, NewEvent, Position, RawJson, RecordKey, RecordWrite,
+    RetryAdvice, StoreExt, StreamName, Topic,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

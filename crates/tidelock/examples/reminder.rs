@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::prelude::*;
 use tidelock::reactions::App;
 use tidelock::runs::{PendingWait, RunStatus};
+use tidelock::store::{ManualClock, MemoryStore, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
-use tidelock::{ManualClock, MemoryStore, Timestamp};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::runs::RunError;
+use tidelock::store::{Bounds, Commit, RecordKey, RecordWrite, StoreExt};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 

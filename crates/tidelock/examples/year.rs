@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::{ExecuteError, Snapshots, StoredEvent};
+use tidelock::store::StoredEvent;
+use tidelock::{ExecuteError, Snapshots};
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Account {

@@ -34,7 +34,7 @@ use crate::events::personal;
 /// }
 ///
 /// assert_eq!(StockEvent::TYPES, ["received", "taken@2", "booked@2", "taken", "booked"]);
-/// let old = tidelock::RawJson::new(&json!({ "units": 2 }))?;
+/// let old = tidelock::store::RawJson::new(&json!({ "units": 2 }))?;
 /// let event = StockEvent::decode("booked", &old)?;
 /// assert_eq!(event, StockEvent::Reserved { units: 2, order: "unknown".into() });
 /// assert_eq!(event.event_type(), "taken@2");

@@ -37,6 +37,7 @@ impl Tidelock {
     /// ```
     /// use futures_util::StreamExt;
     /// use tidelock::prelude::*;
+    /// use tidelock::store::{NewEvent, StoreExt, StreamName};
     ///
     /// #[derive(Debug, PartialEq, Event)]
     /// struct Placed { units: i64 }

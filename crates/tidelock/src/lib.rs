@@ -8,6 +8,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use serde_json::json;
 //! use tidelock::prelude::*;
+//! use tidelock::store::{NewEvent, StoreExt, StreamName};
 //!
 //! let store = tidelock::open("memory:").await?; // or sqlite:shop.db, or postgres://…
 //! let order = StreamName::new("order-7")?;
@@ -31,6 +32,8 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use std::time::Duration;
 //! # use tidelock::prelude::*;
+//! # use tidelock::store::{Commit, ItemRef, LeaseRequest, QueueName, Topic, Wake, WorkerName};
+//! # use tidelock::When;
 //! # let store = tidelock::open("memory:").await?;
 //! let (mail, worker) = (QueueName::new("mail")?, WorkerName::new("worker-1")?);
 //! # store.commit(Commit::new().wake(Wake::at(ItemRef::parse("mail", "order-7")?, When::NOW))).await?.committed()?;
@@ -64,6 +67,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use tidelock::prelude::*;
+//! # use tidelock::store::{Bounds, Commit, CommitId, RecordKey, RecordWrite};
 //! # let store = tidelock::open("memory:").await?;
 //! let taken = RecordKey::new("boat-3/taken")?;
 //! let commit = Commit::new().with_id(CommitId::fresh()).write(RecordWrite::add(&taken, 1, Bounds::at_most(18)));
@@ -119,10 +123,9 @@ mod transact;
 
 pub use open::{open, redacted_url};
 pub use tidelock_derive::Event;
+/// The store contract: commits, names, versions, queries, and the [`Store`](store::Store) trait.
 pub use tidelock_store as store;
-/// An event as the store keeps it; the trait [`Event`] is what users' own types implement.
-pub use tidelock_store::StoredEvent;
-pub use tidelock_store::*;
+pub use tidelock_store::{ExpectedVersion, Timestamp, When};
 
 pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
 pub use crate::error::{Error, ErrorKind, Result};
@@ -196,20 +199,13 @@ struct ScopesGuide;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
-    pub use crate::claims::{ClaimError, Claims, IdempotencyClaim};
+    pub use crate::claims::{IdempotencyClaim, Period};
     pub use crate::reactions::{Backoff, HandlerError, ReactionCtx, ReactionFilter, on, on_any};
     pub use crate::runs::{
-        OnUnknownOutcome, RaceWinner, Retry, RunCtx, StepError, StepKey, Workflow,
+        OnUnknownOutcome, RaceWinner, Retry, RunCtx, Schedule, StepError, StepKey, Workflow,
     };
     pub use crate::{
-        Aggregate, Event, ExecuteError, Metadata, Outcome, Personal, Recorded, Scope, ScopeError,
-        ScopeKind, Tidelock, Tx,
-    };
-    pub use tidelock_store::{
-        Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, CommitOutcome, ExpectedRevision,
-        ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, Mark,
-        NewEvent, Position, QueueName, RawJson, RecordKey, RecordQuery, RecordWrite, Settlement,
-        Slot, Store, StoreExt, StreamName, StreamQuery, Topic, Version, ViolationKind, Wake, When,
-        WorkerName,
+        Aggregate, Event, ExecuteError, ExpectedVersion, Metadata, Outcome, Personal, Recorded,
+        Scope, ScopeKind, Tidelock, Timestamp, Tx,
     };
 }

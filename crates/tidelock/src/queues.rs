@@ -76,6 +76,7 @@ impl Queue {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
+    /// use tidelock::store::Settlement;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -83,6 +83,8 @@ impl WorkerOptions {
 /// use std::sync::Arc;
 ///
 /// use tidelock::prelude::*;
+/// use tidelock::store::{Commit, ItemRef, QueueName, Wake, WorkerName};
+/// use tidelock::When;
 /// use tidelock::worker::{
 ///     LeasedTask, QueueHandler, QueueOptions, TaskFuture, Worker, WorkerOptions, each,
 /// };

@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use ground::{Ground, Plain};
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::store::{NewEvent, Store, StoreExt, StreamName};
 
 /// Set in the follower's process.
 const URL: &str = "TIDELOCK_TEST_READ_MODEL_URL";

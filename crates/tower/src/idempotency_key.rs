@@ -13,7 +13,7 @@ use http::Response;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use tidelock::claims::{ClaimError, ClaimGuard, Fingerprint};
-use tidelock::{Commit, Fence, Guard, RecordWrite};
+use tidelock::store::{Commit, Fence, Guard, RecordWrite};
 
 use crate::config::Config;
 use crate::recorded::Recorded;

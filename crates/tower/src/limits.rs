@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Bytes in a key.
 pub(crate) const KEY_BYTES: usize = 255;
 /// Bytes in the whole name of a claim; below the store's limit, because claims add a prefix.
-pub(crate) const NAME_BYTES: usize = tidelock::limits::RECORD_KEY_BYTES - 64;
+pub(crate) const NAME_BYTES: usize = tidelock::store::limits::RECORD_KEY_BYTES - 64;
 /// Bytes in the body of a request with a key.
 pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 /// Bytes in the body of a recorded response; half of a record's limit, because JSON escapes some of
 /// them.
-pub(crate) const RESPONSE_BYTES: usize = tidelock::limits::VALUE_BYTES / 2;
+pub(crate) const RESPONSE_BYTES: usize = tidelock::store::limits::VALUE_BYTES / 2;
 
 /// How long a response is kept.
 pub(crate) const TTL: Duration = Duration::from_secs(24 * 3600);

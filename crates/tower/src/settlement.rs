@@ -7,8 +7,8 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tidelock::StoreErrorKind;
 use tidelock::claims::{ClaimError, OnFailure};
+use tidelock::store::StoreErrorKind;
 
 use crate::attempt::{Answer, Outcome};
 use crate::body::ResponseBody;

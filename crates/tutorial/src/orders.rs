@@ -7,6 +7,7 @@ use axum::routing::post;
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
+use tidelock::store::Commit;
 use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
 use crate::answer::{Answer, Sorry};

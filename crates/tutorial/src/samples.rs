@@ -5,6 +5,7 @@ use axum::extract::{Path, State};
 use axum::routing::post;
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::store::{Commit, NewEvent, StreamName};
 
 use crate::answer::{Answer, Sorry};
 

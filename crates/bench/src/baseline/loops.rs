@@ -4,7 +4,7 @@ use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidelock::async_trait;
+use tidelock::store::async_trait;
 use tokio::task::block_in_place;
 
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use tidelock::async_trait;
+use tidelock::store::async_trait;
 use tokio::task::{JoinError, coop};
 
 use super::{Side, Slice};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tidelock::ExpectedVersion;
 use tidelock::reactions::on_any;
-use tidelock::{ExpectedVersion, NewEvent, Store, StoreExt, StoredEvent, StreamName};
+use tidelock::store::{NewEvent, Store, StoreExt, StoredEvent, StreamName};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

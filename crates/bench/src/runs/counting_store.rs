@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidelock::store::Result;
-use tidelock::{
+use tidelock::Timestamp;
+use tidelock::store::{
     Adjusted, Adjustment, Capabilities, ChangeHint, Commit, CommitOutcome, FeedPage, FeedQuery,
     HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
-    RecordKey, RecordPage, RecordQuery, Renewal, Slot, Store, StreamPage, StreamQuery, Timestamp,
+    RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store, StreamPage, StreamQuery,
     Topic, async_trait,
 };
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tidelock::reactions::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
-use tidelock::{
-    Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Tidelock, Wake, When,
-    WorkerName,
+use tidelock::store::{
+    Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Wake, WorkerName,
 };
+use tidelock::{Tidelock, When};
 
 use super::calls::Calls;
 use super::counting_store::CountingStore;
@@ -172,7 +172,7 @@ impl Committer {
     async fn next_lease(&mut self) -> Result<LeaseToken, Failure> {
         if self.leases.is_empty() {
             let leased = self.store.lease(self.request.clone()).await?;
-            self.leases = leased.leases.iter().map(tidelock::Lease::token).collect();
+            self.leases = leased.leases.iter().map(tidelock::store::Lease::token).collect();
         }
         self.leases.pop().ok_or_else(|| wrong("nothing to lease in a queue that is never idle"))
     }

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidelock::Tidelock;
 use tidelock::runs::{RunCtx, StepError, Workflow};
-use tidelock::{Commit, Store, Tidelock, limits};
+use tidelock::store::{Commit, Store, limits};
 
 use super::calls::Calls;
 use super::counting_store::CountingStore;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tidelock::reactions::AppBuilder;
 use tidelock::reactions::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
-use tidelock::{Commit, ItemRef, StoreExt, StreamName, Tidelock, Wake, When};
+use tidelock::store::{Commit, ItemRef, StoreExt, StreamName, Wake};
+use tidelock::{Tidelock, When};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::counting_store::CountingStore;
@@ -105,7 +106,7 @@ impl Sleeper {
     async fn resume(&mut self) -> Result<Duration, Failure> {
         let (settled, begun) = (self.counting_store.settled(), Instant::now());
         let wake = Wake::at(self.item.clone(), When::NOW);
-        tidelock::Store::commit(&*self.counting_store, Commit::new().wake(wake))
+        tidelock::store::Store::commit(&*self.counting_store, Commit::new().wake(wake))
             .await?
             .committed()
             .map_err(wrong)?;

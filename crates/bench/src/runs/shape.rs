@@ -3,7 +3,7 @@
 //! So the baseline commits exactly what a run does, byte for byte except names and ids. No key of a
 //! run is spelled here: wherever the run's id occurs in a name, it is replaced.
 
-use tidelock::{
+use tidelock::store::{
     Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, RecordWrite,
     StreamName, Wake,
 };
@@ -108,7 +108,8 @@ impl Shape {
 mod tests {
     use std::time::Duration;
 
-    use tidelock::{ExpectedVersion, Fence, NewEvent, RawJson, When};
+    use tidelock::store::{Fence, NewEvent, RawJson};
+    use tidelock::{ExpectedVersion, When};
 
     use super::*;
 
@@ -116,8 +117,11 @@ mod tests {
         let item = ItemRef::parse("work", "r-1").unwrap();
         let event = NewEvent::of("begun", &()).unwrap();
         let (stream, key) = (StreamName::new("s/r-1").unwrap(), RecordKey::new("k/r-1").unwrap());
-        let put =
-            RecordWrite::put(&key, tidelock::ExpectedRevision::Absent, RawJson::new(&7).unwrap());
+        let put = RecordWrite::put(
+            &key,
+            tidelock::store::ExpectedRevision::Absent,
+            RawJson::new(&7).unwrap(),
+        );
         let begin = Commit::new()
             .append(&stream, ExpectedVersion::Any, [event])
             .write(put)

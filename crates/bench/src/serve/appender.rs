@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{EventType, ExpectedVersion, NewEvent, RawJson, Store, StoreExt, StreamName};
+use tidelock::ExpectedVersion;
+use tidelock::store::{EventType, NewEvent, RawJson, Store, StoreExt, StreamName};
 
 use super::client::ORDER;
 use crate::failure::Failure;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use serde::Serialize;
+use tidelock::Timestamp;
 use tidelock::postgres::PostgresStore;
 use tidelock::sqlite::{SqliteOptions, SqliteStore};
-use tidelock::{Clock, Store, SystemClock, Timestamp};
+use tidelock::store::{Clock, Store, SystemClock};
 use tokio_postgres::Client;
 
 use crate::database::connect;

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tidelock::claims::IdempotencyClaim;
 use tidelock::reactions::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
+use tidelock::store::{RecordQuery, Store};
 use tidelock::worker::Stopped;
-use tidelock::{RecordQuery, ScopeKind, Store, Tidelock};
+use tidelock::{ScopeKind, Tidelock};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{
-    Commit, Committed, EventType, ExpectedVersion, NewEvent, RawJson, Store, StreamName,
-};
+use tidelock::ExpectedVersion;
+use tidelock::store::{Commit, Committed, EventType, NewEvent, RawJson, Store, StreamName};
 
 use super::{Bench, Case, committed};
 use crate::baseline;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::HumanCount;
-use tidelock::{
+use tidelock::store::{
     Commit, ItemKey, ItemRef, Lease, LeaseRequest, Mark, QueueName, Store, Wake, WorkerName,
 };
 

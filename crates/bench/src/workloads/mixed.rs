@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{
-    Commit, EventType, ExpectedRevision, ExpectedVersion, ItemKey, ItemRef, Lease, LeaseRequest,
-    Mark, NewEvent, QueueName, RawJson, RecordKey, RecordWrite, Store, StreamName, Wake,
-    WorkerName,
+use tidelock::ExpectedVersion;
+use tidelock::store::{
+    Commit, EventType, ExpectedRevision, ItemKey, ItemRef, Lease, LeaseRequest, Mark, NewEvent,
+    QueueName, RawJson, RecordKey, RecordWrite, Store, StreamName, Wake, WorkerName,
 };
 
 use super::commits::after;

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use tidelock::{
-    Commit, EventType, ExpectedVersion, FeedQuery, NewEvent, Position, RawJson, Store, StreamName,
-    StreamQuery,
+use tidelock::ExpectedVersion;
+use tidelock::store::{
+    Commit, EventType, FeedQuery, NewEvent, Position, RawJson, Store, StreamName, StreamQuery,
 };
 
 use super::{Bench, Case, committed};

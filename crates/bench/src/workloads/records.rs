@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{
+use tidelock::store::{
     Bounds, Commit, CommitOutcome, ExpectedRevision, RawJson, RecordKey, RecordWrite, Store,
     StoreExt, ViolationKind,
 };

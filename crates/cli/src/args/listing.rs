@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use tidelock::claims::ClaimState;
 use tidelock::doctor::Thresholds;
 use tidelock::queues::ItemState;
-use tidelock::{EventType, LaneName, Position, StreamName, Version};
+use tidelock::store::{EventType, LaneName, Position, StreamName, Version};
 
 use super::values::{duration, field, pattern, position, version};
 
@@ -77,10 +77,10 @@ pub(crate) struct EventsArgs {
 pub(crate) struct LeasesArgs {
     /// Only queues that match; * matches any characters, ? one
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
-    pub(crate) queue: Option<tidelock::NamePattern>,
+    pub(crate) queue: Option<tidelock::store::NamePattern>,
     /// Only keys that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
-    pub(crate) key: Option<tidelock::NamePattern>,
+    pub(crate) key: Option<tidelock::store::NamePattern>,
     /// Only this lane
     #[arg(long)]
     pub(crate) lane: Option<LaneName>,
@@ -128,10 +128,10 @@ impl ValueEnum for ItemStateArg {
 pub(crate) struct ReactionsArgs {
     /// Only reactions that match; * matches any characters, ? one
     #[arg(value_name = "PATTERN", value_parser = pattern)]
-    pub(crate) reaction: Option<tidelock::NamePattern>,
+    pub(crate) reaction: Option<tidelock::store::NamePattern>,
     /// Only targets that match
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
-    pub(crate) target: Option<tidelock::NamePattern>,
+    pub(crate) target: Option<tidelock::store::NamePattern>,
     /// Only blocked targets
     #[arg(long)]
     pub(crate) blocked: bool,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tidelock::{LaneName, NamePattern, StreamName, When};
+use tidelock::When;
+use tidelock::store::{LaneName, NamePattern, StreamName};
 
 use super::values::{duration, pattern, when};
 

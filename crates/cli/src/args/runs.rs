@@ -1,8 +1,8 @@
 //! Arguments of the commands for runs.
 
 use clap::ValueEnum;
-use tidelock::RawJson;
 use tidelock::runs::RunState;
+use tidelock::store::RawJson;
 
 use super::listing::Paging;
 use super::values::{field, json};

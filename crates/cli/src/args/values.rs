@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::SpanParser;
-use tidelock::{NamePattern, Position, RawJson, StoreError, Timestamp, Version, When};
+use tidelock::store::{NamePattern, Position, RawJson, StoreError, Version};
+use tidelock::{Timestamp, When};
 
 /// Parses a name, or a pattern if it contains `*` or `?`.
 pub(crate) fn pattern(text: &str) -> Result<NamePattern, String> {

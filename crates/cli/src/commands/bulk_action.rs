@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tidelock::reactions::TargetInfo;
-use tidelock::{Adjusted, Item};
+use tidelock::store::{Adjusted, Item};
 
 use crate::failure::Failure;
 use crate::output::{Output, Style, TableRow, cut};

@@ -3,9 +3,8 @@
 mod archive_file;
 
 use serde::Serialize;
-use tidelock::{
-    AnyStream, CloseSummary, Closing, StoreExt, StoredEvent, StreamState, Tidelock, discard,
-};
+use tidelock::store::{StoreExt, StoredEvent, StreamState};
+use tidelock::{AnyStream, CloseSummary, Closing, Tidelock, discard};
 
 use super::confirm::confirm;
 use crate::args::CloseArgs;

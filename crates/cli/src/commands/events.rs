@@ -10,7 +10,7 @@ mod stream;
 
 use std::time::Duration;
 
-use tidelock::{ChangeHint, StoredEvent};
+use tidelock::store::{ChangeHint, StoredEvent};
 
 use crate::args::EventsArgs;
 use crate::commands::interrupt::interrupted;

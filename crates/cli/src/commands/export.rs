@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::NamedTempFile;
-use tidelock::Store;
+use tidelock::store::Store;
 
 use crate::args::ExportArgs;
 use crate::failure::Failure;

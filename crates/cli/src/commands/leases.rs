@@ -1,8 +1,9 @@
 //! `tidelock leases`: lists the work items of all queues.
 
 use serde::Serialize;
+use tidelock::Timestamp;
 use tidelock::queues::ItemState;
-use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, Timestamp, limits};
+use tidelock::store::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, limits};
 
 use crate::args::LeasesArgs;
 use crate::failure::Failure;

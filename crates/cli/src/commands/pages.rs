@@ -1,6 +1,7 @@
 //! Paged listings on the terminal.
 
-use tidelock::{List, limits};
+use tidelock::List;
+use tidelock::store::limits;
 
 use crate::args::Paging;
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! `tidelock reset`: starts items over.
 
-use tidelock::Adjusted;
 use tidelock::reactions::ResetEffects;
+use tidelock::store::Adjusted;
 
 use super::bulk_action;
 use super::confirm::confirm;

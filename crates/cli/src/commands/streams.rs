@@ -1,7 +1,8 @@
 //! `tidelock streams`: lists names, versions and numbers of events.
 
 use serde::Serialize;
-use tidelock::{Head, HeadQuery, StoreExt, StreamName, StreamState, Timestamp, Version, limits};
+use tidelock::Timestamp;
+use tidelock::store::{Head, HeadQuery, StoreExt, StreamName, StreamState, Version, limits};
 
 use crate::args::StreamsArgs;
 use crate::failure::Failure;

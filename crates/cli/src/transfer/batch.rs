@@ -5,10 +5,11 @@
 
 use std::collections::HashSet;
 
-use tidelock::{
-    Append, Commit, ExpectedRevision, ExpectedVersion, Item, NewEvent, Record, RecordWrite,
-    StoredEvent, StreamName, Version, When,
+use tidelock::store::{
+    Append, Commit, ExpectedRevision, Item, NewEvent, Record, RecordWrite, StoredEvent, StreamName,
+    Version,
 };
+use tidelock::{ExpectedVersion, When};
 
 /// The maximum bytes of JSON in a batch; one more event or record still fits into a commit.
 const BYTES: usize = 8 << 20;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use tidelock::reactions::Reactions;
-use tidelock::{FeedQuery, Position, Store, StoreExt};
+use tidelock::store::{FeedQuery, Position, Store, StoreExt};
 use uuid::Uuid;
 
 use super::Writer;

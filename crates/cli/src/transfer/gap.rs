@@ -3,9 +3,10 @@
 //! The store assigns versions itself, so the gap is filled with events, which are trimmed again.
 //! Each step starts from the current state, and so can be repeated after an interruption.
 
-use tidelock::{
-    AfterTrim, Append, Commit, EventType, ExpectedVersion, NewEvent, RawJson, Store, StoreExt,
-    StreamName, Version, limits,
+use tidelock::ExpectedVersion;
+use tidelock::store::{
+    AfterTrim, Append, Commit, EventType, NewEvent, RawJson, Store, StoreExt, StreamName, Version,
+    limits,
 };
 
 use super::import::in_the_way;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidelock::reactions::{PositionMap, ReactionFilter, ReactionStorage, Reactions, ResetEffects};
-use tidelock::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, Version};
+use tidelock::store::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, Version};
 
 use super::batch::Batch;
 use super::gap;

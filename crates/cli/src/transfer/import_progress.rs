@@ -2,7 +2,7 @@
 //! exactly there.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{
+use tidelock::store::{
     Committed, ExpectedRevision, RawJson, RecordKey, RecordWrite, Revision, Store, StoreExt,
 };
 use uuid::Uuid;

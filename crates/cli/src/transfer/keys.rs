@@ -1,6 +1,6 @@
 //! The import's keys: the only place where they are spelled.
 
-use tidelock::{RecordKey, StoreError};
+use tidelock::store::{RecordKey, StoreError};
 use uuid::Uuid;
 
 const IMPORT: &str = "~import/";

@@ -1,7 +1,8 @@
 //! The lines of an export.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{Item, Position, Record, StoredEvent, StreamName, Timestamp, Version};
+use tidelock::Timestamp;
+use tidelock::store::{Item, Position, Record, StoredEvent, StreamName, Version};
 use uuid::Uuid;
 
 /// The format that this program writes, and the newest that it reads.

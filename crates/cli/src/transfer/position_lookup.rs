@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tidelock::reactions::{MappedPosition, PositionMap};
-use tidelock::{Position, Store, StoreExt, StoredEvent, StreamName, Version};
+use tidelock::store::{Position, Store, StoreExt, StoredEvent, StreamName, Version};
 
 use crate::failure::Failure;
 

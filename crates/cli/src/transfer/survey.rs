@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tidelock::{
+use tidelock::store::{
     Head, HeadQuery, Item, ItemFilter, ItemQuery, RecordQuery, Store, StoreExt, StreamState,
     Version,
 };

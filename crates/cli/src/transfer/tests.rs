@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{LaneName, MemoryStore, Priority, StoreOperation};
+use tidelock::store::{
+    AfterTrim, Append, Commit, ExpectedRevision, ItemRef, LaneName, LeaseRequest, Mark,
+    MemoryStore, Priority, QueueName, RawJson, RecordKey, RecordWrite, Result, Settlement, Store,
+    StoreExt, StoreOperation, StreamName, Version, Wake, WorkerName,
+};
 use tidelock_test_stage::{DyingStore, Interceptor, Wrapped, note};
 
 use super::{Import, Imported, Source, export};
@@ -64,7 +67,7 @@ async fn filled() -> Arc<dyn Store> {
             wake.in_lane(LaneName::new(key).unwrap()).with_priority(Priority::new(5).unwrap());
         store.commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
     }
-    settle(&*store, "idle", tidelock::Lease::ack).await;
+    settle(&*store, "idle", tidelock::store::Lease::ack).await;
     settle(&*store, "blocked", |lease| {
         Settlement::block(lease.token(), "broken").having_done(Mark::new(1).unwrap())
     })
@@ -72,7 +75,11 @@ async fn filled() -> Arc<dyn Store> {
     store
 }
 
-async fn settle(store: &dyn Store, lane: &str, how: impl Fn(&tidelock::Lease) -> Settlement) {
+async fn settle(
+    store: &dyn Store,
+    lane: &str,
+    how: impl Fn(&tidelock::store::Lease) -> Settlement,
+) {
     let (queue, worker) = (QueueName::new("mail").unwrap(), WorkerName::new("w").unwrap());
     let request = LeaseRequest::new(&queue, &worker, Duration::from_secs(60), 1);
     let leased = store.lease(request.in_lane(&LaneName::new(lane).unwrap())).await.unwrap();

@@ -10,6 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
+use tidelock::store::{
+    Commit, ExpectedRevision, RawJson, RecordKey, Settlement, Store, StoreExt, StreamName,
+};
 
 use crate::harness::{PATIENCE, Shop, append, block, lease, lines, mail, mailing, wake};
 

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tidelock::When;
 use tidelock::prelude::*;
-use tidelock::{AfterTrim, Append, Item, ItemFilter, NewEvent, StoredEvent, When};
+use tidelock::store::{
+    AfterTrim, Append, Commit, ExpectedRevision, FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery,
+    ItemRef, Mark, NewEvent, Position, RawJson, RecordKey, RecordQuery, RecordWrite, Settlement,
+    Store, StoreExt, StoredEvent, StreamName, Version, Wake,
+};
 
 use crate::harness::{PATIENCE, append, block, lease, wake};
 
@@ -115,7 +120,7 @@ async fn items(store: &dyn Store) {
     lease(store, "mail", PATIENCE).await;
     wake(store, "mail", "due", 6).await;
     let timer = Wake::at(ItemRef::parse("timers", "later").unwrap(), When::In(PATIENCE * 1000))
-        .in_lane(tidelock::LaneName::new("slow").unwrap())
-        .with_priority(tidelock::Priority::new(7).unwrap());
+        .in_lane(tidelock::store::LaneName::new("slow").unwrap())
+        .with_priority(tidelock::store::Priority::new(7).unwrap());
     store.commit(Commit::new().wake(timer)).await.unwrap().committed().unwrap();
 }

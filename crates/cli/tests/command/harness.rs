@@ -10,6 +10,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidelock::prelude::*;
+use tidelock::store::{
+    Bounds, Commit, ItemRef, LeaseRequest, Mark, NewEvent, QueueName, RecordKey, RecordWrite,
+    Settlement, Store, StoreExt, StreamName, Wake, WorkerName,
+};
 use tidelock_test_stage::{past, stingy_seed};
 
 /// Against hanging only.
@@ -225,7 +229,11 @@ pub(crate) async fn wake(store: &dyn Store, queue: &str, key: &str, mark: u64) {
 }
 
 /// Leases an item of a queue.
-pub(crate) async fn lease(store: &dyn Store, queue: &str, duration: Duration) -> tidelock::Lease {
+pub(crate) async fn lease(
+    store: &dyn Store,
+    queue: &str,
+    duration: Duration,
+) -> tidelock::store::Lease {
     let (queue, worker) = (QueueName::new(queue).unwrap(), WorkerName::new("worker-7").unwrap());
     let leased = store.lease(LeaseRequest::new(&queue, &worker, duration, 1)).await.unwrap();
     leased.leases.into_iter().next().expect("something is due")
@@ -246,7 +254,7 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
     let app = app.reaction(
         "mail",
         on_any().in_streams("order-"),
-        |order: tidelock::StoredEvent, ctx: ReactionCtx| async move {
+        |order: tidelock::store::StoredEvent, ctx: ReactionCtx| async move {
             if order.payload.as_str().contains("poison") {
                 return Err(HandlerError::fatal("an order without an address"));
             }
@@ -255,13 +263,13 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
             Ok(())
         },
     );
-    let by_town = on_any().in_streams("order-").to(|order: &tidelock::StoredEvent| {
+    let by_town = on_any().in_streams("order-").to(|order: &tidelock::store::StoredEvent| {
         match order.payload.as_str() {
             text if text.contains("nowhere") => Err(HandlerError::fatal("there is no such town")),
             text => Ok(if text.contains("north") { "north" } else { "south" }.to_owned()),
         }
     });
-    app.reaction("tour", by_town, |_: tidelock::StoredEvent, ctx: ReactionCtx| async move {
+    app.reaction("tour", by_town, |_: tidelock::store::StoredEvent, ctx: ReactionCtx| async move {
         let key = RecordKey::new(format!("tour/{}", ctx.target()))?;
         ctx.write(RecordWrite::add(&key, 1, Bounds::NONE))?;
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::claims::OnFailure;
 use tidelock::prelude::*;
+use tidelock::store::{NewEvent, RawJson, StoreExt, StreamName};
 
 use crate::harness::{Shop, append, block, lines, wake};
 
@@ -20,7 +21,7 @@ fn hostile_shop(shop: &Shop) {
         append(&*store, NAME, NAME, &[json!({ TEXT: TEXT })]).await;
         // A store keeps JSON as it was written, with line breaks.
         let spread = NewEvent::new(
-            tidelock::EventType::new("spread").unwrap(),
+            tidelock::store::EventType::new("spread").unwrap(),
             RawJson::parse("{\n  \"a\": 1.50,\n\t\"b\": [ ]\n}").unwrap(),
         );
         store

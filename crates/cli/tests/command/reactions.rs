@@ -99,7 +99,7 @@ fn a_reset_that_would_skip_events_is_refused(shop: &Shop) {
     three_orders(shop);
     shop.with(|store| async move {
         let tidelock = tidelock::Tidelock::over(store);
-        let stream = tidelock::StreamName::new("order-1").unwrap();
+        let stream = tidelock::store::StreamName::new("order-1").unwrap();
         let books = tidelock.archive_stream_to(&stream, tidelock::discard);
         books.ignore_reaction("mail").ignore_reaction("tour").close().await.unwrap();
     });

@@ -7,7 +7,7 @@ use std::process::Child;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use tidelock::prelude::*;
+use tidelock::store::{StoreExt, StreamName};
 
 use crate::harness::{PATIENCE, Said, Shop, bare, said};
 

@@ -9,6 +9,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
+use tidelock::store::{
+    Commit, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName, Settlement, Store, StreamName,
+    Wake, WorkerName,
+};
 use tidelock_test_stage::past;
 
 use crate::everything::{facts, fill, rest};
@@ -148,7 +152,8 @@ fn overdue_items_keep_their_order_and_their_times(shop: &Shop) {
 
 /// The items of the queue, with times and counts.
 async fn waiting(store: &dyn Store) -> Vec<Value> {
-    let (mut query, mut found) = (ItemQuery::new(tidelock::ItemFilter::queue("mail")), Vec::new());
+    let (mut query, mut found) =
+        (ItemQuery::new(tidelock::store::ItemFilter::queue("mail")), Vec::new());
     loop {
         let page = store.items(query.clone()).await.unwrap();
         found.extend(page.items.iter().map(|item| {

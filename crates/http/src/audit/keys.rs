@@ -1,6 +1,6 @@
 //! The audit log's names: the only place where they are spelled.
 
-use tidelock::StreamName;
+use tidelock::store::StreamName;
 
 /// The type of the event that records a request.
 pub(crate) const ASKED: &str = "asked";

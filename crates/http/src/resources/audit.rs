@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
-use tidelock::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Timestamp, Version};
+use tidelock::store::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Version};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;

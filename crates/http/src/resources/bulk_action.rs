@@ -1,8 +1,9 @@
 //! The response to operators' bulk actions: the same for leases and reactions.
 
 use serde::Serialize;
+use tidelock::Missing;
 use tidelock::problem::Problem;
-use tidelock::{Adjusted, Missing};
+use tidelock::store::Adjusted;
 use utoipa::ToSchema;
 
 /// The result of a bulk action.

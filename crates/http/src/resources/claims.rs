@@ -13,11 +13,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::claims::{
     ClaimError, Claims, Fingerprint, Handoff, Idempotency, IdempotencyClaim, InProgress,
 };
 use tidelock::problem::Problem;
-use tidelock::{Fence, RawJson, Timestamp};
+use tidelock::store::{Fence, RawJson};
 use utoipa::ToSchema;
 
 use super::cancellation::unless_gone;

@@ -13,9 +13,10 @@ mod runs;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Metadata;
 use tidelock::problem::Problem;
 use tidelock::store::Result as StoreResult;
-use tidelock::{EventId, FeedQuery, FeedStart, Metadata, Position, StoreExt, StoredEvent, limits};
+use tidelock::store::{EventId, FeedQuery, FeedStart, Position, StoreExt, StoredEvent, limits};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;

@@ -30,7 +30,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Cursor<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidelock::ItemRef;
+    use tidelock::store::ItemRef;
 
     #[test]
     fn a_cursor_round_trips() {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock::limits::LEASE_DURATION;
 use tidelock::problem::Problem;
+use tidelock::store::limits::LEASE_DURATION;
 
 use crate::app_state::AppState;
 
@@ -84,7 +84,7 @@ mod tests {
         );
         let refused = serde_json::from_str::<Millis>("9223372036854775808").unwrap_err();
         assert!(
-            tidelock::unfit(&refused).starts_with("expected at most 9223372036854775807"),
+            tidelock::store::unfit(&refused).starts_with("expected at most 9223372036854775807"),
             "{refused}"
         );
         assert_eq!(Millis::at_most(u128::MAX), Millis(Millis::MOST));

@@ -1,9 +1,8 @@
 //! An event, as JSON.
 
 use serde::Serialize;
-use tidelock::{
-    EventId, EventType, Position, RawJson, StoredEvent, StreamName, Timestamp, Version,
-};
+use tidelock::Timestamp;
+use tidelock::store::{EventId, EventType, Position, RawJson, StoredEvent, StreamName, Version};
 use utoipa::ToSchema;
 
 /// An event in the store.

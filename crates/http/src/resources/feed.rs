@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::problem::Problem;
-use tidelock::{EventType, FeedQuery, FeedStart, Position, StoreExt};
+use tidelock::store::{EventType, FeedQuery, FeedStart, Position, StoreExt};
 use utoipa::{IntoParams, ToSchema};
 
 use super::event::EventDto;

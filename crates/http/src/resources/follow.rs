@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
 use tidelock::problem::Problem;
-use tidelock::{ChangeHint, FeedQuery, FeedStart, Position, StoreError, StoredEvent, Topic};
+use tidelock::store::{ChangeHint, FeedQuery, FeedStart, Position, StoreError, StoredEvent, Topic};
 use utoipa::IntoParams;
 
 use super::event::EventDto;
@@ -140,7 +140,8 @@ fn position(id: &str) -> Result<Position, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::{ExpectedVersion, NewEvent, StoreExt, StreamName, Tidelock};
+    use tidelock::store::{NewEvent, StoreExt, StreamName};
+    use tidelock::{ExpectedVersion, Tidelock};
 
     use super::*;
     use crate::app_state::Setup;

@@ -5,10 +5,11 @@ use tidelock::problem::Problem;
 use tidelock::queues::ItemState;
 use tidelock::reactions::reaction_of;
 use tidelock::runs::run_of;
-use tidelock::{
+use tidelock::store::{
     Fence, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, LeaseHolder, Mark, NamePattern,
-    Priority, QueueName, StoreExt, Timestamp, When, WorkerName, limits,
+    Priority, QueueName, StoreExt, WorkerName, limits,
 };
+use tidelock::{Timestamp, When};
 use utoipa::ToSchema;
 
 use super::cursor::Cursor;

@@ -4,10 +4,10 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::Deserialize;
 use tidelock::problem::Problem;
-use tidelock::{
-    Adjustment, ItemFilter, ItemRef, LaneName, Mark, Missing, NamePattern, Priority, QueueName,
-    Timestamp,
+use tidelock::store::{
+    Adjustment, ItemFilter, ItemRef, LaneName, Mark, NamePattern, Priority, QueueName,
 };
+use tidelock::{Missing, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::bulk_action::{BulkActionDto, no_such};

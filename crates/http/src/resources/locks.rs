@@ -6,9 +6,10 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
+use tidelock::Timestamp;
 use tidelock::claims::{Claims, Lock, LockHolder, WaitPolicy};
 use tidelock::problem::Problem;
-use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
+use tidelock::store::{Fence, RecordKey, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cancellation::unless_closing;

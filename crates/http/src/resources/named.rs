@@ -3,8 +3,8 @@
 //! `door/7` is the lock `door` of `7`, however it was acquired. A slash that is part of a name is
 //! written `%2F`, as in lists; so every name of a list can be requested.
 
-use tidelock::WorkerName;
 use tidelock::problem::Problem;
+use tidelock::store::WorkerName;
 
 /// The parts of a name: the first, and the qualifiers.
 pub(super) fn parts(name: &str) -> Result<(String, Vec<String>), Problem> {

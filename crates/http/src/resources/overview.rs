@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 use futures_util::stream;
 use serde::Serialize;
-use tidelock::Position;
 use tidelock::problem::Problem;
+use tidelock::store::Position;
 use tokio::time::interval;
 use utoipa::ToSchema;
 

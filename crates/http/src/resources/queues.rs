@@ -9,10 +9,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
 use tidelock::queues::{LeasedItem, Queue};
-use tidelock::{
-    Fence, ItemFilter, ItemKey, ItemRef, LaneName, Mark, Priority, QueueName, RawJson, Timestamp,
+use tidelock::store::{
+    Fence, ItemFilter, ItemKey, ItemRef, LaneName, Mark, Priority, QueueName, RawJson,
 };
 use utoipa::{IntoParams, ToSchema};
 

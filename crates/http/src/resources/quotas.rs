@@ -9,9 +9,10 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
+use tidelock::Timestamp;
 use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo};
 use tidelock::problem::Problem;
-use tidelock::{RecordKey, Timestamp};
+use tidelock::store::RecordKey;
 use utoipa::{IntoParams, ToSchema};
 
 use super::claims::until;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
 use tidelock::reactions::{ReactionFilter, Reactions, RouteState, TargetInfo};
-use tidelock::{ItemRef, LaneName, Mark, NamePattern, Position, Priority, StoreExt, Timestamp};
+use tidelock::store::{ItemRef, LaneName, Mark, NamePattern, Position, Priority, StoreExt};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;

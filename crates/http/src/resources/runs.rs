@@ -12,9 +12,10 @@ use axum::Json as Answer;
 use axum::extract::{FromRequestParts, State};
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
 use tidelock::runs::{RunCursor, RunFilter, RunHandle, RunInfo, RunState, RunStatus};
-use tidelock::{RawJson, Timestamp};
+use tidelock::store::RawJson;
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidelock::problem::Problem;
 use tidelock::scopes::{Document, ScopeFilter, ScopeInfo};
-use tidelock::{RawJson, RecordKey, Revision, Scope, ScopeError, ScopeKind, Timestamp};
+use tidelock::store::{RawJson, RecordKey, Revision};
+use tidelock::{Scope, ScopeError, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::durations::{self, Millis};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::claims::{Singleton, SingletonTaken};
 use tidelock::problem::Problem;
-use tidelock::{Commit, RawJson};
+use tidelock::store::{Commit, RawJson};
 use utoipa::ToSchema;
 
 use super::claims::asked_by;

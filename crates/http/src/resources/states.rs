@@ -4,8 +4,9 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::LoadError;
 use tidelock::problem::Problem;
-use tidelock::{LoadError, RawJson, Version};
+use tidelock::store::{RawJson, Version};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;

@@ -8,9 +8,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
-use tidelock::{
-    EventType, Head, HeadQuery, StoreExt, StreamName, StreamQuery, StreamState, Timestamp, Version,
+use tidelock::store::{
+    EventType, Head, HeadQuery, StoreExt, StreamName, StreamQuery, StreamState, Version,
 };
 use utoipa::{IntoParams, ToSchema};
 

@@ -6,7 +6,8 @@ use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tidelock::{StoreExt, StoredEvent, Tidelock};
+use tidelock::Tidelock;
+use tidelock::store::{StoreExt, StoredEvent};
 use tower_service::Service;
 
 use super::*;
@@ -87,17 +88,18 @@ async fn an_action_is_audited_before_it_is_carried_out() {
 #[tokio::test]
 async fn an_action_that_cannot_be_audited_is_not_carried_out() {
     let (served, mut router) = served().await;
-    let closing = tidelock::Append::closing(&audit::keys::stream(), tidelock::ExpectedVersion::Any);
-    let mut first = tidelock::Commit::new();
-    first.appends.push(tidelock::Append::new(
+    let closing =
+        tidelock::store::Append::closing(&audit::keys::stream(), tidelock::ExpectedVersion::Any);
+    let mut first = tidelock::store::Commit::new();
+    first.appends.push(tidelock::store::Append::new(
         &audit::keys::stream(),
         tidelock::ExpectedVersion::Any,
-        [tidelock::NewEvent::of("noted", &1).unwrap()],
+        [tidelock::store::NewEvent::of("noted", &1).unwrap()],
     ));
     served.store().commit(first).await.unwrap().committed().unwrap();
     served
         .store()
-        .commit(tidelock::Commit::new().with_append(closing))
+        .commit(tidelock::store::Commit::new().with_append(closing))
         .await
         .unwrap()
         .committed()

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunOutcome, RunStatus};
+use tidelock::store::{ItemFilter, ItemQuery, StoreExt, StreamName};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -48,7 +49,7 @@ fn items_and_targets_are_deferred_and_prioritized_by_clicking() {
     for_real(async {
         let shop = Shop::open("memory:").await;
         let item = async |queue: &str, key: &str| {
-            let one = ItemFilter::queue(queue).key(tidelock::NamePattern::is(key));
+            let one = ItemFilter::queue(queue).key(tidelock::store::NamePattern::is(key));
             shop.tidelock.store().items(ItemQuery::new(one)).await.unwrap().items.pop().unwrap()
         };
         visit(&shop.tidelock, async |page| {

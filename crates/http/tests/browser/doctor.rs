@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::doctor::{Doctor, Thresholds};
-use tidelock::limits::PAGE_SIZE;
 use tidelock::prelude::*;
+use tidelock::store::limits::PAGE_SIZE;
+use tidelock::store::{Commit, ItemRef, Mark, StreamName, Wake};
 
 use crate::shop::place;
 use crate::site::{OPERATOR, READER, for_real, visit_with};
@@ -83,6 +84,6 @@ fn impatient(tidelock: &Tidelock, bounds: Thresholds) -> Doctor {
 /// Starts to close a stream, with an archive that fails.
 async fn half_close(tidelock: &Tidelock, stream: &str) {
     place(tidelock, stream, &json!({ "address": "Dock 1" })).await;
-    let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
+    let full = |_: Vec<tidelock::store::StoredEvent>| async { Err::<(), _>("the disk is full") };
     tidelock.archive_stream_to(&StreamName::new(stream).unwrap(), full).close().await.unwrap_err();
 }

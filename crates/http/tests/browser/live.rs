@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
+use tidelock::store::{Commit, ItemRef, Mark, Wake};
 
 use crate::shop::{Shop, place};
 use crate::site::{OPERATOR, for_real, visit};

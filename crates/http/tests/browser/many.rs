@@ -1,7 +1,9 @@
 //! Long lists are read one page at a time.
 
 use serde_json::json;
+use tidelock::When;
 use tidelock::prelude::*;
+use tidelock::store::{Commit, ItemRef, NewEvent, StreamName, Wake};
 
 use crate::site::{OPERATOR, for_real, visit};
 

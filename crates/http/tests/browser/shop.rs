@@ -8,6 +8,10 @@ use tidelock::claims::LockGuard;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::runs::RunStatus;
+use tidelock::store::{
+    Commit, ItemRef, LeaseRequest, Mark, NewEvent, QueueName, StoreExt, StreamName, Wake,
+    WorkerName,
+};
 use tidelock_test_stage::{Running, brisk, until};
 
 /// Would run if it were anything but text.
@@ -97,7 +101,7 @@ impl Shop {
 
 /// Mails each order, and fails on one without an address; and a checkout that waits for approval.
 fn program(tidelock: &Tidelock) -> AppBuilder {
-    let mail = |order: tidelock::StoredEvent, ctx: ReactionCtx| async move {
+    let mail = |order: tidelock::store::StoredEvent, ctx: ReactionCtx| async move {
         let placed: Value = order.payload.to()?;
         let Some(address) = placed["address"].as_str() else {
             return Err(HandlerError::fatal(format!("an order without an address {HOSTILE}")));

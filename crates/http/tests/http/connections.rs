@@ -92,7 +92,7 @@ async fn an_active_connection_is_not_evicted(stage: TestStore) {
         })
         .collect();
     until("both wait for the lock", async || {
-        let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/");
+        let places = tidelock::store::RecordQuery::prefix("~claim-place/lock/door/");
         server.tidelock.store().scan(places).await.unwrap().records.len() == 2
     })
     .await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::{StoredEvent, limits};
+use tidelock::store::{NewEvent, StoredEvent, limits};
 use tidelock_test_stage::{Running, TestStore, brisk, until};
 
 use crate::harness::{READER, Server, WRITER};

@@ -7,12 +7,12 @@ use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
 use serde_json::json;
-use tidelock::store::Result;
-use tidelock::{
-    Commit, ExpectedVersion, FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery,
-    ItemRef, Mark, NewEvent, RecordKey, RecordPage, RecordQuery, Slot, Store, StoreExt, StoreLayer,
-    StreamName, StreamPage, StreamQuery, Tidelock, Timestamp, Wake, async_trait,
+use tidelock::store::{
+    Commit, FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery, ItemRef, Mark, NewEvent,
+    RecordKey, RecordPage, RecordQuery, Result, Slot, Store, StoreExt, StoreLayer, StreamName,
+    StreamPage, StreamQuery, Wake, async_trait,
 };
+use tidelock::{ExpectedVersion, Tidelock, Timestamp};
 use tidelock_http::Api;
 use tidelock_test_stage::{TestStore, append, until};
 use tower_service::Service;
@@ -109,7 +109,7 @@ async fn grow(store: &dyn Store, from: usize, to: usize) {
             commit
                 .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("placed", &nth).unwrap()])
                 .wake(Wake::to_mark(item, Mark::new(1).unwrap()))
-                .write(tidelock::RecordWrite::add(&key, 1, tidelock::Bounds::NONE))
+                .write(tidelock::store::RecordWrite::add(&key, 1, tidelock::store::Bounds::NONE))
         });
         store.commit(commit).await.unwrap().committed().unwrap();
     }

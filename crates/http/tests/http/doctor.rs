@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
+use tidelock::store::{ExpectedRevision, RecordKey, Settlement, StoreExt};
 use tidelock_test_stage::{Running, TestStore, brisk, note, until};
 
 use crate::harness::{Client, OPERATOR, READER, Reply, Server, WRITER};
@@ -75,7 +76,7 @@ async fn rewind(tidelock: &Tidelock) {
     let record = tidelock.store().get_one(&key).await.unwrap().into_live().unwrap();
     let mut cursor: Value = record.value.to().unwrap();
     cursor["position"] = json!(i64::MAX);
-    let cursor = tidelock::RawJson::new(&cursor).unwrap();
+    let cursor = tidelock::store::RawJson::new(&cursor).unwrap();
     tidelock.store().put(&key, ExpectedRevision::Any, cursor).await.unwrap().committed().unwrap();
 }
 

@@ -6,7 +6,7 @@ use http::{Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
-use tidelock::StoreExt;
+use tidelock::store::StoreExt;
 use tidelock_test_stage::{PATIENCE, TestStore, append, until};
 
 use crate::harness::{READER, Server, WRITER, tokens};

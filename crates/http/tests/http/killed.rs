@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock::store::Result;
-use tidelock::{StoreOperation, Tidelock};
+use tidelock::Tidelock;
+use tidelock::store::{Result, StoreOperation};
 use tidelock_http::Api;
 use tidelock_test_stage::{Interceptor, Meeting, Role, TestStore, Wrapped, for_real};
 use tokio::net::TcpListener;

@@ -11,8 +11,9 @@ async fn blocked(server: &Server, keys: &[&str]) {
         queue.enqueue(key).await.unwrap();
     }
     let taken = queue.lease("w").limit(keys.len()).await.unwrap();
-    let blocks =
-        taken.iter().map(|taken| tidelock::Settlement::block(taken.lease.token(), "no stamps"));
+    let blocks = taken
+        .iter()
+        .map(|taken| tidelock::store::Settlement::block(taken.lease.token(), "no stamps"));
     queue.settle(blocks.collect()).await.unwrap();
 }
 

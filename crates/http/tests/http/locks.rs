@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock::StoreExt;
+use tidelock::store::StoreExt;
 use tidelock_test_stage::{TestStore, until};
 
 use crate::harness::{Client, READER, Reply, Server, WRITER};
@@ -55,7 +55,7 @@ async fn a_lock_is_used_through_any_server_by_its_fence(stage: TestStore) {
 
 /// The number of waiters.
 async fn waiting(server: &Server) -> usize {
-    let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/7/");
+    let places = tidelock::store::RecordQuery::prefix("~claim-place/lock/door/7/");
     server.tidelock.store().rows(places).all().await.unwrap().len()
 }
 

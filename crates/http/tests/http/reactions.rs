@@ -1,8 +1,8 @@
 //! Reactions over HTTP: their progress, and operators' actions on their targets.
 
 use serde_json::{Value, json};
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock::store::{StoredEvent, StreamName};
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, past, until};
 
 use crate::harness::{Client, OPERATOR, READER, Server};

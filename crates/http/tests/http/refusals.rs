@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock::{Commit, ItemRef, Mark, Settlement, Wake};
+use tidelock::store::{Commit, ItemRef, Mark, Settlement, Wake};
 use tidelock_test_stage::TestStore;
 
 use crate::harness::{OPERATOR, Server, WRITER};

@@ -3,7 +3,7 @@
 use http::Method;
 use http::header::LOCATION;
 use serde_json::json;
-use tidelock::StoreExt;
+use tidelock::store::StoreExt;
 use tidelock_http::{Api, Commits, ServeError, serve};
 use tidelock_test_stage::TestStore;
 use tokio::net::TcpListener;
@@ -133,9 +133,9 @@ async fn shutdown_answers_requests_in_flight(stage: TestStore) {
         }
     }
     server.stop().await;
-    let stored = tidelock::StoreExt::read_whole_stream(
+    let stored = tidelock::store::StoreExt::read_whole_stream(
         &*stage.store().await,
-        &tidelock::StreamName::new("a").unwrap(),
+        &tidelock::store::StreamName::new("a").unwrap(),
     )
     .await
     .unwrap();
@@ -163,7 +163,7 @@ async fn shutdown_answers_waiting_requests(stage: TestStore) {
     let asked = client.request(Method::POST, "/v1/locks/door", Some(&patient));
     let waiting = tokio::spawn(async move { client.try_send(asked).await });
     tidelock_test_stage::until("one waits", async || {
-        let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/");
+        let places = tidelock::store::RecordQuery::prefix("~claim-place/lock/door/");
         tidelock.store().rows(places).all().await.unwrap().len() == 1
     })
     .await;

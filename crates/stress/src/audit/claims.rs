@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::de::DeserializeOwned;
-use tidelock::{Fence, StoredEvent, Timestamp};
+use tidelock::Timestamp;
+use tidelock::store::{Fence, StoredEvent};
 
 use super::Inquiry;
 use crate::claim::{Bump, Completed, Quota};

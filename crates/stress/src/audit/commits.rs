@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use tidelock::{Append, Appended, Commit, Committed, EventId, StoredEvent};
+use tidelock::store::{Append, Appended, Commit, Committed, EventId, StoredEvent};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

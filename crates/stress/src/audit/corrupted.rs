@@ -13,7 +13,7 @@ mod scopes;
 
 use std::collections::BTreeSet;
 
-use tidelock::{StoredEvent, Version};
+use tidelock::store::{StoredEvent, Version};
 
 use super::audit;
 use crate::evidence::{End, Evidence};

@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use tidelock::{Fence, ItemRef, Timestamp};
+use tidelock::Timestamp;
+use tidelock::store::{Fence, ItemRef};
 
 use super::Inquiry;
 use super::commits::happened;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tidelock::{StoredEvent, StreamName};
+use tidelock::store::{StoredEvent, StreamName};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tidelock::reactions::TargetInfo;
-use tidelock::{EventId, StoredEvent, StreamName};
+use tidelock::store::{EventId, StoredEvent, StreamName};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

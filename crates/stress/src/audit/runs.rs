@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::de::DeserializeOwned;
-use tidelock::StoredEvent;
+use tidelock::store::StoredEvent;
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tidelock::Revision;
+use tidelock::store::Revision;
 
 use super::Inquiry;
 use crate::board::{Board, Change, Wish};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidelock::{Change, RecordKey};
+use tidelock::store::{Change, RecordKey};
 
 use super::Inquiry;
 use super::commits::happened;

@@ -1,7 +1,7 @@
 //! Work: was every event drained exactly once, in order, by the holder of its item; and is nothing
 //! left? (LEASE-3, LEASE-5)
 
-use tidelock::{Item, Mark, StoredEvent};
+use tidelock::store::{Item, Mark, StoredEvent};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

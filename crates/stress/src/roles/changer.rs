@@ -69,7 +69,7 @@ impl Changer {
     }
 
     /// The current revision of a board; most often it has moved on by the time of the write.
-    async fn revision(&self, board: u64) -> Result<Option<tidelock::Revision>, Bug> {
+    async fn revision(&self, board: u64) -> Result<Option<tidelock::store::Revision>, Bug> {
         Ok(board::load(&self.caller, &self.spec.space, board).await?.1)
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::Outcome;
+use tidelock::Timestamp;
 use tidelock::claims::{ClaimError, Claims, IdempotencyClaim, Refusal, RefusalReason};
-use tidelock::{Commit, Fence, Timestamp};
+use tidelock::store::{Commit, Fence};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -87,8 +88,8 @@ impl From<ClaimError> for Stop {
     }
 }
 
-impl From<tidelock::StoreError> for Stop {
-    fn from(error: tidelock::StoreError) -> Self {
+impl From<tidelock::store::StoreError> for Stop {
+    fn from(error: tidelock::store::StoreError) -> Self {
         Self::Store(error.into())
     }
 }

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tidelock::{
-    Bounds, Commit, CommitId, CommitOutcome, ExpectedVersion, Head, HeadQuery, NewEvent,
-    RecordWrite, StreamName, Version, Wake, When,
+use tidelock::store::{
+    Bounds, Commit, CommitId, CommitOutcome, Head, HeadQuery, NewEvent, RecordWrite, StreamName,
+    Version, Wake,
 };
+use tidelock::{ExpectedVersion, When};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tidelock::{
-    Commit, CommitId, ExpectedVersion, Fence, Lease, LeaseRequest, LeaseToken, Leased, Mark,
-    NewEvent, Settlement, StreamQuery, Topic, Version, Wake, When, WorkerName,
+use tidelock::store::{
+    Commit, CommitId, Fence, Lease, LeaseRequest, LeaseToken, Leased, Mark, NewEvent, Settlement,
+    StreamQuery, Topic, Version, Wake, WorkerName,
 };
+use tidelock::{ExpectedVersion, When};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

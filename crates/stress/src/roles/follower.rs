@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{FeedQuery, Topic};
+use tidelock::store::{FeedQuery, Topic};
 use tokio::time::timeout;
 
 use super::LOOK_AGAIN;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidelock::reactions::{App, BuildError, HandlerError, ReactionCtx, Subscription, on_any};
+use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
-use tidelock::{
-    ExpectedVersion, NewEvent, StoreExt, StoredEvent, StreamName, Tidelock, WorkerName,
-};
+use tidelock::{ExpectedVersion, Tidelock};
 use tokio::time::sleep;
 
 use super::LOOK_AGAIN;

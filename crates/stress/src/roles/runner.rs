@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use tidelock::reactions::{App, BuildError, HandlerError};
 use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, WorkflowOptions};
+use tidelock::store::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
-use tidelock::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, Tidelock, Tx, WorkerName};
+use tidelock::{Tidelock, Tx};
 use tokio::time::sleep;
 
 use super::LOOK_AGAIN;

@@ -3,9 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidelock::When;
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, StepError};
-use tidelock::{AfterTrim, Append, Bounds, Version};
+use tidelock::store::{
+    AfterTrim, Append, Bounds, Commit, ExpectedRevision, ItemRef, LeaseRequest, NewEvent,
+    QueueName, RawJson, RecordKey, RecordWrite, Store, StoreExt, StreamName, Version, Wake,
+    WorkerName,
+};
 
 use crate::{Running, brisk};
 

@@ -155,6 +155,7 @@ impl Singleton {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
+    /// use tidelock::store::Commit;
     /// use tidelock::claims::Period;
     ///
     /// # #[tokio::main(flavor = "current_thread")]

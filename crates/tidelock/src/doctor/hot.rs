@@ -97,11 +97,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use tidelock_store::{Clock, MemoryStore, Store};
+    use tidelock_store::{
+        Clock, ExpectedVersion, MemoryStore, NewEvent, Store, StoreExt, StreamName, Timestamp,
+    };
 
     use super::*;
     use crate::doctor::Doctor;
-    use crate::prelude::*;
 
     /// A clock that advances at every reading.
     #[derive(Debug, Default)]

@@ -52,6 +52,7 @@ pub fn on<E: Typed>() -> Subscription<Recorded<E>> {
 ///
 /// use serde_json::json;
 /// use tidelock::prelude::*;
+/// use tidelock::store::{NewEvent, StoreExt, StreamName};
 /// use tokio::sync::Notify;
 ///
 /// let tidelock = Tidelock::open("memory:").await?;
@@ -61,7 +62,7 @@ pub fn on<E: Typed>() -> Subscription<Recorded<E>> {
 ///
 /// let handled = Arc::new(Notify::new());
 /// let done = handled.clone();
-/// let log = move |event: tidelock::StoredEvent, _ctx: ReactionCtx| {
+/// let log = move |event: tidelock::store::StoredEvent, _ctx: ReactionCtx| {
 ///     let done = done.clone();
 ///     async move {
 ///         println!("{} {}", event.stream, event.event_type);

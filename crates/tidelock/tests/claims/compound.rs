@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::Slot;
+use tidelock::claims::ClaimError;
+use tidelock::claims::Claims;
 use tidelock::claims::{
     ClaimState, Compound, CompoundGuard, Refusal, RefusalReason, Refusals, WaitPolicy,
 };
 use tidelock::prelude::*;
+use tidelock::store::{Commit, NewEvent, RecordKey, Slot, StreamName};
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
 /// Expires immediately.

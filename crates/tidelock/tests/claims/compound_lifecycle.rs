@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tidelock::claims::ClaimError;
+use tidelock::claims::Claims;
 use tidelock::claims::{
     Compound, CompoundGuard, Lock, Period, Quota, Refusal, RefusalReason, TimeZone, WaitPolicy,
 };
 use tidelock::prelude::*;
-use tidelock::{Fence, StoreErrorKind, limits};
+use tidelock::store::{Commit, Fence, RecordQuery, StoreErrorKind, StoreExt, limits};
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
 use crate::lost_replies::LostReplies;

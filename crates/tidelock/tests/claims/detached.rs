@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::claims::ClaimError;
 use tidelock::claims::{ClaimState, Handoff, Peek, ReservationToken, WaitPolicy};
 use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{Fence, StoreOperation};
+use tidelock::store::{Fence, Result, StoreOperation};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::claims::ClaimError;
 use tidelock::claims::{
     ClaimGuard, FingerprintMismatch, Idempotency, InProgress, OnFailure, OnceError,
 };
 use tidelock::prelude::*;
+use tidelock::store::{Commit, NewEvent, RecordKey, RecordQuery, StoreExt, StreamName};
 use tidelock_test_stage::{
     Observed, PATIENCE, Pause, Running, TestStore, brisk, in_memory, note, on_every_store, until,
 };
@@ -327,7 +329,7 @@ async fn a_result_lands_with_the_events_that_it_stands_for_or_neither_does(stage
 async fn a_result_lands_with_the_ack_of_a_reaction(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     note(&tidelock, "orders", "42").await;
-    let handler = |_: tidelock::StoredEvent, ctx: ReactionCtx| async move {
+    let handler = |_: tidelock::store::StoredEvent, ctx: ReactionCtx| async move {
         let claim = pay(ctx.tidelock());
         if let IdempotencyClaim::Won(won) =
             claim.claim::<Value>().await.map_err(|e| HandlerError::again(e.to_string()))?

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tidelock::claims::ClaimError;
 use tidelock::claims::{Lock, LockGuard, WaitPolicy};
 use tidelock::prelude::*;
+use tidelock::store::{
+    Commit, ExpectedRevision, RawJson, RecordKey, RecordQuery, RecordWrite, StoreExt,
+};
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
 use crate::lost_replies::LostReplies;

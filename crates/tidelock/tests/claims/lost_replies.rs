@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 
 /// Loses the reply of every other commit, which takes effect.

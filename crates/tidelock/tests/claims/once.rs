@@ -8,7 +8,7 @@ use tidelock::claims::{
     ClaimError, Claims, Handoff, LockGuard, Period, RefundOutcome, Released, WaitPolicy,
 };
 use tidelock::prelude::*;
-use tidelock::{ManualClock, MemoryStore, StoreErrorKind};
+use tidelock::store::{Commit, ManualClock, MemoryStore, StoreErrorKind};
 use tidelock_test_stage::{TestStore, on_every_store, until};
 
 use crate::lost_replies::LostReplies;

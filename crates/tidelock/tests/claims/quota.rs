@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tidelock::Timestamp;
+use tidelock::claims::ClaimError;
 use tidelock::claims::{Grant, Period, Quota, QuotaExceeded, RefundOutcome, TimeZone};
 use tidelock::prelude::*;
-use tidelock::{ManualClock, MemoryStore, Timestamp};
+use tidelock::store::{Commit, ManualClock, MemoryStore, NewEvent, StoreExt, StreamName};
 use tidelock_test_stage::{Pause, TestStore, note, on_every_store, until};
 
 use crate::lost_replies::LostReplies;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tidelock::Timestamp;
 use tidelock::claims::ClaimGuard;
 use tidelock::prelude::*;
-use tidelock::{Fence, Timestamp};
+use tidelock::store::{Fence, RecordKey, StoreExt};
 use tidelock_test_stage::{TestStore, on_every_store, until};
 
 /// Expires soon.

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::claims::ClaimError;
 use tidelock::claims::{ClaimGuard, Period, SingletonTaken, TimeZone};
 use tidelock::prelude::*;
-use tidelock::{Clock, ManualClock, MemoryStore};
+use tidelock::store::{
+    Clock, Commit, ManualClock, MemoryStore, NewEvent, StoreExt, StreamName, ViolationKind,
+};
 use tidelock_test_stage::{TestStore, note, on_every_store, until};
 
 fn won<W: std::fmt::Debug>(single: Outcome<W, SingletonTaken>) -> W {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::{AggregateRef, Snapshots, StoredEvent};
+use tidelock::store::StoredEvent;
+use tidelock::{AggregateRef, Snapshots};
 
 /// An account that keeps a snapshot only when it is closed.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]

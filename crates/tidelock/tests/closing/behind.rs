@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tidelock::discard;
 use tidelock::prelude::*;
-use tidelock::{StoredEvent, discard};
+use tidelock::store::StoredEvent;
 use tidelock_test_stage::{Running, brisk, in_memory, until};
 
 use crate::account::{Account, paid_into};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{CloseError, ExecuteError, StreamState, Version, discard};
+use tidelock::store::{StoreExt, StreamName, StreamQuery, StreamState, Version};
+use tidelock::{CloseError, ExecuteError, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
 use tidelock_test_stage::{TestStore, on_every_store};
@@ -92,7 +93,7 @@ async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again
 
     let first_page_only = {
         let archive = shelf.archive();
-        move |events: Vec<tidelock::StoredEvent>| {
+        move |events: Vec<tidelock::store::StoredEvent>| {
             let fits = events[0].version == Version::FIRST;
             let taken = fits.then(|| archive(events));
             async move {
@@ -130,7 +131,7 @@ async fn a_closing_is_not_finished_by_another_kind_of_closing(stage: TestStore) 
 async fn only_one_is_at_the_books_at_a_time(stage: TestStore) {
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let account = paid_into(&tidelock, 2).await;
-    let meanwhile = move |_: Vec<tidelock::StoredEvent>| {
+    let meanwhile = move |_: Vec<tidelock::store::StoredEvent>| {
         let other = other.clone();
         async move {
             let refused = other.aggregate::<Account>("7").archive_to(discard).close().await;

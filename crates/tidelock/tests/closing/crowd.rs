@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{
-    Append, CloseError, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, StoredEvent,
-    StreamState, discard,
+use tidelock::store::{
+    Append, Commit, HeadQuery, NewEvent, Result, RetryAdvice, Store, StoreError, StoreErrorKind,
+    StoreExt, StoreOperation, StoredEvent, StreamName, StreamState,
 };
+use tidelock::{CloseError, discard};
 use tidelock_test_stage::{
     DyingStore, Interceptor, Observed, PATIENCE, Running, TestStore, Wrapped, brisk, in_memory,
     on_every_store,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{CloseError, CloseSummary, StreamState};
+use tidelock::store::{StoreExt, StreamQuery, StreamState};
+use tidelock::{CloseError, CloseSummary};
 
 use crate::account::{Account, Shelf, paid_into, pay};
 use tidelock_test_stage::{DyingStore, TestStore, in_memory, on_every_store, until};

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::{AggregateRef, Item, StoredEvent, Wake, When, discard, limits};
+use tidelock::store::{
+    Commit, Item, ItemFilter, ItemQuery, ItemRef, StoreExt, StoredEvent, StreamName, Wake, limits,
+};
+use tidelock::{AggregateRef, When, discard};
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, until};
 
 use crate::account::{Account, pay};

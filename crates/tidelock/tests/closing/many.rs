@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{CloseError, StoredEvent, discard};
+use tidelock::store::{ItemFilter, ItemQuery, StoreExt, StoredEvent};
+use tidelock::{CloseError, discard};
 use tidelock_test_stage::{Running, TestStore, brisk, many_items, on_every_store};
 
 use crate::account::{Account, paid_into};

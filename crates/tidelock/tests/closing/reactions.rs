@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{CloseError, StoredEvent, StreamState, discard};
+use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState};
+use tidelock::{CloseError, discard};
 use tokio::sync::Semaphore;
 
 use crate::account::{Shelf, paid_into, pay};

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
 use tidelock::reactions::{EventsGone, ResetEffects, ResetError};
-use tidelock::{AggregateRef, StoredEvent, Wake, When, discard};
+use tidelock::store::{
+    Commit, ItemRef, NewEvent, QueueName, StoreExt, StoredEvent, StreamName, Wake,
+};
+use tidelock::{AggregateRef, When, discard};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
 use crate::account::{Account, pay};
@@ -209,8 +212,10 @@ async fn a_reaction_that_started_after_the_removed_events_is_reset(stage: TestSt
 
 /// Removes dangling links, a minute early, until so many are left.
 async fn remove_links(tidelock: &Tidelock, reaction: &str, target: &str, left: u64) {
-    let (queue, key) =
-        (QueueName::new("~link-removal").unwrap(), tidelock::ItemKey::new(reaction).unwrap());
+    let (queue, key) = (
+        QueueName::new("~link-removal").unwrap(),
+        tidelock::store::ItemKey::new(reaction).unwrap(),
+    );
     let wake = Wake::at(ItemRef::new(&queue, &key), When::NOW);
     tidelock.store().commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
     let links = StreamName::new(format!("~links/{reaction}/{target}")).unwrap();

@@ -1,7 +1,7 @@
 //! Streams that lose their oldest events and stay open.
 
-use tidelock::prelude::*;
-use tidelock::{LoadError, StreamState, Version};
+use tidelock::LoadError;
+use tidelock::store::{StoreExt, StreamQuery, StreamState, Version};
 
 use crate::account::{Account, Shelf, paid_into, pay};
 use tidelock_test_stage::{TestStore, on_every_store};
@@ -37,7 +37,7 @@ async fn a_window_leaves_the_newest_events_and_the_state(stage: TestStore) {
 async fn a_stream_is_open_while_its_window_moves(stage: TestStore) {
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let account = paid_into(&tidelock, 10).await;
-    let paying = move |_: Vec<tidelock::StoredEvent>| {
+    let paying = move |_: Vec<tidelock::store::StoredEvent>| {
         let other = other.clone();
         async move { other.aggregate::<Account>("7").execute(pay(1)).await.map(drop) }
     };

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tidelock::RetryPolicy;
 use tidelock::prelude::*;
-use tidelock::{RetryPolicy, StoreExt};
+use tidelock::store::{NewEvent, StoreExt};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};

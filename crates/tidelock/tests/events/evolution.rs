@@ -1,8 +1,9 @@
 //! Schema evolution: events change their shape; stored ones do not.
 
 use serde_json::{Value, json};
+use tidelock::LoadError;
 use tidelock::prelude::*;
-use tidelock::{LoadError, StoreExt};
+use tidelock::store::{NewEvent, StoreExt, StreamName, Version};
 
 use crate::harness::{Ground, on_every_store};
 

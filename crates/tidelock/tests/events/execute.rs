@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tidelock::When;
 use tidelock::prelude::*;
-use tidelock::{ExpectedVersion, RetryPolicy, StoreExt, StreamState, VersionConflict};
+use tidelock::store::{Commit, ItemRef, NewEvent, StoreExt, StreamState, Version, Wake};
+use tidelock::{ExpectedVersion, RetryPolicy, VersionConflict};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{No, Stock, StockEvent, receive};
@@ -181,7 +183,7 @@ async fn a_closed_stream_takes_no_decision(ground: Ground) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>("sku-7");
     stock.execute(receive(1)).await.unwrap();
-    let close = tidelock::Append::closing(stock.stream().unwrap(), ExpectedVersion::Any);
+    let close = tidelock::store::Append::closing(stock.stream().unwrap(), ExpectedVersion::Any);
     ground
         .store()
         .await

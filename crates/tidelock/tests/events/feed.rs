@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tidelock::prelude::*;
 use tidelock::scopes::ScopeFilter;
+use tidelock::store::{NewEvent, StoreExt, StreamName};
 use tidelock::{ErrorKind, Follow};
 
 use crate::harness::{Ground, on_every_store};

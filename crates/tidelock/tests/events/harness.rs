@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
+use tidelock::RetryPolicy;
 use tidelock::prelude::*;
-use tidelock::{MemoryStore, RetryPolicy};
+use tidelock::store::{MemoryStore, Store};
 use tidelock_test_stage::{Stingy, past, stingy_seed};
 
 /// The store of a test.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use tidelock::prelude::*;
-use tidelock::{StoreErrorKind, limits};
+use tidelock::store::{StoreErrorKind, limits};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{Stock, StockEvent, receive};

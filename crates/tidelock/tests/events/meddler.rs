@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidelock::prelude::*;
-use tidelock::store::Result;
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{Result, RetryAdvice, Store, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 use tokio::sync::Semaphore;
 

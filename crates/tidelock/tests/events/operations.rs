@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{EventId, Provenance, RecordQuery, RetryAdvice, RetryPolicy};
+use tidelock::store::{Bounds, Commit, EventId, RecordKey, RecordQuery, RecordWrite, RetryAdvice};
+use tidelock::{Provenance, RetryPolicy};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};

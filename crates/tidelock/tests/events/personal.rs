@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
+use tidelock::Snapshots;
 use tidelock::prelude::*;
-use tidelock::{RecordQuery, Snapshots};
+use tidelock::store::{FeedQuery, Position, RecordQuery, StoreExt};
 use tidelock_test_stage::{MANY, many_records};
 use tokio::task::JoinSet;
 

@@ -1,10 +1,12 @@
 //! Snapshots of aggregate state.
 
 use std::convert::Infallible;
+use tidelock::store::StoreExt;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::{AfterTrim, Append, LoadError, Snapshots};
+use tidelock::store::{AfterTrim, Append, Commit, RecordKey, StreamName, Version};
+use tidelock::{LoadError, Snapshots};
 
 use crate::harness::{Ground, on_every_store};
 use crate::meddler::{Fault, Meddler};

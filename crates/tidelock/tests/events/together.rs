@@ -3,7 +3,11 @@
 use std::convert::Infallible;
 
 use tidelock::Provenance;
+use tidelock::When;
 use tidelock::prelude::*;
+use tidelock::store::{
+    Bounds, Commit, ItemRef, RecordKey, RecordWrite, StoreExt, ViolationKind, Wake,
+};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};

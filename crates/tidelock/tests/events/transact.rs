@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
+use tidelock::store::{Commit, StoreExt};
 use tidelock::{Error, ErrorKind, RetryPolicy};
 use tokio::task::JoinSet;
 

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
+use tidelock::store::{Position, Version};
 use tidelock::{LoadError, Snapshots};
 
 use crate::harness::{Ground, on_every_store};

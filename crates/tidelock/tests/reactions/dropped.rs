@@ -4,9 +4,9 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::{App, AppBuilder};
+use tidelock::store::{Mark, StoredEvent};
 use tidelock_test_stage::{
     Observed, Running, Tally, TestStore, brisk, note, on_every_store, text, until,
 };

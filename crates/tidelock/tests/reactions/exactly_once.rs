@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::ResetEffects;
-use tidelock::{StoredEvent, limits};
+use tidelock::store::{
+    Bounds, Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, StoreExt,
+    StoredEvent, StreamName, StreamQuery, limits,
+};
 use tidelock_test_stage::{
     Observed, Running, TestStore, append, brisk, note, on_every_store, text, until,
 };

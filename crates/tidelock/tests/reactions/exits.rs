@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::OnExhausted;
+use tidelock::store::{LeaseRequest, QueueName, RecordKey, StoreExt, StoredEvent, WorkerName};
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, text, until};
 use tokio::time::Instant;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock::store::StoredEvent;
 use tidelock_test_stage::{
     Observed, Running, TestStore, append, brisk, note, on_every_store, text, until,
 };

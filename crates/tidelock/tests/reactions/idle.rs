@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock::store::{
+    Commit, ItemFilter, ItemQuery, ItemRef, Mark, StoredEvent, Wake, WorkerName,
+};
 use tidelock::worker::WorkerOptions;
 use tidelock_test_stage::{Observed, Running, Tally, TestStore, in_memory, note, until};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock::StoredEvent;
 use tidelock::doctor::{Doctor, FindingKind, Thresholds};
 use tidelock::prelude::*;
+use tidelock::store::StoredEvent;
 use tidelock_test_stage::{
     MANY, Observed, Running, TestStore, brisk, many_events, note, on_every_store,
 };

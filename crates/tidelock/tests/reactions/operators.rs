@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tidelock::When;
 use tidelock::prelude::*;
 use tidelock::reactions::ResetEffects;
-use tidelock::{NamePattern, StoredEvent, limits};
+use tidelock::store::{NamePattern, StoreExt, StoredEvent, limits};
 use tidelock_test_stage::{
     Observed, Running, TestStore, append, brisk, in_memory, note, on_every_store, until,
 };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::sqlite::{SqlStatement, SqliteOptions, SqliteStore};
+use tidelock::store::StoredEvent;
 use tidelock_test_stage::{Running, TestStore, brisk, for_real, note, text, until};
 
 use crate::stage::until_quiet;

@@ -2,10 +2,12 @@
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use tidelock::StoredEvent;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
+use tidelock::store::{
+    Bounds, Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite, StoreExt, StoredEvent,
+};
 use tidelock_test_stage::{LEASE, Meeting, Role, TestStore, brisk, for_real, note, text, until};
 
 use crate::stage::{target, until_blocked};

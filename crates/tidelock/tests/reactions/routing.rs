@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::{Rerouted, StartFrom};
+use tidelock::store::{
+    Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, StoreExt, StoredEvent,
+    StreamName,
+};
 use tidelock_test_stage::{
     DyingStore, Observed, Running, TestStore, append, brisk, in_memory, note, on_every_store, text,
     until,

@@ -5,9 +5,9 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidelock::StoredEvent;
 use tidelock::doctor::{Doctor, FindingKind, Thresholds};
 use tidelock::prelude::*;
+use tidelock::store::{Mark, RecordKey, StoreExt, StoredEvent};
 use tidelock_test_stage::{
     Observed, PATIENCE, Running, TestStore, brisk, for_real, note, on_every_store, text, until,
 };

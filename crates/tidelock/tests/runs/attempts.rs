@@ -2,6 +2,7 @@
 
 use tidelock::prelude::*;
 use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Verdict};
+use tidelock::store::RawJson;
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::flow::Register;

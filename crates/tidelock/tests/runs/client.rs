@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::{RunError, RunHandle, RunState, RunStatus};
+use tidelock::store::{StoreExt, StreamName};
 use tidelock_test_stage::{TestStore, on_every_store};
 
 on_every_store!(
@@ -114,7 +115,7 @@ async fn names_and_inputs_that_cannot_be_stored_are_refused(stage: TestStore) {
     assert!(start("w", "~r").await.unwrap_err().to_string().contains(r#"run id "~r""#));
     let signal = tidelock.runs().run("r").signal("~cancel", &()).await.unwrap_err();
     assert!(signal.to_string().contains(r#"signal "~cancel""#), "{signal}");
-    let large = "x".repeat(tidelock::limits::PAYLOAD_BYTES);
+    let large = "x".repeat(tidelock::store::limits::PAYLOAD_BYTES);
     let refused = tidelock.start("w", "r", &large).version(1).await.unwrap_err();
     assert!(refused.to_string().contains("the limit is 1048576"), "{refused}");
     let refused = start("w", "r").attribute("note", "x".repeat(600)).await.unwrap_err().to_string();

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use tidelock::StoreOperation;
 use tidelock::prelude::*;
 use tidelock::runs::{OnUnknownOutcome, RunStatus, Verdict};
+use tidelock::store::{
+    Bounds, Commit, ItemFilter, ItemQuery, ItemRef, Mark, NewEvent, RawJson, RecordKey,
+    RecordWrite, StoreExt, StoreOperation, StreamName, Wake, WorkerName,
+};
 use tidelock::worker::WorkerOptions;
 use tidelock_test_stage::{
     DyingStore, Interceptor, Observed, Running, TestStore, Wrapped, brisk, in_memory,

@@ -3,9 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::store::Result;
+use tidelock::store::{Result, StoreOperation};
 use tidelock_test_stage::{Interceptor, TestStore, Wrapped};
 use tokio::sync::watch;
 

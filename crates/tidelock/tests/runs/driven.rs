@@ -10,7 +10,7 @@ use tidelock::runs::{
     OnUnknownOutcome, PendingWait, Retry, RunCtx, RunError, RunFilter, RunOutcome, RunState,
     RunStatus, StepError, StepKey, Verdict,
 };
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{RawJson, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{
     Interceptor, Observed, Running, TestStore, Wrapped, on_every_store, past, until,
 };

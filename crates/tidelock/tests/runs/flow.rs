@@ -8,10 +8,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunCtx, RunError, RunHandle, RunStatus, StepError, WorkflowOptions};
+use tidelock::store::{StoreExt, StoredEvent, StreamName};
 use tidelock_test_stage::{Observed, brisk, until};
 
 /// A workflow's function with state of the test.

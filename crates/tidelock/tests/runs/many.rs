@@ -4,6 +4,7 @@ use serde_json::json;
 use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
 use tidelock::runs::{RunFilter, RunState, RunStatus};
+use tidelock::store::QueueName;
 use tidelock_test_stage::{TestStore, many_gone, many_items, on_every_store, past};
 
 on_every_store!(

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock::prelude::*;
 use tidelock::runs::{CatchUp, RunCtx, RunError, RunFilter, RunState, RunStatus, Schedule};
-use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{
     DyingStore, Interceptor, Running, Tally, TestStore, Wrapped, in_memory, on_every_store,
 };

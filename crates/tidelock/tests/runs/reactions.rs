@@ -5,7 +5,7 @@ use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::ResetEffects;
 use tidelock::runs::{RunCtx, RunError, RunFilter};
-use tidelock::{StoredEvent, limits};
+use tidelock::store::{RecordKey, StoreExt, StoredEvent, limits};
 use tidelock_test_stage::{Running, TestStore, append, on_every_store, until};
 
 use crate::flow::{Flow, app, count, result};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, RunError, RunFilter, RunState, RunStatus};
+use tidelock::store::RecordQuery;
 use tidelock_test_stage::{Running, TestStore, on_every_store, past, until};
 
 use crate::flow::{Flow, app, history, result, until_it};

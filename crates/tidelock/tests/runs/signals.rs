@@ -2,6 +2,7 @@
 
 use tidelock::prelude::*;
 use tidelock::runs::RunError;
+use tidelock::store::{RawJson, StoreExt, StreamName};
 use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::client::idle;
@@ -16,7 +17,8 @@ async fn kept(tidelock: &Tidelock, run: &str) -> Vec<String> {
     let stream = StreamName::new(format!("~run/{run}")).unwrap();
     let events = tidelock.store().read_whole_stream(&stream).await.unwrap();
     let signals = events.iter().filter(|event| event.event_type.as_str() == "~signalled");
-    let payload = |event: &tidelock::StoredEvent| event.payload.to::<serde_json::Value>().unwrap();
+    let payload =
+        |event: &tidelock::store::StoredEvent| event.payload.to::<serde_json::Value>().unwrap();
     signals.map(|event| payload(event)["payload"].to_string()).collect()
 }
 

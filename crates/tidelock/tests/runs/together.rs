@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tidelock::prelude::*;
 use tidelock::runs::{RaceWinner, StepError};
+use tidelock::store::{StoreExt, StreamName};
 use tidelock_test_stage::{Observed, Running, Tally, TestStore, brisk, on_every_store, until};
 use tokio::sync::Semaphore;
 

@@ -3,6 +3,10 @@
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::Retry;
+use tidelock::store::{
+    Bounds, Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, Slot, StoreExt,
+    StreamName,
+};
 use tidelock_test_stage::{Observed, Running, TestStore, for_real, on_every_store};
 
 use crate::flow::Register;

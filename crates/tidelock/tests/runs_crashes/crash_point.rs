@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::signal::{Signal, raise};
-use tidelock::StoreOperation;
-use tidelock::prelude::*;
-use tidelock::store::Result;
+use tidelock::store::{Result, Store, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 
 /// On which side of a call it dies.

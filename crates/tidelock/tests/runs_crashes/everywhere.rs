@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock::prelude::*;
 use tidelock::runs::RunFilter;
+use tidelock::store::StoreExt;
 use tidelock_test_stage::{
     LEASE, Meeting, Observed, PATIENCE, Process, Role, Running, TestStore, brisk, for_real,
 };

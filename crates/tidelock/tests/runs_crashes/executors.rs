@@ -4,9 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tidelock::StoreOperation;
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, WorkflowOptions};
+use tidelock::store::{Bounds, RecordWrite, StoreExt, StoreOperation};
 use tidelock_test_stage::{
     Interceptor, LEASE, Meeting, PATIENCE, Process, Role, TestStore, Wrapped, brisk, for_real,
 };

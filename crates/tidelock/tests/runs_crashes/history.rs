@@ -1,8 +1,8 @@
 //! The recorded history of a run.
 
 use serde::Deserialize;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock::store::{Store, StoreExt, StoredEvent, StreamName};
 
 /// The entries of a run, in order.
 #[derive(Debug, Clone)]

@@ -13,6 +13,7 @@ use tidelock::reactions::AppBuilder;
 use tidelock::runs::{
     OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, WorkflowOptions,
 };
+use tidelock::store::{Bounds, RecordKey, RecordWrite};
 
 use crate::crash_point::{CrashPoint, Side};
 

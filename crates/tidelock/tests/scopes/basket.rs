@@ -36,5 +36,5 @@ pub(crate) async fn put(scope: &Scope<Basket>, item: &str) {
 
 /// The scope's revision.
 pub(crate) async fn revision<S: ScopeState>(scope: &Scope<S>) -> Option<u64> {
-    scope.load().await.unwrap().revision.map(tidelock::Revision::get)
+    scope.load().await.unwrap().revision.map(tidelock::store::Revision::get)
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
+use tidelock::ScopeError;
 use tidelock::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;

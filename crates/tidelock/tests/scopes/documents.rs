@@ -1,6 +1,7 @@
 //! Valid documents of a scope.
 
 use serde_json::{Value, json};
+use tidelock::ScopeError;
 use tidelock::prelude::*;
 use tidelock_test_stage::{TestStore, on_every_store};
 

@@ -1,6 +1,7 @@
 //! Named operations on a scope, in memory and in the store.
 
 use serde_json::{Value, json};
+use tidelock::ScopeError;
 use tidelock::prelude::*;
 use tidelock::scopes::MutationOutcome;
 use tidelock_test_stage::{TestStore, on_every_store};
@@ -93,7 +94,7 @@ async fn a_no_op_writes_nothing(stage: TestStore) {
         scope.increment("total", 0).await.unwrap();
     }
     assert_eq!(store.commits(), commits);
-    assert_eq!(revision(&scope).await, first.map(tidelock::Revision::get));
+    assert_eq!(revision(&scope).await, first.map(tidelock::store::Revision::get));
 }
 
 /// SCOPE-9. Schedule 57: the cached state says that there is nothing to do; the store says

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::ResetEffects;
+use tidelock::store::{LeaseRequest, QueueName, StoredEvent, WorkerName};
 use tidelock::telemetry::{EXPIRED, HANDLED, LEASED, ROUTED, SETTLED, UNROUTED, WORKED};
 
 use crate::capture::{self, CANARY, breadcrumbs, said, trail};

@@ -1,8 +1,8 @@
 //! Conflicts of decisions are logged and counted.
 
 use serde_json::json;
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock::store::StoredEvent;
 use tidelock::telemetry::CONTENDED;
 
 use crate::breadcrumbs::{assert_discreet, begin};

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tidelock::When;
 use tidelock::doctor::{Doctor, Finding, FindingKind, Thresholds};
-use tidelock::prelude::*;
-use tidelock::{ItemFilter, ItemQuery, LeaseRequest, LeaseToken};
+use tidelock::store::{
+    Commit, ItemFilter, ItemQuery, ItemRef, LeaseRequest, LeaseToken, QueueName, Settlement, Store,
+    StoreExt, StreamName, Wake, WorkerName,
+};
 use tidelock_test_stage::{TestStore, on_every_store, until};
 
 on_every_store!(
@@ -40,7 +43,7 @@ async fn a_closing_whose_process_died_is_found_once(stage: TestStore) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let stream = StreamName::new("dead-1").unwrap();
     tidelock_test_stage::note(&tidelock, stream.as_str(), "one").await;
-    let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
+    let full = |_: Vec<tidelock::store::StoredEvent>| async { Err::<(), _>("the disk is full") };
     tidelock.archive_stream_to(&stream, full).close().await.unwrap_err();
     let mut items = store.rows(ItemQuery::new(ItemFilter::default()));
     let mut desks = Vec::new();
@@ -102,7 +105,7 @@ async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestSt
         assert!(advice.contains(by), "{queue}: {advice}");
         let item = store.item(&ItemRef::parse(queue, "corner").unwrap()).await.unwrap().unwrap();
         let token = LeaseToken { item: item.item, fence: item.fence.unwrap() };
-        let finished = Settlement::finish(token, tidelock::Mark::ZERO, When::NOW);
+        let finished = Settlement::finish(token, tidelock::store::Mark::ZERO, When::NOW);
         store.commit(Commit::new().settle(finished)).await.unwrap().committed().unwrap();
     }
 }

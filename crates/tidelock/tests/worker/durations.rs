@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tidelock::RetryPolicy;
+use tidelock::When;
 use tidelock::claims::{IdempotencyClaim, Period};
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, RunStatus, WorkflowOptions};
-use tidelock::{RetryPolicy, limits};
+use tidelock::store::{
+    Commit, CommitId, ExpectedRevision, ItemRef, RawJson, RecordKey, RecordWrite, StoreExt,
+    StreamName, Wake, limits,
+};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
 on_every_store!(
@@ -381,7 +386,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
 /// The keys of all records.
 async fn written(tidelock: &Tidelock) -> BTreeSet<RecordKey> {
     let (mut rows, mut keys) =
-        (tidelock.store().rows(tidelock::RecordQuery::prefix("")), BTreeSet::new());
+        (tidelock.store().rows(tidelock::store::RecordQuery::prefix("")), BTreeSet::new());
     while let Some(record) = rows.next().await.unwrap() {
         keys.insert(record.key);
     }
@@ -431,7 +436,7 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
         };
         let app = tidelock.app().worker(brisk("one"));
         let app = app.workflow("tries", tries).workflow("sleeps", sleeps);
-        let failing = |_: tidelock::StoredEvent, _: ReactionCtx| async {
+        let failing = |_: tidelock::store::StoredEvent, _: ReactionCtx| async {
             Err(HandlerError::again("not yet"))
         };
         let running = Running::start(app.reaction(&reaction, source, failing));
@@ -462,8 +467,8 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
 /// limit.
 async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let handler = |_: tidelock::StoredEvent, _: ReactionCtx| async { Ok(()) };
-    let batch = |_: Vec<tidelock::StoredEvent>, _: ReactionCtx| async { Ok(()) };
+    let handler = |_: tidelock::store::StoredEvent, _: ReactionCtx| async { Ok(()) };
+    let batch = |_: Vec<tidelock::store::StoredEvent>, _: ReactionCtx| async { Ok(()) };
     let flow = |change: &dyn Fn(WorkflowOptions<(), ()>) -> WorkflowOptions<(), ()>| {
         let nothing = async |_: RunCtx, (): ()| Ok::<(), StepError>(());
         tidelock.app().workflow(change(WorkflowOptions::named("w")), nothing)

@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, Schedule, StepError, Workflow};
-use tidelock::{HeadQuery, ItemFilter, ItemQuery, RecordQuery, limits};
+use tidelock::store::{
+    Commit, ExpectedRevision, HeadQuery, ItemFilter, ItemQuery, Mark, RecordKey, RecordQuery,
+    Store, limits,
+};
 use tidelock_test_stage::{Running, TestStore, brisk, in_memory, until};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -13,11 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidelock::prelude::*;
+use tidelock::Timestamp;
+use tidelock::store::{
+    Clock, Commit, ItemFilter, ItemQuery, ItemRef, Mark, MemoryStore, QueueName, Store, StoreExt,
+    Wake, WorkerName,
+};
 use tidelock::worker::{
     LeasedTask, QueueHandler, QueueOptions, TaskFuture, Worker, WorkerOptions, each,
 };
-use tidelock::{Clock, MemoryStore, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +51,7 @@ async fn wake(store: &Arc<dyn Store>, items: usize) {
     }
 }
 
-async fn items(store: &Arc<dyn Store>) -> Vec<tidelock::Item> {
+async fn items(store: &Arc<dyn Store>) -> Vec<tidelock::store::Item> {
     store.rows(ItemQuery::new(ItemFilter::queue("work"))).all().await.unwrap()
 }
 

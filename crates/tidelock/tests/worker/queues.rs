@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::queues::{ItemState, LeasedItem, Queue, SettleOutcome};
-use tidelock::store::Result;
-use tidelock::{LeaseToken, Renewal, Settle, StoreOperation};
+use tidelock::store::{
+    ItemRef, LeaseToken, Renewal, Result, Settle, Settlement, Store, StoreExt, StoreOperation,
+};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 

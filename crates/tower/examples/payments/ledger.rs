@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tidelock::prelude::*;
+use tidelock::store::StoreExt;
 use tokio::sync::Notify;
 
 use super::Result;

@@ -9,6 +9,7 @@ use axum::{Extension, Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
+use tidelock::store::{Commit, NewEvent, StreamName};
 use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
 use super::Result;
@@ -67,7 +68,7 @@ async fn ask_the_bank() {
 }
 
 /// The stream of all payments.
-pub(crate) fn stream() -> Result<StreamName, tidelock::StoreError> {
+pub(crate) fn stream() -> Result<StreamName, tidelock::store::StoreError> {
     StreamName::new("payments")
 }
 

@@ -31,9 +31,9 @@ async fn a_handler_that_outlasts_its_lease_keeps_its_key(stage: TestStore) {
     let app = till.app(keys(&tidelock).lease(lease));
     let first = begin(&app, pay("k", "7"));
     till.effects.until(1).await;
-    let record = tidelock::RecordKey::new("~claim/idempotency/http::k/").unwrap();
+    let record = tidelock::store::RecordKey::new("~claim/idempotency/http::k/").unwrap();
     let ends = async || {
-        use tidelock::StoreExt;
+        use tidelock::store::StoreExt;
         tidelock.store().get_one(&record).await.unwrap().live().unwrap().expires_at
     };
     let begun = ends().await;

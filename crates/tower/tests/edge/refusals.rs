@@ -5,6 +5,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, Request};
 use tidelock::prelude::*;
+use tidelock::store::{RecordQuery, StoreExt};
 use tidelock_test_stage::{DyingStore, TestStore, on_every_store};
 
 use crate::client::{ask, pay, without_key};

@@ -6,8 +6,9 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use http::StatusCode;
 use serde_json::json;
-use tidelock::StoreExt;
+use tidelock::claims::ClaimError;
 use tidelock::prelude::*;
+use tidelock::store::{Commit, NewEvent, StoreExt, StreamName};
 use tidelock_test_stage::{DyingStore, TestStore, on_every_store};
 use tidelock_tower::{CompleteError, IdempotencyKey};
 

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidelock::async_trait;
+use tidelock::store::async_trait;
 use tokio::task::block_in_place;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;

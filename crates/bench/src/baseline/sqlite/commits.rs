@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::{Connection, params};
-use tidelock::EventId;
+use tidelock::store::EventId;
 
 use super::{Transactions, now, open};
 use crate::baseline::loops::BareLoop;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{Aggregate, AggregateRef, Store, StoreExt, StreamName, Tidelock, limits};
+use tidelock::store::{Store, StoreExt, StreamName, limits};
+use tidelock::{Aggregate, AggregateRef, Tidelock};
 
 use super::account::{Account, Kept, many};
 use super::{baseline, finish};

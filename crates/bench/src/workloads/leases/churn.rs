@@ -1,6 +1,6 @@
 //! The effect of an hour of work: every item woken, leased and settled, repeatedly.
 
-use tidelock::{Commit, Mark, Store};
+use tidelock::store::{Commit, Mark, Store};
 
 use super::{FILL_AT_ONCE, acked, request, wake, wake_working};
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::async_trait;
+use tidelock::store::async_trait;
 use tokio::task::block_in_place;
 
 use super::member::{Done, micros};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::Value;
 use tidelock::scopes::ScopeState;
-use tidelock::{ExpectedRevision, RawJson, RecordKey, Scope, ScopeKind, Store, StoreExt, Tidelock};
+use tidelock::store::{ExpectedRevision, RawJson, RecordKey, Store, StoreExt};
+use tidelock::{Scope, ScopeKind, Tidelock};
 
 use crate::failure::Failure;
 use crate::fixture::Fixture;

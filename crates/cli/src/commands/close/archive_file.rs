@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidelock::{StoredEvent, StreamName, Version};
+use tidelock::store::{StoredEvent, StreamName, Version};
 
 use crate::output::json_line;
 use crate::progress::Progress;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tidelock::{
-    Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemQuery, ItemRef,
-    Lease, LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RawJson, RecordKey, RecordWrite,
+use tidelock::ExpectedVersion;
+use tidelock::store::{
+    Commit, CommitOutcome, ExpectedRevision, Item, ItemFilter, ItemQuery, ItemRef, Lease,
+    LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RawJson, RecordKey, RecordWrite,
     Settlement, StoreExt, StreamName, Version, Wake,
 };
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidelock::{
+use tidelock::store::{
     Bounds, Commit, CommitOutcome, Conflict, RecordKey, RecordWrite, StoreExt, ViolationKind,
 };
 use tokio::sync::Barrier;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidelock::{
+use tidelock::store::{
     Commit, CommitOutcome, ExpectedRevision, ItemRef, Lease, LeaseRequest, Mark, QueueName,
     RawJson, RecordKey, RecordWrite, Revision, Settlement, Store, StoreExt, ViolationKind, Wake,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::reactions::TargetInfo;
-use tidelock::{StoreExt, StoredEvent};
+use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName};
 use tokio::sync::{mpsc, oneshot};
 
 use super::stage::{Stage, joined};

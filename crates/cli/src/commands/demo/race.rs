@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{
-    Commit, CommitOutcome, ExpectedVersion, NewEvent, Store, StoreExt, StreamName, StreamQuery,
-};
+use tidelock::ExpectedVersion;
+use tidelock::store::{Commit, CommitOutcome, NewEvent, Store, StoreExt, StreamName, StreamQuery};
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidelock::prelude::*;
 use tidelock::reactions::App;
 use tidelock::runs::{RunCtx, StepError, WorkflowOptions};
+use tidelock::store::{RecordKey, StoreExt};
 use tidelock::worker::WorkerOptions;
 use tokio::sync::{mpsc, oneshot};
 

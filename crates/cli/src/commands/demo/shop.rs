@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::reactions::App;
-use tidelock::{StoreExt, StoredEvent};
+use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName};
 use tokio::sync::watch;
 
 use crate::failure::Failure as Stopped;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidelock::{CommitId, CommitOutcome, QueueName, RecordKey, Store, StreamName, WorkerName};
+use tidelock::store::{
+    CommitId, CommitOutcome, QueueName, RecordKey, Store, StreamName, WorkerName,
+};
 use tokio::task::JoinHandle;
 
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! The feed of all streams.
 
-use tidelock::{FeedFilter, FeedQuery, Position, Store, StoreExt, Topic, limits};
+use tidelock::store::{FeedFilter, FeedQuery, Position, Store, StoreExt, Topic, limits};
 
 use super::follow_backoff::FollowBackoff;
 use super::wait;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::RetryAdvice;
-use tidelock::store::Result;
+use tidelock::store::{Result, RetryAdvice};
 
 use crate::failure::Failure;
 use crate::output::Output;

@@ -1,7 +1,7 @@
 //! An event as a row.
 
 use serde::Serialize;
-use tidelock::StoredEvent;
+use tidelock::store::StoredEvent;
 
 use crate::output::{TableRow, cut, json_line};
 

@@ -1,6 +1,6 @@
 //! The events of one stream.
 
-use tidelock::{
+use tidelock::store::{
     Direction, Store, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version,
     limits,
 };

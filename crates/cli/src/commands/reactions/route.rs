@@ -1,8 +1,9 @@
 //! The routing progress of a reaction, as a row.
 
 use serde::Serialize;
+use tidelock::Timestamp;
 use tidelock::reactions::RouteState;
-use tidelock::{Position, Timestamp};
+use tidelock::store::Position;
 
 use crate::output::{TableRow, cut};
 

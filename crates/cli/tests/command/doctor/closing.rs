@@ -3,6 +3,7 @@
 use serde_json::json;
 use tidelock::CloseError;
 use tidelock::prelude::*;
+use tidelock::store::StreamName;
 
 use super::{commands, findings, only, paste};
 use crate::harness::{Shop, append};
@@ -13,7 +14,8 @@ on_files_and_postgres!(an_interrupted_closing_is_found_and_finished);
 fn an_interrupted_closing_is_found_and_finished(shop: &Shop) {
     shop.with(|store| async move {
         append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await;
-        let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
+        let full =
+            |_: Vec<tidelock::store::StoredEvent>| async { Err::<(), _>("the disk is full") };
         let stream = StreamName::new("order-1").unwrap();
         let failed =
             Tidelock::over(store).archive_stream_to(&stream, full).close().await.unwrap_err();

@@ -4,9 +4,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::WorkerName;
 use tidelock::claims::Released;
 use tidelock::problem::Problem;
+use tidelock::store::WorkerName;
 use utoipa::ToSchema;
 
 use super::until;

@@ -4,9 +4,10 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::claims::AttachedKey;
 use tidelock::problem::Problem;
-use tidelock::{Fence, RawJson, Timestamp};
+use tidelock::store::{Fence, RawJson};
 use utoipa::ToSchema;
 
 use super::super::durations;

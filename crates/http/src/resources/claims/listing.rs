@@ -3,9 +3,10 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::claims::{ClaimInfo, ClaimState};
 use tidelock::problem::Problem;
-use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
+use tidelock::store::{Fence, RecordKey, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::named;

@@ -3,9 +3,10 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::claims::{ClaimError, InProgress, Peek};
 use tidelock::problem::Problem;
-use tidelock::{Fence, RawJson, Timestamp, WorkerName};
+use tidelock::store::{Fence, RawJson, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::cancellation::unless_closing;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use tidelock::runs::{RunId, RunInfo, run_of_stream};
-use tidelock::{Metadata, Position, StoredEvent, Timestamp};
+use tidelock::store::{Position, StoredEvent};
+use tidelock::{Metadata, Timestamp};
 use utoipa::ToSchema;
 
 /// An event, a reaction that handled one or has yet to, or a run.

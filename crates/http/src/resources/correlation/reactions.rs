@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use tidelock::Metadata;
 use tidelock::reactions::{RouteState, TargetInfo, is_reserved};
 use tidelock::store::Result as StoreResult;
-use tidelock::{EventId, Metadata, StoredEvent};
+use tidelock::store::{EventId, StoredEvent};
 
 use super::part::{CorrelationPartDto, Progress, reaction_id};
 use crate::app_state::AppState;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use tidelock::StoredEvent;
 use tidelock::problem::Problem;
 use tidelock::runs::{RunError, RunId, RunInfo, run_started_by};
+use tidelock::store::StoredEvent;
 
 use super::part::CorrelationPartDto;
 use crate::app_state::AppState;

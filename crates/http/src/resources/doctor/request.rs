@@ -114,8 +114,8 @@ fn encoded(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::StreamName;
     use tidelock::runs::StepName;
+    use tidelock::store::StreamName;
 
     use super::*;
 

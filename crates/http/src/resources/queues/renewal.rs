@@ -3,8 +3,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
-use tidelock::{Fence, LeaseToken, Renewal, StoreError, Timestamp};
+use tidelock::store::{Fence, LeaseToken, Renewal, StoreError};
 use utoipa::ToSchema;
 
 use super::super::durations;

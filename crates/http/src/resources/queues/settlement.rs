@@ -3,9 +3,10 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::When;
 use tidelock::problem::Problem;
 use tidelock::queues::{Queue, SettleOutcome};
-use tidelock::{Fence, Mark, Settle, Settlement, When};
+use tidelock::store::{Fence, Mark, Settle, Settlement};
 use utoipa::ToSchema;
 
 use super::super::durations::Millis;

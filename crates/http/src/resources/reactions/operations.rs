@@ -6,7 +6,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use tidelock::problem::Problem;
 use tidelock::reactions::{ReactionFilter, Rerouted, ResetEffects, ResetError, StartFrom};
-use tidelock::{LaneName, Missing, Priority, Timestamp};
+use tidelock::store::{LaneName, Priority};
+use tidelock::{Missing, Timestamp};
 use utoipa::ToSchema;
 
 use super::super::bulk_action::{BulkActionDto, no_such};

@@ -3,9 +3,10 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
 use tidelock::runs::HistoryEntry;
-use tidelock::{RawJson, Timestamp, Version};
+use tidelock::store::{RawJson, Version};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{RunPath, TargetRun};

@@ -4,9 +4,9 @@
 use axum::Json as Answer;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::RawJson;
 use tidelock::problem::Problem;
 use tidelock::runs::{RunStatus, Verdict};
+use tidelock::store::RawJson;
 use utoipa::ToSchema;
 
 use super::{RunPath, TargetRun};

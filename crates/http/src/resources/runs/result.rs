@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::RawJson;
 use tidelock::problem::Problem;
 use tidelock::runs::{RunError, RunStatus};
+use tidelock::store::RawJson;
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::cancellation::unless_closing;

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
-use tidelock::RawJson;
 use tidelock::problem::Problem;
+use tidelock::store::RawJson;
 use utoipa::ToSchema;
 
 use super::super::durations::{self, Millis};

@@ -7,7 +7,7 @@ use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tidelock::problem::Problem;
-use tidelock::{
+use tidelock::store::{
     Appended, Committed, Conflict, EventId, EventType, NewEvent, Position, RawJson, StoreExt,
     StreamName, Version, ViolationReason,
 };

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidelock::{Commit, Fence, RawJson, Store, StoredEvent, Timestamp};
+use tidelock::Timestamp;
+use tidelock::store::{Commit, Fence, RawJson, Store, StoredEvent};
 
 use super::sample::{CONSUMER, DEAD, Sample};
 use super::{Evidence, found};

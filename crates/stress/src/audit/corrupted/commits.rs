@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::{Commit, CommitId, ExpectedVersion};
+use tidelock::ExpectedVersion;
+use tidelock::store::{Commit, CommitId};
 
 use super::sample::{COMMITTER, LEASE, event};
 use super::{assert_found, found};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::{Lease, LeaseHolder, Mark, StoredEvent, Timestamp, WorkerName};
+use tidelock::Timestamp;
+use tidelock::store::{Lease, LeaseHolder, Mark, StoredEvent, WorkerName};
 
 use super::sample::{CONSUMER, DEAD, LEASE};
 use super::{assert_found, found};

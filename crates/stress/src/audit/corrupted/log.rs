@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::StoredEvent;
+use tidelock::store::StoredEvent;
 
 use super::sample::{COMMITTER, FOLLOWER};
 use super::{assert_found, found};

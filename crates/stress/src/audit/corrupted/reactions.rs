@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use tidelock::Timestamp;
 use tidelock::reactions::TargetInfo;
-use tidelock::{Item, LeaseHolder, Mark, StoredEvent, Timestamp, WorkerName};
+use tidelock::store::{Item, LeaseHolder, Mark, StoredEvent, WorkerName};
 
 use super::sample::{CONSUMER, DEAD, LEASE};
 use super::{assert_found, found};

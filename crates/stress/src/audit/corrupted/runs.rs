@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tidelock::{
-    Bounds, Commit, ExpectedVersion, NewEvent, RawJson, RecordWrite, Store, StoreExt, StoredEvent,
-    StreamName,
+use tidelock::ExpectedVersion;
+use tidelock::store::{
+    Bounds, Commit, NewEvent, RawJson, RecordWrite, Store, StoreExt, StoredEvent, StreamName,
 };
 
 use super::sample::{COMMITTER, CONSUMER, DEAD, Sample};

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{
-    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Fence, Lease, LeaseRequest, ManualClock,
-    Mark, MemoryStore, NewEvent, Position, RecordWrite, Settlement, Store, StoreExt, Timestamp,
-    Version, Wake, When, WorkerName,
+use tidelock::store::{
+    Bounds, Commit, CommitId, FeedQuery, Fence, Lease, LeaseRequest, ManualClock, Mark,
+    MemoryStore, NewEvent, Position, RecordWrite, Settlement, Store, StoreExt, Version, Wake,
+    WorkerName,
 };
+use tidelock::{ExpectedVersion, Timestamp, When};
 
 use crate::caller::Caller;
 use crate::evidence::{End, Evidence};
