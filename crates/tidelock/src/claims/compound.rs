@@ -33,6 +33,8 @@ const ATTEMPTS: u32 = 32;
 /// The default lease if only quotas are held.
 const LEASE: Duration = Duration::from_secs(30);
 
+type Acquired = Result<Outcome<CompoundGuard, Refusals>, ClaimError>;
+
 /// Several claims to acquire together.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` is called"]
@@ -160,11 +162,7 @@ impl Compound {
 
     /// Waits in the queue of every lock until this compound is first in all of them and everything
     /// can be acquired, or until the wait policy's deadline.
-    async fn wait_in_queues(
-        &self,
-        waiters: &mut [Waiter],
-        waiting: &mut Waiting,
-    ) -> Result<Outcome<CompoundGuard, Refusals>, ClaimError> {
+    async fn wait_in_queues(&self, waiters: &mut [Waiter], waiting: &mut Waiting) -> Acquired {
         Waiter::assign_numbers(waiters).await?;
         loop {
             let (refusals, wait_for) = match positions(waiters).await? {
@@ -202,11 +200,7 @@ impl Compound {
     }
 
     /// Tries to acquire everything, under these conditions and with these writes in the commit.
-    async fn attempt(
-        &self,
-        mut no_waiters: Vec<NoWaiters>,
-        leave: Commit,
-    ) -> Result<Outcome<CompoundGuard, Refusals>, ClaimError> {
+    async fn attempt(&self, mut no_waiters: Vec<NoWaiters>, leave: Commit) -> Acquired {
         let mut attempts = self.attempts().await?;
         self.check(&attempts)?;
         let mut debits = self.debits().await?;

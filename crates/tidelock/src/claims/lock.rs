@@ -41,11 +41,13 @@ pub struct Lock {
     wait_policy: WaitPolicy,
 }
 
+type Acquired = Result<Outcome<LockGuard, LockBusy>, ClaimError>;
+
 /// Runs the acquisition in its own task, so that a commit in flight is never abandoned: if the
 /// caller has gone, the guard is dropped and releases the lock.
 async fn run_to_completion(
-    acquisition: impl Future<Output = Result<Outcome<LockGuard, LockBusy>, ClaimError>> + Send + 'static,
-) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
+    acquisition: impl Future<Output = Acquired> + Send + 'static,
+) -> Acquired {
     match tokio::spawn(acquisition).await {
         Ok(outcome) => outcome,
         Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
@@ -177,16 +179,13 @@ impl Lock {
     }
 
     /// Acquires the lock if it is free and has no waiters.
-    async fn try_acquire(
-        &self,
-        waiting: &Waiting,
-    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
+    async fn try_acquire(&self, waiting: &Waiting) -> Acquired {
         let (mut attempt, mut waiter) = (self.attempt()?, NoWaiters::new(&self.key)?);
         let outcome =
             acquire(&self.claims, &mut [&mut attempt, &mut waiter], Commit::new()).await?;
         if outcome == AcquireOutcome::Refused && !attempt.has_status() {
             return match Waiter::new(&self.claims, &self.key)?.first().await? {
-                Some(by) => Ok(self.busy(waiting, by, None)),
+                Some(by) => Ok(Outcome::Refused(self.busy(waiting, by, None))),
                 // The waiters are gone, and only their mark is left.
                 None => self.acquire_with(waiting, Commit::new()).await,
             };
@@ -194,31 +193,20 @@ impl Lock {
         Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn acquire_with(
-        &self,
-        waiting: &Waiting,
-        with: Commit,
-    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
+    async fn acquire_with(&self, waiting: &Waiting, with: Commit) -> Acquired {
         let mut attempt = self.attempt()?;
         let outcome = acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], with).await?;
         Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn acquire_in_queue(
-        &self,
-        waiting: Waiting,
-        leave: Commit,
-    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
+    async fn acquire_in_queue(&self, waiting: Waiting, leave: Commit) -> Acquired {
         let lock = self.clone();
         run_to_completion(async move { lock.acquire_with(&waiting, leave).await }).await
     }
 
     /// Waits in the queue until this caller is first and the lock is free, or until the wait
     /// policy's deadline.
-    async fn wait_in_queue(
-        &self,
-        waiting: &mut Waiting,
-    ) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
+    async fn wait_in_queue(&self, waiting: &mut Waiting) -> Acquired {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
         let mut waiter = Waiter::new(&self.claims, &self.key)?;
         loop {
@@ -237,7 +225,7 @@ impl Lock {
                     Err(error) => return Err(error),
                 },
                 QueuePosition::Behind(ahead) => {
-                    (self.busy_behind(waiting, &ahead.by), Some(ahead.slot))
+                    (self.busy(waiting, ahead.by, None), Some(ahead.slot))
                 }
             };
             let mut ahead = ahead.map(|slot| self.claims.store().signal(Topic::Record(slot)));
@@ -262,33 +250,14 @@ impl Lock {
                 Outcome::Granted(LockGuard::new(ClaimSet::renewing(&self.claims, hold), kind))
             }
             (ClaimStatus::Held(contender), _) => {
-                self.busy(waiting, contender.by().clone(), Some(&contender))
+                Outcome::Refused(self.busy(waiting, contender.by().clone(), Some(&contender)))
             }
             (ClaimStatus::Won(_) | ClaimStatus::Over(_), _) => unreachable!("a lock has no result"),
         }
     }
 
-    fn busy(
-        &self,
-        waiting: &Waiting,
-        by: WorkerName,
-        contender: Option<&Contender>,
-    ) -> Outcome<LockGuard, LockBusy> {
+    fn busy(&self, waiting: &Waiting, by: WorkerName, contender: Option<&Contender>) -> LockBusy {
         telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.polls + 1);
-        Outcome::Refused(self.busy_with(waiting, by, contender))
-    }
-
-    fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> LockBusy {
-        telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.polls + 1);
-        self.busy_with(waiting, by.clone(), None)
-    }
-
-    fn busy_with(
-        &self,
-        waiting: &Waiting,
-        by: WorkerName,
-        contender: Option<&Contender>,
-    ) -> LockBusy {
         LockBusy {
             key: self.key.clone(),
             by,
