@@ -10,7 +10,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use listing::{
-    ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs,
+    ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, Paging, ReactionsArgs, ScopesArgs, StreamsArgs,
 };
 pub(crate) use operator::{
     CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, Selector,

@@ -1,13 +1,13 @@
 //! `tidelock claims`: lists claims with their holders and results; or the use of quotas.
 
 use serde::Serialize;
-use tidelock::claims::{ClaimInfo, ClaimState, Claims, QuotaInfo};
-use tidelock::{Tidelock, Timestamp, limits};
+use tidelock::claims::{ClaimInfo, ClaimState, QuotaInfo};
+use tidelock::{RecordKey, Tidelock, Timestamp};
 
+use super::{Cx, paged};
 use crate::args::ClaimsArgs;
-use crate::failure::Failure;
-use crate::output::{Output, TableRow, ago, ahead, cut};
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
+use crate::output::{TableRow, ago, ahead, cut};
 
 /// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 60;
@@ -30,77 +30,28 @@ struct QuotaRow {
     now: Timestamp,
 }
 
-pub(crate) async fn run(
-    args: ClaimsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ClaimsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     let claims = Tidelock::over(store).claims();
-    let any = match args.quotas {
-        true => quotas(&claims, &args, now, out).await?,
-        false => list(&claims, &args, now, out).await?,
-    };
-    match any {
-        true => Ok(()),
-        false => Ok(out.note(&format!("no such claim in {}", store_url.shown()))?),
+    let none = format!("no such claim in {}", store_url.shown());
+    let more = |_: RecordKey| "there may be more: --all, or a longer prefix".to_owned();
+    if args.quotas {
+        let read = async |after, limit| {
+            let page = claims.quotas(&args.prefix, after, limit).await?;
+            let rows = page.quotas.into_iter().map(|quota| QuotaRow { quota, now });
+            Ok((rows.collect(), page.next))
+        };
+        return paged::list(args.paging, out, read, &none, more).await;
     }
-}
-
-/// Lists claims; returns whether there is any.
-async fn list(
-    claims: &Claims,
-    args: &ClaimsArgs,
-    now: Timestamp,
-    out: &mut Output,
-) -> Result<bool, Failure> {
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let page = claims.list(&args.prefix, after.take(), left.min(limits::PAGE_SIZE)).await?;
+    let read = async |after, limit| {
+        let page = claims.list(&args.prefix, after, limit).await?;
         let wanted = page.claims.into_iter().filter(|claim| args.wants(claim.state));
-        let rows: Vec<Row> = wanted.map(|claim| Row { claim, now, full: args.full }).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(_) if left == 0 => {
-                out.note(MORE)?;
-                return Ok(any);
-            }
-            Some(next) => after = Some(next),
-            None => return Ok(any),
-        }
-    }
+        let rows = wanted.map(|claim| Row { claim, now, full: args.full }).collect();
+        Ok((rows, page.next))
+    };
+    paged::list(args.paging, out, read, &none, more).await
 }
-
-/// Lists quotas; returns whether there is any.
-async fn quotas(
-    claims: &Claims,
-    args: &ClaimsArgs,
-    now: Timestamp,
-    out: &mut Output,
-) -> Result<bool, Failure> {
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let page = claims.quotas(&args.prefix, after.take(), left.min(limits::PAGE_SIZE)).await?;
-        let rows: Vec<QuotaRow> =
-            page.quotas.into_iter().map(|quota| QuotaRow { quota, now }).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(_) if left == 0 => {
-                out.note(MORE)?;
-                return Ok(any);
-            }
-            Some(next) => after = Some(next),
-            None => return Ok(any),
-        }
-    }
-}
-
-const MORE: &str = "there may be more: --all, or a longer prefix";
 
 impl Row {
     /// The remaining time, depending on the state.

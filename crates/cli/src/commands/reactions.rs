@@ -6,18 +6,14 @@ mod target;
 use std::sync::Arc;
 
 use tidelock::reactions::{ReactionFilter, Reactions};
-use tidelock::{Store, StoreExt, Timestamp, limits};
+use tidelock::{Store, StoreExt, Timestamp};
 
+use super::{Cx, paged};
 use crate::args::ReactionsArgs;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
-use crate::store_url::StoreUrl;
 
-pub(crate) async fn run(
-    args: ReactionsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ReactionsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     match args.routes {
@@ -31,7 +27,7 @@ async fn routes(
     args: &ReactionsArgs,
     now: Timestamp,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let end = store.feed_end().await?;
     let mut routes = Reactions::new(store.clone()).routes().await?;
     if let Some(pattern) = &args.reaction {
@@ -50,25 +46,17 @@ async fn targets(
     args: &ReactionsArgs,
     now: Timestamp,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let filter = filter(args);
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let page = reactions.page(&filter, after.take(), left.min(limits::PAGE_SIZE)).await?;
+    let read = async |after, limit| {
+        let page = reactions.page(&filter, after, limit).await?;
         let lagging = page.targets.into_iter().filter(|target| !args.lagging || target.lag() > 0);
-        let rows: Vec<_> = lagging.map(|target| target::Row::new(target, now, args.full)).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(_) if left == 0 => {
-                return Ok(out.note("there may be more: --all, or a narrower pattern")?);
-            }
-            Some(next) => after = Some(next),
-            None if !any => return Ok(out.note("no such target of a reaction in this store")?),
-            None => return Ok(()),
-        }
-    }
+        let rows = lagging.map(|target| target::Row::new(target, now, args.full)).collect();
+        Ok((rows, page.next))
+    };
+    let more = |_| "there may be more: --all, or a narrower pattern".to_owned();
+    let none = "no such target of a reaction in this store";
+    paged::list(args.paging, out, read, none, more).await
 }
 
 fn filter(args: &ReactionsArgs) -> ReactionFilter {

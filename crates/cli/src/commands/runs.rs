@@ -3,13 +3,13 @@
 mod status;
 
 use serde::Serialize;
-use tidelock::runs::{RunFilter, RunInfo, RunStatus, Runs};
-use tidelock::{Tidelock, Timestamp, limits};
+use tidelock::runs::{RunCursor, RunFilter, RunInfo, RunStatus, Runs};
+use tidelock::{Tidelock, Timestamp};
 
+use super::{Cx, paged};
 use crate::args::RunsArgs;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{Output, Style, TableRow, ago};
-use crate::store_url::StoreUrl;
 
 pub(crate) use status::described;
 
@@ -29,11 +29,7 @@ struct One<'a> {
     status: &'a RunStatus,
 }
 
-pub(crate) async fn run(
-    args: RunsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: RunsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     let runs = Tidelock::over(store).runs();
@@ -46,27 +42,14 @@ pub(crate) async fn run(
     }
 }
 
-async fn list(
-    runs: &Runs,
-    args: &RunsArgs,
-    now: Timestamp,
-    out: &mut Output,
-) -> Result<(), Failure> {
-    let (mut filter, mut left, mut any) = (filter(args), args.paging.wanted(), false);
-    loop {
-        let page = runs.list(&filter.clone().limit(left.min(limits::PAGE_SIZE))).await?;
-        left -= page.runs.len().min(left);
-        any |= !page.runs.is_empty();
-        out.list(&page.runs.into_iter().map(|run| Row { run, now }).collect::<Vec<_>>())?;
-        match page.next {
-            Some(_) if left == 0 => {
-                return Ok(out.note("there may be more: --all, or a narrower filter")?);
-            }
-            Some(next) => filter = filter.after(next),
-            None if !any => return Ok(out.note("no such run in this store")?),
-            None => return Ok(()),
-        }
-    }
+async fn list(runs: &Runs, args: &RunsArgs, now: Timestamp, out: &mut Output) -> Result<()> {
+    let read = async |after: Option<RunCursor>, limit| {
+        let filter = after.into_iter().fold(filter(args).limit(limit), RunFilter::after);
+        let page = runs.list(&filter).await?;
+        Ok((page.runs.into_iter().map(|run| Row { run, now }).collect(), page.next))
+    };
+    let more = |_| "there may be more: --all, or a narrower filter".to_owned();
+    paged::list(args.paging, out, read, "no such run in this store", more).await
 }
 
 fn filter(args: &RunsArgs) -> RunFilter {
@@ -81,7 +64,7 @@ pub(crate) fn tell(
     status: &RunStatus,
     now: Timestamp,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if out.is_json() {
         return Ok(out.json(&One { run, status })?);
     }

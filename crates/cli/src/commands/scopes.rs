@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 use tidelock::scopes::ScopeInfo;
-use tidelock::{Tidelock, Timestamp, limits};
+use tidelock::{Tidelock, Timestamp};
 
+use super::{Cx, paged};
 use crate::args::ScopesArgs;
-use crate::failure::Failure;
-use crate::output::{Output, TableRow, ahead, cut, json_line};
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
+use crate::output::{TableRow, ahead, cut, json_line};
 
 /// The length at which a document is truncated, unless shown in full.
 const STATE: usize = 100;
@@ -22,32 +22,17 @@ struct Row {
     full: bool,
 }
 
-pub(crate) async fn run(
-    args: ScopesArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ScopesArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let tidelock = Tidelock::over(store_url.open().await?.store);
     let now = Some(tidelock.store().now().await?);
-    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
-    loop {
-        let limit = left.min(limits::PAGE_SIZE);
-        let page = tidelock.scopes(args.kind.as_deref(), &args.prefix, after.take(), limit).await?;
-        left -= page.scopes.len().min(left);
-        any |= !page.scopes.is_empty();
+    let read = async |after, limit| {
+        let page = tidelock.scopes(args.kind.as_deref(), &args.prefix, after, limit).await?;
         let row = |scope| Row { scope, now, full: args.full };
-        out.list(&page.scopes.into_iter().map(row).collect::<Vec<_>>())?;
-        match page.next {
-            Some(_) if left == 0 => {
-                return Ok(out.note("there may be more: --all, or a longer prefix")?);
-            }
-            Some(next) => after = Some(next),
-            None if !any => {
-                return Ok(out.note(&format!("no such scope in {}", store_url.shown()))?);
-            }
-            None => return Ok(()),
-        }
-    }
+        Ok((page.scopes.into_iter().map(row).collect(), page.next))
+    };
+    let none = format!("no such scope in {}", store_url.shown());
+    let more = |_| "there may be more: --all, or a longer prefix".to_owned();
+    paged::list(args.paging, out, read, &none, more).await
 }
 
 impl TableRow for Row {
