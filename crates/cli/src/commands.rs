@@ -3,7 +3,7 @@
 mod bulk_action;
 mod confirm;
 mod interrupt;
-mod pages;
+mod paged;
 
 mod bench;
 mod cancel;
@@ -36,40 +36,47 @@ mod unblock;
 use crate::Layer;
 use crate::args::{Args, Command};
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
 use crate::store_url::StoreUrl;
 
+/// What a command works on, and where its output goes.
+pub(crate) struct Cx<'a> {
+    pub(crate) store_url: &'a StoreUrl,
+    pub(crate) out: &'a mut Output,
+}
+
 /// Runs the command.
-pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<ExitStatus, Failure> {
-    let store_url = || StoreUrl::meant(args.store.clone()).behind(layer);
+pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<ExitStatus> {
+    let store_url = &StoreUrl::meant(args.store.clone()).behind(layer);
+    let cx = Cx { store_url, out };
     match args.command {
-        Command::Demo(demo) => demo::run(demo, args.store, out).await?,
-        Command::Serve(args) => serve::run(args, &store_url(), out).await?,
-        Command::Streams(args) => streams::run(args, &store_url(), out).await?,
-        Command::Events(args) => events::run(args, &store_url(), out).await?,
-        Command::Leases(args) => leases::run(args, &store_url(), out).await?,
-        Command::Reactions(args) => reactions::run(args, &store_url(), out).await?,
-        Command::Runs(args) => runs::run(args, &store_url(), out).await?,
-        Command::Signal(args) => signal::run(args, &store_url(), out).await?,
-        Command::Cancel(args) => cancel::run(args, &store_url(), out).await?,
-        Command::Retry(args) => retry::run(args, &store_url(), out).await?,
-        Command::Resume(args) => resume::run(args, &store_url(), out).await?,
-        Command::Resolve(args) => resolve::run(args, &store_url(), out).await?,
-        Command::Scopes(args) => scopes::run(args, &store_url(), out).await?,
-        Command::Claims(args) => claims::run(args, &store_url(), out).await?,
-        Command::Release(args) => release::run(args, &store_url(), out).await?,
-        Command::Doctor(args) => return doctor::run(args, &store_url(), out).await,
-        Command::Unblock(args) => unblock::run(args, &store_url(), out).await?,
-        Command::Reset(args) => reset::run(args, &store_url(), out).await?,
-        Command::Defer(args) => defer::run(args, &store_url(), out).await?,
-        Command::Prioritize(args) => prioritize::run(args, &store_url(), out).await?,
-        Command::Reroute(args) => reroute::run(args, &store_url(), out).await?,
-        Command::Close(args) => close::run(args, &store_url(), out).await?,
-        Command::Export(args) => export::run(args, &store_url(), out).await?,
-        Command::Import(args) => import::run(args, &store_url(), out).await?,
-        Command::Migrate(args) => return migrate::run(args, &store_url(), out).await,
-        Command::Completions { shell } => completions::run(shell, out)?,
+        Command::Demo(demo) => demo::run(demo, args.store, cx.out).await?,
+        Command::Serve(args) => serve::run(args, cx).await?,
+        Command::Streams(args) => streams::run(args, cx).await?,
+        Command::Events(args) => events::run(args, cx).await?,
+        Command::Leases(args) => leases::run(args, cx).await?,
+        Command::Reactions(args) => reactions::run(args, cx).await?,
+        Command::Runs(args) => runs::run(args, cx).await?,
+        Command::Signal(args) => signal::run(args, cx).await?,
+        Command::Cancel(args) => cancel::run(args, cx).await?,
+        Command::Retry(args) => retry::run(args, cx).await?,
+        Command::Resume(args) => resume::run(args, cx).await?,
+        Command::Resolve(args) => resolve::run(args, cx).await?,
+        Command::Scopes(args) => scopes::run(args, cx).await?,
+        Command::Claims(args) => claims::run(args, cx).await?,
+        Command::Release(args) => release::run(args, cx).await?,
+        Command::Doctor(args) => return doctor::run(args, cx).await,
+        Command::Unblock(args) => unblock::run(args, cx).await?,
+        Command::Reset(args) => reset::run(args, cx).await?,
+        Command::Defer(args) => defer::run(args, cx).await?,
+        Command::Prioritize(args) => prioritize::run(args, cx).await?,
+        Command::Reroute(args) => reroute::run(args, cx).await?,
+        Command::Close(args) => close::run(args, cx).await?,
+        Command::Export(args) => export::run(args, cx).await?,
+        Command::Import(args) => import::run(args, cx).await?,
+        Command::Migrate(args) => return migrate::run(args, cx).await,
+        Command::Completions { shell } => completions::run(shell, cx.out)?,
         Command::Stress(passed) => bench::run("stress", &passed, args.store.as_deref())?,
         Command::Bench(passed) => bench::run("bench", &passed, args.store.as_deref())?,
     }

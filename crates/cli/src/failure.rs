@@ -11,6 +11,9 @@ use tidelock::{CloseError, Missing};
 use crate::exit_status::ExitStatus;
 use crate::output::plain;
 
+/// The result of a command, or of a part of one.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {

@@ -23,7 +23,7 @@ use tidelock::store::Store;
 
 use crate::args::Args;
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
 
 /// A decorator of every store that a command opens.
@@ -43,7 +43,7 @@ pub fn run(layer: Layer) -> ExitCode {
     }
 }
 
-fn carry_out(args: Args, layer: Layer) -> Result<ExitStatus, Failure> {
+fn carry_out(args: Args, layer: Layer) -> Result<ExitStatus> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut out = Output::stdout(args.json);
     let ending = runtime.block_on(commands::run(args, layer, &mut out))?;

@@ -9,7 +9,7 @@ use tidelock::store::{
 use tidelock::{Missing, When};
 
 use crate::args::Selector;
-use crate::failure::Failure;
+use crate::failure::Result;
 
 /// Items are counted up to here: more cannot be inspected one by one anyway.
 const COUNTED: usize = 100_000;
@@ -66,7 +66,7 @@ impl Selection {
         }
     }
 
-    pub(crate) async fn unblock(&self) -> Result<Adjusted, Failure> {
+    pub(crate) async fn unblock(&self) -> Result<Adjusted> {
         Ok(match &self.meant {
             SelectedItems::Targets(filter) => self.reactions().unblock(filter).await?,
             SelectedItems::Items(filter) => {
@@ -75,11 +75,7 @@ impl Selection {
         })
     }
 
-    pub(crate) async fn reset(
-        &self,
-        effects: ResetEffects,
-        partial: bool,
-    ) -> Result<Adjusted, Failure> {
+    pub(crate) async fn reset(&self, effects: ResetEffects, partial: bool) -> Result<Adjusted> {
         Ok(match &self.meant {
             SelectedItems::Targets(filter) if partial => {
                 self.reactions().reset_partial(filter, effects).await?
@@ -91,7 +87,7 @@ impl Selection {
         })
     }
 
-    pub(crate) async fn defer(&self, until: When) -> Result<Adjusted, Failure> {
+    pub(crate) async fn defer(&self, until: When) -> Result<Adjusted> {
         Ok(match &self.meant {
             SelectedItems::Targets(filter) => self.reactions().defer(filter, until).await?,
             SelectedItems::Items(filter) => {
@@ -100,7 +96,7 @@ impl Selection {
         })
     }
 
-    pub(crate) async fn prioritize(&self, priority: i16) -> Result<Adjusted, Failure> {
+    pub(crate) async fn prioritize(&self, priority: i16) -> Result<Adjusted> {
         Ok(match &self.meant {
             SelectedItems::Targets(filter) => self.reactions().prioritize(filter, priority).await?,
             SelectedItems::Items(filter) => {
@@ -111,7 +107,7 @@ impl Selection {
     }
 
     /// Refuses a name that does not exist; for a command that matched nothing.
-    pub(crate) async fn check_names(&self) -> Result<(), Failure> {
+    pub(crate) async fn check_names(&self) -> Result<()> {
         let missing = match &self.meant {
             SelectedItems::Targets(filter) => self.reactions().missing(filter).await?,
             SelectedItems::Items(filter) => Missing::among_items(&*self.store, filter).await?,
@@ -120,7 +116,7 @@ impl Selection {
     }
 
     /// Counts the matches, and returns the first so many.
-    pub(crate) async fn look(&self, show: usize) -> Result<Matched, Failure> {
+    pub(crate) async fn look(&self, show: usize) -> Result<Matched> {
         let mut matched = Matched::default();
         for filter in self.filters().await? {
             matched.look(&*self.store, filter, show).await?;
@@ -128,7 +124,7 @@ impl Selection {
         Ok(matched)
     }
 
-    async fn filters(&self) -> Result<Vec<ItemFilter>, Failure> {
+    async fn filters(&self) -> Result<Vec<ItemFilter>> {
         Ok(match &self.meant {
             SelectedItems::Targets(filter) => self.reactions().item_filters(filter).await?,
             SelectedItems::Items(filter) => vec![filter.clone()],
@@ -141,12 +137,7 @@ impl Selection {
 }
 
 impl Matched {
-    async fn look(
-        &mut self,
-        store: &dyn Store,
-        filter: ItemFilter,
-        show: usize,
-    ) -> Result<(), Failure> {
+    async fn look(&mut self, store: &dyn Store, filter: ItemFilter, show: usize) -> Result<()> {
         let mut items = store.rows(ItemQuery::new(filter));
         while let Some(item) = items.next().await? {
             if self.count >= COUNTED {

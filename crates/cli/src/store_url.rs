@@ -10,7 +10,7 @@ use tidelock::postgres::PostgresStore;
 use tidelock::store::{Store, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::Layer;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The default.
 const DEFAULT: &str = "sqlite:tidelock.db";
@@ -49,20 +49,20 @@ impl StoreUrl {
     }
 
     /// Opens the store without creating it.
-    pub(crate) async fn open(&self) -> Result<OpenedStore, Failure> {
+    pub(crate) async fn open(&self) -> Result<OpenedStore> {
         self.check_is_there()?;
         self.open_at(&self.url_without_migrating()).await
     }
 
     /// Opens the store, and creates it if it does not exist.
-    pub(crate) async fn make(&self) -> Result<OpenedStore, Failure> {
+    pub(crate) async fn make(&self) -> Result<OpenedStore> {
         self.check_outlives_the_process()?;
         self.open_at(&self.url).await
     }
 
     /// Opens the store for a server, which creates it only if requested. A memory store lives as
     /// long as the server, and is always created.
-    pub(crate) async fn serve(&self, migrate: bool) -> Result<OpenedStore, Failure> {
+    pub(crate) async fn serve(&self, migrate: bool) -> Result<OpenedStore> {
         if migrate || self.url == MEMORY {
             return self.open_at(&self.url).await;
         }
@@ -76,7 +76,7 @@ impl StoreUrl {
     }
 
     /// Opens it for the first time after it was restored from a backup.
-    pub(crate) async fn open_restored(&self) -> Result<OpenedStore, Failure> {
+    pub(crate) async fn open_restored(&self) -> Result<OpenedStore> {
         self.check_is_there()?;
         match is_postgres(&self.url) {
             true => self.open_at(&self.url).await,
@@ -102,7 +102,7 @@ impl StoreUrl {
         }
     }
 
-    async fn open_at(&self, url: &str) -> Result<OpenedStore, Failure> {
+    async fn open_at(&self, url: &str) -> Result<OpenedStore> {
         let opened = match is_postgres(url) {
             true => PostgresStore::open(url).await.map(|postgres| OpenedStore {
                 store: Arc::new(postgres.clone()),
@@ -144,7 +144,7 @@ impl StoreUrl {
         }
     }
 
-    fn check_is_there(&self) -> Result<(), Failure> {
+    fn check_is_there(&self) -> Result<()> {
         self.check_outlives_the_process()?;
         match self.path().filter(|_| self.is_missing()) {
             Some(path) => Err(Failure::no_store(
@@ -155,7 +155,7 @@ impl StoreUrl {
         }
     }
 
-    fn check_outlives_the_process(&self) -> Result<(), Failure> {
+    fn check_outlives_the_process(&self) -> Result<()> {
         if self.url != MEMORY {
             return Ok(());
         }

@@ -23,7 +23,7 @@ pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
     let (path, item) = paths.paths.iter_mut().next().expect("a route has a path");
     let (method, operation) = operation(item).expect("a route has a method");
     describe(operation, needs);
-    for (status, what) in in_common(needs, &method) {
+    for (status, what) in of_family(path, &method).iter().chain(in_common(needs, &method)) {
         let responses = &mut operation.responses.responses;
         responses
             .entry((*status).to_owned())
@@ -142,6 +142,27 @@ fn describe(operation: &mut Operation, needs: Needs) {
         description.push_str(&format!("{gap}Needs the role {role}."));
         operation.security =
             Some(vec![SecurityRequirement::new::<_, [String; 0], String>(BEARER, [])]);
+    }
+}
+
+/// The problems that every route below a path can answer with.
+fn of_family(path: &str, method: &Method) -> &'static [(&'static str, &'static str)] {
+    const RUN: &[(&str, &str)] = &[("404", "There is no such run"), ("410", "The run was removed")];
+    const SCOPE: &[(&str, &str)] = &[
+        ("404", "The scope does not exist"),
+        ("410", "The scope was deleted, or has expired"),
+        ("412", "The scope is at another revision, or exists"),
+    ];
+    const CLAIM: &[(&str, &str)] =
+        &[("409", "The claim was lost, or has ended differently: discard the work")];
+    const BULK: &[(&str, &str)] = &[("404", "A given name does not exist")];
+    match path {
+        path if path.starts_with("/v1/runs/{id}/") => RUN,
+        _ if method == Method::GET => &[],
+        path if path.starts_with("/v1/scopes/{kind}/{id}") => SCOPE,
+        path if path.starts_with("/v1/claims/{key}/") => CLAIM,
+        path if path.starts_with("/v1/leases/") || path.starts_with("/v1/reactions/") => BULK,
+        _ => &[],
     }
 }
 

@@ -1,10 +1,27 @@
 //! Paged lists.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tidelock::RecordKey;
 use tidelock::problem::Problem;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::limits::{Limits, PAGE};
+
+/// The query of a list by name.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PrefixQuery {
+    /// A prefix of their names.
+    #[serde(default)]
+    pub(crate) prefix: String,
+    /// The cursor: `next` of the previous page.
+    #[param(value_type = Option<String>)]
+    pub(crate) after: Option<RecordKey>,
+    /// The maximum number of entries.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(crate) limit: Option<usize>,
+}
 
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]

@@ -25,6 +25,8 @@
 //! 6. A test over a socket in `tests/http/`, on every store; the test over all routes
 //!    (`tests/http/every_route.rs`) finds the route by itself.
 
+mod mirror;
+
 mod bulk_action;
 mod cancellation;
 mod cursor;

@@ -62,7 +62,7 @@ impl Rounds<'_> {
     /// Runs a scenario once, with the journals in this folder.
     pub(crate) fn run_round(
         &self,
-        scenario: &dyn Scenario,
+        scenario: &Scenario,
         seed: u64,
         folder: &Path,
     ) -> Result<RoundOutcome, Failure> {
@@ -75,7 +75,7 @@ impl Rounds<'_> {
         }
         let begun = Instant::now();
         while !self.is_over(scenario, &supervisor, begun.elapsed())? {
-            scenario.injure(&mut supervisor)?;
+            (scenario.injure)(&mut supervisor)?;
         }
         let evidence = self.tidy_up(&mut supervisor)?;
         Ok(self.judge(scenario, &evidence, supervisor.faults, supervisor.findings))
@@ -83,19 +83,19 @@ impl Rounds<'_> {
 
     fn set(
         &self,
-        scenario: &dyn Scenario,
+        scenario: &Scenario,
         seed: u64,
         folder: &Path,
     ) -> Result<Supervisor<'_>, Failure> {
         let journal = Arc::new(Journal::begin(&folder.join(SUPERVISOR))?);
         let caller = Caller::new(self.store.clone(), journal, PATIENCE);
         let space = Space::fresh();
-        let (proxy, url) = match scenario.needs() {
+        let (proxy, url) = match scenario.needs {
             Needs::Network => self.target.behind_proxy().map(|(proxy, url)| (Some(proxy), url))?,
             Needs::Nothing | Needs::Server => (None, self.target.url()),
         };
         let start = self.runtime.block_on(self.mark_start(&space))?;
-        let (folder, load) = (folder.to_owned(), scenario.load());
+        let (folder, load) = (folder.to_owned(), (scenario.load)());
         let brief = Brief { url, folder, space, start, load, flaw: self.args.flaw };
         Ok(Supervisor {
             target: self.target,
@@ -125,7 +125,7 @@ impl Rounds<'_> {
     /// is.
     fn is_over(
         &self,
-        scenario: &dyn Scenario,
+        scenario: &Scenario,
         supervisor: &Supervisor<'_>,
         elapsed: Duration,
     ) -> Result<bool, Failure> {
@@ -136,8 +136,8 @@ impl Rounds<'_> {
             || self.minimums(scenario).missed_by(&self.so_far(supervisor)?).is_empty())
     }
 
-    fn minimums(&self, scenario: &dyn Scenario) -> Minimums {
-        scenario.minimums(self.args.seconds).and_commits(self.args.min_commits, self.args.seconds)
+    fn minimums(&self, scenario: &Scenario) -> Minimums {
+        (scenario.minimums)(self.args.seconds).and_commits(self.args.min_commits, self.args.seconds)
     }
 
     /// The counts so far. None of them ever decreases, so a minimum that is reached stays reached.
@@ -186,7 +186,7 @@ impl Rounds<'_> {
 
     fn judge(
         &self,
-        scenario: &dyn Scenario,
+        scenario: &Scenario,
         evidence: &Evidence,
         faults: Faults,
         mut findings: Vec<Finding>,

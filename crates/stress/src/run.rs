@@ -55,9 +55,9 @@ fn open(runtime: &Runtime, target: &Target) -> Result<Arc<dyn Store>, Failure> {
 }
 
 /// A run in which everything is skipped would pass, and prove nothing.
-fn check_some_apply(target: &Target, chosen: &[&'static dyn Scenario]) -> Result<(), Failure> {
+fn check_some_apply(target: &Target, chosen: &[&'static Scenario]) -> Result<(), Failure> {
     let lacks: Vec<&str> =
-        chosen.iter().filter_map(|scenario| target.lacks(scenario.needs())).collect();
+        chosen.iter().filter_map(|scenario| target.lacks(scenario.needs)).collect();
     if lacks.len() < chosen.len() {
         return Ok(());
     }
@@ -74,7 +74,7 @@ fn expected_seconds(args: &Args, scenarios: u64) -> u64 {
 /// Runs every scenario once, and again while there is time.
 fn run_all(
     rounds: &Rounds<'_>,
-    chosen: &[&'static dyn Scenario],
+    chosen: &[&'static Scenario],
     seed: u64,
     journals: &Path,
 ) -> Result<Vec<Row>, Failure> {
@@ -87,30 +87,30 @@ fn run_all(
             break;
         }
         for (scenario, row) in chosen.iter().zip(&mut rows) {
-            let folder = journals.join(format!("{round}-{}", scenario.name()));
+            let folder = journals.join(format!("{round}-{}", scenario.name));
             run_round(rounds, *scenario, rng.next(), &folder, row)?;
         }
     }
     Ok(rows)
 }
 
-fn first_row(target: &Target, scenario: &dyn Scenario) -> Row {
-    match target.lacks(scenario.needs()) {
-        Some(why) => Row::skipped(scenario.name(), why),
-        None => Row::new(scenario.name()),
+fn first_row(target: &Target, scenario: &Scenario) -> Row {
+    match target.lacks(scenario.needs) {
+        Some(why) => Row::skipped(scenario.name, why),
+        None => Row::new(scenario.name),
     }
 }
 
 /// Runs a scenario once, with the journals in this folder, and adds the outcome to its row.
 fn run_round(
     rounds: &Rounds<'_>,
-    scenario: &dyn Scenario,
+    scenario: &Scenario,
     seed: u64,
     folder: &Path,
     row: &mut Row,
 ) -> Result<(), Failure> {
     let Ok(sum) = &mut row.result else { return Ok(()) };
-    rounds.progress.begin(scenario.name());
+    rounds.progress.begin(scenario.name);
     fs::create_dir(folder)?;
     let outcome = rounds.run_round(scenario, seed, folder)?;
     sum.add(&outcome.tally);

@@ -105,6 +105,14 @@ impl Supervisor<'_> {
         Ok(())
     }
 
+    /// Kills and replaces a random worker in this slot, if there is one, and waits for progress.
+    pub(crate) fn kill_any(&mut self, slot: &str) -> Result<(), Failure> {
+        let Some(worker) = self.any(slot) else { return Ok(()) };
+        self.kill_and_replace(&worker, Fault::Killed)?;
+        self.wait_for_progress(Fault::Killed);
+        Ok(())
+    }
+
     /// Kills a worker and starts a replacement.
     pub(crate) fn kill_and_replace(&mut self, who: &str, fault: Fault) -> Result<(), Failure> {
         let Some(process) = self.workers.get(who) else { return Ok(()) };

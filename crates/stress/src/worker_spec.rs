@@ -98,6 +98,13 @@ pub(crate) enum Exits {
     All,
 }
 
+impl Load {
+    /// For scenarios whose other work takes several commits at a time: committers slow down.
+    pub(crate) fn slow() -> Self {
+        Self { callers: 2, pause: Duration::from_millis(40), ..Self::default() }
+    }
+}
+
 impl Default for Load {
     fn default() -> Self {
         Self {

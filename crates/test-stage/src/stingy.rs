@@ -6,7 +6,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidelock::prelude::*;
 use tidelock::store::{
     FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery, ItemRef, RecordKey, RecordPage,
     RecordQuery, Result, Store, StoreLayer, StreamName, StreamPage, StreamQuery, async_trait,

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::args::ForwardedArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Replaces this process with the other program; returns only on failure.
-pub(crate) fn run(name: &str, passed: &ForwardedArgs, store: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn run(name: &str, passed: &ForwardedArgs, store: Option<&str>) -> Result<()> {
     if store.is_some() {
         return Err(Failure::usage(
             format!("tidelock {name} takes the arguments of tidelock-{name}"),

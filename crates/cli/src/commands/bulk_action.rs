@@ -4,7 +4,7 @@ use serde::Serialize;
 use tidelock::reactions::TargetInfo;
 use tidelock::store::{Adjusted, Item};
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{Output, Style, TableRow, cut};
 use crate::selection::Selection;
 
@@ -26,11 +26,7 @@ struct Done<'a> {
 }
 
 /// Reports a dry run.
-pub(crate) async fn would(
-    verb: &str,
-    selection: &Selection,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn would(verb: &str, selection: &Selection, out: &mut Output) -> Result<()> {
     let matched = selection.look(SHOWN).await?;
     if matched.count == 0 {
         selection.check_names().await?;
@@ -49,7 +45,7 @@ pub(crate) async fn was(
     selection: &Selection,
     adjusted: Adjusted,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if adjusted.matched == 0 {
         selection.check_names().await?;
     }

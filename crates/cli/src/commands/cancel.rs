@@ -2,17 +2,12 @@
 
 use tidelock::Tidelock;
 
+use super::Cx;
 use super::confirm::confirm;
 use crate::args::CancelArgs;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
 
-pub(crate) async fn run(
-    args: CancelArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: CancelArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let run = Tidelock::over(store_url.open().await?.store).runs().run(&args.run);
     if !args.terminate {
         run.cancel(&args.reason).await?;

@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 use tidelock::claims::{ClaimInfo, ClaimState, QuotaInfo};
-use tidelock::{Tidelock, Timestamp};
+use tidelock::{RecordKey, Tidelock, Timestamp};
 
-use super::pages;
+use super::{Cx, paged};
 use crate::args::ClaimsArgs;
-use crate::failure::Failure;
-use crate::output::{Output, TableRow, ago, ahead, cut};
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
+use crate::output::{TableRow, ago, ahead, cut};
 
 /// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 60;
@@ -31,32 +30,27 @@ struct QuotaRow {
     now: Timestamp,
 }
 
-/// How to see more rows.
-const MORE: &str = "a longer prefix";
-
-pub(crate) async fn run(
-    args: ClaimsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ClaimsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     let claims = Tidelock::over(store).claims();
-    let any = match args.quotas {
-        true => {
-            let row = |quota| Some(QuotaRow { quota, now });
-            pages::show(claims.quotas(&args.prefix), args.paging, out, row, MORE).await?
-        }
-        false => {
-            let full = args.full;
-            let row = |claim: ClaimInfo| args.wants(claim.state).then(|| Row { claim, now, full });
-            pages::show(claims.list(&args.prefix), args.paging, out, row, MORE).await?
-        }
-    };
-    match any {
-        true => Ok(()),
-        false => Ok(out.note(&format!("no such claim in {}", store_url.shown()))?),
+    let none = format!("no such claim in {}", store_url.shown());
+    let more = |_: RecordKey| "there may be more: --all, or a longer prefix".to_owned();
+    if args.quotas {
+        let read = async |after, limit| {
+            let page = claims.quotas(&args.prefix).after(after).limit(limit).await?;
+            let rows = page.items.into_iter().map(|quota| QuotaRow { quota, now });
+            Ok((rows.collect(), page.next))
+        };
+        return paged::list(args.paging, out, read, &none, more).await;
     }
+    let read = async |after, limit| {
+        let page = claims.list(&args.prefix).after(after).limit(limit).await?;
+        let wanted = page.items.into_iter().filter(|claim| args.wants(claim.state));
+        let rows = wanted.map(|claim| Row { claim, now, full: args.full }).collect();
+        Ok((rows, page.next))
+    };
+    paged::list(args.paging, out, read, &none, more).await
 }
 
 impl Row {

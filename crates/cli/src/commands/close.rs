@@ -6,12 +6,12 @@ use serde::Serialize;
 use tidelock::store::{StoreExt, StoredEvent, StreamState};
 use tidelock::{AnyStream, CloseSummary, Closing, Tidelock, discard};
 
+use super::Cx;
 use super::confirm::confirm;
 use crate::args::CloseArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, Style, many};
 use crate::progress::Progress;
-use crate::store_url::StoreUrl;
 use archive_file::ArchiveFile;
 
 /// The result, as JSON.
@@ -23,11 +23,7 @@ struct Done {
     archived: u64,
 }
 
-pub(crate) async fn run(
-    args: CloseArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: CloseArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let tidelock = Tidelock::over(store_url.open().await?.store);
     let events = events(&tidelock, &args).await?;
     for reaction in &args.ignore {
@@ -50,7 +46,7 @@ pub(crate) async fn run(
     tell(&closed, args.discard, out)
 }
 
-async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
+async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64> {
     let head = tidelock.store().head(&args.stream).await?;
     if head.state == StreamState::Absent {
         return Err(Failure::refused(
@@ -61,11 +57,7 @@ async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
     Ok(head.count)
 }
 
-fn books(
-    tidelock: &Tidelock,
-    args: &CloseArgs,
-    progress: Progress,
-) -> Result<Closing<AnyStream>, Failure> {
+fn books(tidelock: &Tidelock, args: &CloseArgs, progress: Progress) -> Result<Closing<AnyStream>> {
     let closing = match &args.archive {
         Some(path) => {
             let shelf = ArchiveFile::open(path, &args.stream)
@@ -80,7 +72,7 @@ fn books(
     Ok(args.ignore.iter().fold(closing.within(args.patience), Closing::ignore_reaction))
 }
 
-fn tell(closed: &CloseSummary, discarded: bool, out: &mut Output) -> Result<(), Failure> {
+fn tell(closed: &CloseSummary, discarded: bool, out: &mut Output) -> Result<()> {
     let CloseSummary { stream, through, archived } = closed;
     if out.is_json() {
         let (stream, through) = (stream.to_string(), through.get());

@@ -2,11 +2,11 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::plain;
 
 /// Continues if the action is confirmed, now or by `--yes`.
-pub(crate) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
+pub(crate) fn confirm(what: &str, yes: bool) -> Result<()> {
     if yes {
         return Ok(());
     }

@@ -20,16 +20,12 @@ mod inspector;
 mod shop;
 
 use crate::args::DemoArgs;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
 use stage::Stage;
 
 /// Plays all scenes, and then serves the inspector unless `--once` is given.
-pub(crate) async fn run(
-    args: DemoArgs,
-    store: Option<String>,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: DemoArgs, store: Option<String>, out: &mut Output) -> Result<()> {
     let mut stage = Stage::set(store, out).await?;
     let mut played = play(&mut stage).await;
     if played.is_ok() && !args.once {
@@ -40,7 +36,7 @@ pub(crate) async fn run(
     played.and(cleared)
 }
 
-async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+async fn play(stage: &mut Stage<'_>) -> Result<()> {
     race::play(stage).await?;
     fence::play(stage).await?;
     bound::play(stage).await?;

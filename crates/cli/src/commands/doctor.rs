@@ -3,11 +3,11 @@
 use serde::Serialize;
 use tidelock::doctor::{Diagnosis, Doctor, Finding, FindingKind, Severity};
 
+use super::Cx;
 use crate::args::DoctorArgs;
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{Output, Style};
-use crate::store_url::StoreUrl;
 
 /// Findings that are not shown, as JSON.
 #[derive(Debug, Serialize)]
@@ -16,11 +16,7 @@ struct More {
     more: usize,
 }
 
-pub(crate) async fn run(
-    args: DoctorArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<ExitStatus, Failure> {
+pub(crate) async fn run(args: DoctorArgs, Cx { store_url, out }: Cx<'_>) -> Result<ExitStatus> {
     let opened = store_url.open().await?;
     let bounds = args.bounds();
     let doctor = Doctor::over(opened.store).at(&store_url.shown()).within(bounds);
@@ -30,7 +26,7 @@ pub(crate) async fn run(
     Ok(if diagnosis.is_healthy() { ExitStatus::Success } else { ExitStatus::Failure })
 }
 
-fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<(), Failure> {
+fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<()> {
     for (nth, finding) in diagnosis.findings.iter().enumerate() {
         tell_finding(finding, out)?;
         let is_last = diagnosis.findings.get(nth + 1).is_none_or(|next| next.kind != finding.kind);
@@ -49,7 +45,7 @@ fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
+fn tell_finding(finding: &Finding, out: &mut Output) -> Result<()> {
     if out.is_json() {
         return Ok(out.json(finding)?);
     }
@@ -71,7 +67,7 @@ fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_more(more: &More, out: &mut Output) -> Result<(), Failure> {
+fn tell_more(more: &More, out: &mut Output) -> Result<()> {
     match out.is_json() {
         true => out.json(more)?,
         false => out.line(Style::Faint, &format!("  and {} more like these", more.more))?,

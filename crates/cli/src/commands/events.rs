@@ -12,21 +12,17 @@ use std::time::Duration;
 
 use tidelock::store::{ChangeHint, StoredEvent};
 
+use super::Cx;
 use crate::args::EventsArgs;
 use crate::commands::interrupt::interrupted;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
-use crate::store_url::StoreUrl;
 use row::Row;
 
 /// How long a follower waits for a change hint before it polls.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(
-    args: EventsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: EventsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let showing = async {
         match &args.stream {
@@ -46,7 +42,7 @@ pub(crate) async fn run(
 }
 
 /// Shows events, as a page or one by one.
-fn show(events: Vec<StoredEvent>, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+fn show(events: Vec<StoredEvent>, args: &EventsArgs, out: &mut Output) -> Result<()> {
     let rows: Vec<Row> = events.into_iter().map(|event| Row::new(event, args.full)).collect();
     match args.follow {
         true => rows.iter().try_for_each(|row| out.one(row))?,

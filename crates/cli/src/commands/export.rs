@@ -9,18 +9,13 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tidelock::store::Store;
 
+use super::Cx;
 use crate::args::ExportArgs;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
-use crate::store_url::StoreUrl;
 use crate::transfer::{Totals, export};
 
-pub(crate) async fn run(
-    args: ExportArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ExportArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     check_free(&args)?;
     let store = store_url.open().await?.store;
     let progress = Progress::counting("events");
@@ -48,7 +43,7 @@ pub(crate) async fn run(
 
 /// Refuses an existing path; with `--overwrite`, everything but a regular file. A link is not
 /// followed: its target was not named.
-fn check_free(args: &ExportArgs) -> Result<(), Failure> {
+fn check_free(args: &ExportArgs) -> Result<()> {
     if args.file.as_os_str() == "-" {
         return Ok(());
     }
@@ -76,7 +71,7 @@ fn called(kind: FileType) -> &'static str {
     }
 }
 
-async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Totals, bool), Failure> {
+async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Totals, bool)> {
     let exported = export(store, BufWriter::new(io::stdout()), progress).await?;
     Ok((exported.totals, exported.settled))
 }
@@ -86,7 +81,7 @@ async fn to_file(
     store: &Arc<dyn Store>,
     args: &ExportArgs,
     progress: &Progress,
-) -> Result<(Totals, bool), Failure> {
+) -> Result<(Totals, bool)> {
     let failed = |e: io::Error| Failure::file("write", &args.file.to_string_lossy(), &e);
     let (partial, path) = beside(&args.file).map_err(failed)?.into_parts();
     let filled = fill(store, partial, progress).await.map_err(|failure| match failure {
@@ -103,11 +98,7 @@ async fn to_file(
     Ok(filled)
 }
 
-async fn fill(
-    store: &Arc<dyn Store>,
-    file: File,
-    progress: &Progress,
-) -> Result<(Totals, bool), Failure> {
+async fn fill(store: &Arc<dyn Store>, file: File, progress: &Progress) -> Result<(Totals, bool)> {
     let mut exported = export(store, BufWriter::with_capacity(1 << 20, file), progress).await?;
     exported.to.flush()?;
     exported.to.get_ref().sync_all()?;

@@ -1,16 +1,11 @@
 //! `tidelock import`: reads an export into another store.
 
+use super::Cx;
 use crate::args::ImportArgs;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
 use crate::transfer::{Import, Imported, Source, Totals};
 
-pub(crate) async fn run(
-    args: ImportArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ImportArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let source = Source::named(&args.file)?;
     let import = Import::check(&source, args.reactions)?;
     if args.dry_run {

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use tidelock::Timestamp;
 use tidelock::queues::ItemState;
-use tidelock::store::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, limits};
+use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, Timestamp};
 
+use super::{Cx, paged};
 use crate::args::LeasesArgs;
-use crate::failure::Failure;
-use crate::output::{Output, TableRow, ahead, cut, quoted};
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
+use crate::output::{TableRow, ahead, cut, quoted};
 
 /// The length at which an error is truncated, unless shown in full.
 const ERROR: usize = 60;
@@ -24,38 +24,23 @@ struct Row {
     full: bool,
 }
 
-pub(crate) async fn run(
-    args: LeasesArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: LeasesArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
-    let mut query = ItemQuery::new(filter(&args));
-    query.after = after(&args.after)?;
-    let (mut left, mut any) = (args.paging.wanted(), false);
-    loop {
-        query.limit = left.min(limits::PAGE_SIZE);
-        let page = store.full_page(query.clone()).await?;
-        let rows: Vec<Row> =
-            page.items.into_iter().filter_map(|item| Row::of(item, now, &args)).collect();
-        left -= rows.len().min(left);
-        any |= !rows.is_empty();
-        out.list(&rows)?;
-        match page.next {
-            Some(next) if left == 0 => {
-                let (queue, key) = (quoted(next.queue.as_str()), quoted(next.key.as_str()));
-                return Ok(
-                    out.note(&format!("there may be more: --after {queue} {key}, or --all"))?
-                );
-            }
-            Some(next) => query = query.after(next),
-            None if !any => {
-                return Ok(out.note(&format!("no such work item in {}", store_url.shown()))?);
-            }
-            None => return Ok(()),
-        }
-    }
+    let first = after(&args.after)?;
+    let read = async |after: Option<ItemRef>, limit| {
+        let mut query = ItemQuery::new(filter(&args)).limit(limit);
+        query.after = after.or_else(|| first.clone());
+        let page = store.full_page(query).await?;
+        let rows = page.items.into_iter().filter_map(|item| Row::of(item, now, &args)).collect();
+        Ok((rows, page.next))
+    };
+    let none = format!("no such work item in {}", store_url.shown());
+    let more = |next: ItemRef| {
+        let (queue, key) = (quoted(next.queue.as_str()), quoted(next.key.as_str()));
+        format!("there may be more: --after {queue} {key}, or --all")
+    };
+    paged::list(args.paging, out, read, &none, more).await
 }
 
 /// The part of the filter that the store can evaluate.
@@ -69,7 +54,7 @@ fn filter(args: &LeasesArgs) -> ItemFilter {
     }
 }
 
-fn after(typed: &[String]) -> Result<Option<ItemRef>, Failure> {
+fn after(typed: &[String]) -> Result<Option<ItemRef>> {
     match typed {
         [queue, key] => Ok(Some(ItemRef::parse(queue, key)?)),
         _ => Ok(None),

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
+use super::Cx;
 use crate::args::MigrateArgs;
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, Style};
-use crate::store_url::StoreUrl;
 
 #[derive(Debug, Serialize)]
 struct Schema {
@@ -15,11 +15,7 @@ struct Schema {
     up_to_date: bool,
 }
 
-pub(crate) async fn run(
-    args: MigrateArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<ExitStatus, Failure> {
+pub(crate) async fn run(args: MigrateArgs, Cx { store_url, out }: Cx<'_>) -> Result<ExitStatus> {
     let opened = match (args.check, args.restored) {
         (true, _) => store_url.open().await,
         (false, true) => store_url.open_restored().await,
@@ -55,7 +51,7 @@ fn restored(is_postgres: bool) -> &'static str {
     }
 }
 
-fn tell(schema: &Schema, out: &mut Output) -> Result<(), Failure> {
+fn tell(schema: &Schema, out: &mut Output) -> Result<()> {
     if out.is_json() {
         return Ok(out.json(schema)?);
     }

@@ -1,17 +1,12 @@
 //! `tidelock prioritize`: changes the priority of items.
 
+use super::Cx;
 use super::bulk_action;
 use crate::args::PrioritizeArgs;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::Result;
 use crate::selection::Selection;
-use crate::store_url::StoreUrl;
 
-pub(crate) async fn run(
-    args: PrioritizeArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: PrioritizeArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which);
     if args.dry_run {

@@ -5,21 +5,15 @@ mod target;
 
 use std::sync::Arc;
 
-use tidelock::Timestamp;
-use tidelock::reactions::{ReactionFilter, Reactions, TargetInfo};
-use tidelock::store::{Store, StoreExt};
+use tidelock::reactions::{ReactionFilter, Reactions};
+use tidelock::{Store, StoreExt, Timestamp};
 
-use super::pages;
+use super::{Cx, paged};
 use crate::args::ReactionsArgs;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
-use crate::store_url::StoreUrl;
 
-pub(crate) async fn run(
-    args: ReactionsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ReactionsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     match args.routes {
@@ -33,7 +27,7 @@ async fn routes(
     args: &ReactionsArgs,
     now: Timestamp,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let end = store.feed_end().await?;
     let mut routes = Reactions::new(store.clone()).routes().await?;
     if let Some(pattern) = &args.reaction {
@@ -52,16 +46,17 @@ async fn targets(
     args: &ReactionsArgs,
     now: Timestamp,
     out: &mut Output,
-) -> Result<(), Failure> {
-    let row = |target: TargetInfo| {
-        let is_shown = !args.lagging || target.lag() > 0;
-        is_shown.then(|| target::Row::new(target, now, args.full))
+) -> Result<()> {
+    let filter = filter(args);
+    let read = async |after, limit| {
+        let page = reactions.list(&filter).after(after).limit(limit).await?;
+        let lagging = page.items.into_iter().filter(|target| !args.lagging || target.lag() > 0);
+        let rows = lagging.map(|target| target::Row::new(target, now, args.full)).collect();
+        Ok((rows, page.next))
     };
-    let list = reactions.list(&filter(args));
-    match pages::show(list, args.paging, out, row, "a narrower pattern").await? {
-        true => Ok(()),
-        false => Ok(out.note("no such target of a reaction in this store")?),
-    }
+    let more = |_| "there may be more: --all, or a narrower pattern".to_owned();
+    let none = "no such target of a reaction in this store";
+    paged::list(args.paging, out, read, none, more).await
 }
 
 fn filter(args: &ReactionsArgs) -> ReactionFilter {

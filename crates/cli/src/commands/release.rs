@@ -3,16 +3,12 @@
 use tidelock::Tidelock;
 use tidelock::claims::Released;
 
+use super::Cx;
 use crate::args::ReleaseArgs;
-use crate::failure::Failure;
-use crate::output::{Output, quoted};
-use crate::store_url::StoreUrl;
+use crate::failure::{Failure, Result};
+use crate::output::quoted;
 
-pub(crate) async fn run(
-    args: ReleaseArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ReleaseArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let claims = Tidelock::over(store_url.open().await?.store).claims();
     let claim = &args.claim;
     match claims.release_stale(claim).await? {

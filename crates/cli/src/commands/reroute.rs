@@ -2,17 +2,13 @@
 
 use tidelock::reactions::{Reactions, Rerouted, StartFrom};
 
+use super::Cx;
 use super::confirm::confirm;
 use crate::args::{Origin, RerouteArgs};
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{Failure, Result};
 use crate::store_url::StoreUrl;
 
-pub(crate) async fn run(
-    args: RerouteArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: RerouteArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let reactions = Reactions::new(store_url.open().await?.store);
     if !reactions.routes().await?.iter().any(|route| route.reaction == args.reaction) {
         return Err(unregistered(&args, store_url));

@@ -3,19 +3,14 @@
 use tidelock::reactions::ResetEffects;
 use tidelock::store::Adjusted;
 
+use super::Cx;
 use super::bulk_action;
 use super::confirm::confirm;
 use crate::args::ResetArgs;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::Result;
 use crate::selection::Selection;
-use crate::store_url::StoreUrl;
 
-pub(crate) async fn run(
-    args: ResetArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ResetArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which);
     let selection = if args.blocked { selection.blocked() } else { selection };

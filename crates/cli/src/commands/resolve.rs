@@ -3,16 +3,11 @@
 use tidelock::Tidelock;
 use tidelock::runs::Verdict;
 
+use super::Cx;
 use crate::args::ResolveArgs;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
 
-pub(crate) async fn run(
-    args: ResolveArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ResolveArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let verdict = match (args.verdict.done, args.verdict.fail) {
         (Some(result), _) => Verdict::Done(result),
         (None, Some(error)) => Verdict::Fail(error),

@@ -2,17 +2,12 @@
 
 use tidelock::Tidelock;
 
+use super::Cx;
 use super::runs::tell;
 use crate::args::ResumeArgs;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
 
-pub(crate) async fn run(
-    args: ResumeArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ResumeArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     let run = Tidelock::over(store).runs().run(&args.run);

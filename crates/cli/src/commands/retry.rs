@@ -2,16 +2,11 @@
 
 use tidelock::Tidelock;
 
+use super::Cx;
 use crate::args::RetryArgs;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
 
-pub(crate) async fn run(
-    args: RetryArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: RetryArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let runs = Tidelock::over(store_url.open().await?.store).runs();
     runs.run(&args.run).retry(&args.reason).await?;
     Ok(out.done("retried", &format!("run {:?} continues at the step that failed", args.run))?)

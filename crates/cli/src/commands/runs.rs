@@ -3,14 +3,13 @@
 mod status;
 
 use serde::Serialize;
-use tidelock::runs::{RunFilter, RunInfo, RunStatus, Runs};
+use tidelock::runs::{RunCursor, RunFilter, RunInfo, RunStatus, Runs};
 use tidelock::{Tidelock, Timestamp};
 
-use super::pages;
+use super::{Cx, paged};
 use crate::args::RunsArgs;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{Output, Style, TableRow, ago};
-use crate::store_url::StoreUrl;
 
 pub(crate) use status::described;
 
@@ -30,11 +29,7 @@ struct One<'a> {
     status: &'a RunStatus,
 }
 
-pub(crate) async fn run(
-    args: RunsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: RunsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let now = store.now().await?;
     let runs = Tidelock::over(store).runs();
@@ -47,17 +42,14 @@ pub(crate) async fn run(
     }
 }
 
-async fn list(
-    runs: &Runs,
-    args: &RunsArgs,
-    now: Timestamp,
-    out: &mut Output,
-) -> Result<(), Failure> {
-    let (list, row) = (runs.list(&filter(args)), |run| Some(Row { run, now }));
-    match pages::show(list, args.paging, out, row, "a narrower filter").await? {
-        true => Ok(()),
-        false => Ok(out.note("no such run in this store")?),
-    }
+async fn list(runs: &Runs, args: &RunsArgs, now: Timestamp, out: &mut Output) -> Result<()> {
+    let list = runs.list(&filter(args));
+    let read = async |after: Option<RunCursor>, limit| {
+        let page = list.clone().after(after).limit(limit).await?;
+        Ok((page.items.into_iter().map(|run| Row { run, now }).collect(), page.next))
+    };
+    let more = |_| "there may be more: --all, or a narrower filter".to_owned();
+    paged::list(args.paging, out, read, "no such run in this store", more).await
 }
 
 fn filter(args: &RunsArgs) -> RunFilter {
@@ -72,7 +64,7 @@ pub(crate) fn tell(
     status: &RunStatus,
     now: Timestamp,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if out.is_json() {
         return Ok(out.json(&One { run, status })?);
     }

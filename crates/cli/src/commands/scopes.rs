@@ -4,11 +4,10 @@ use serde::Serialize;
 use tidelock::scopes::{ScopeFilter, ScopeInfo};
 use tidelock::{Tidelock, Timestamp};
 
-use super::pages;
+use super::{Cx, paged};
 use crate::args::ScopesArgs;
-use crate::failure::Failure;
-use crate::output::{Output, TableRow, ahead, cut, json_line};
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
+use crate::output::{TableRow, ahead, cut, json_line};
 
 /// The length at which a document is truncated, unless shown in full.
 const STATE: usize = 100;
@@ -23,20 +22,19 @@ struct Row {
     full: bool,
 }
 
-pub(crate) async fn run(
-    args: ScopesArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ScopesArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let tidelock = Tidelock::over(store_url.open().await?.store);
     let now = Some(tidelock.store().now().await?);
     let filter = args.kind.map_or_else(ScopeFilter::all, ScopeFilter::kind);
-    let scopes = tidelock.scopes().list(&filter.id_prefix(args.prefix));
-    let row = |scope| Some(Row { scope, now, full: args.full });
-    match pages::show(scopes, args.paging, out, row, "a longer prefix").await? {
-        true => Ok(()),
-        false => Ok(out.note(&format!("no such scope in {}", store_url.shown()))?),
-    }
+    let list = tidelock.scopes().list(&filter.id_prefix(args.prefix));
+    let read = async |after, limit| {
+        let page = list.clone().after(after).limit(limit).await?;
+        let row = |scope| Row { scope, now, full: args.full };
+        Ok((page.items.into_iter().map(row).collect(), page.next))
+    };
+    let none = format!("no such scope in {}", store_url.shown());
+    let more = |_| "there may be more: --all, or a longer prefix".to_owned();
+    paged::list(args.paging, out, read, &none, more).await
 }
 
 impl TableRow for Row {

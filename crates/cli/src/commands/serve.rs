@@ -7,21 +7,17 @@ use tidelock::doctor::Doctor;
 use tidelock_http::{Api, Commits, Metrics, ServeError, Tls, Tokens};
 use tokio::net::TcpListener;
 
+use super::Cx;
 use crate::args::ServeArgs;
 use crate::commands::interrupt::interrupted;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::log;
-use crate::output::Output;
-use crate::store_url::{OpenedStore, StoreUrl};
+use crate::store_url::OpenedStore;
 
 /// Tokens without a file.
 const VARIABLE: &str = "TIDELOCK_TOKENS";
 
-pub(crate) async fn run(
-    args: ServeArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: ServeArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     log::begin(args.log);
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
@@ -51,13 +47,13 @@ pub(crate) async fn run(
     Ok(store.close().await?)
 }
 
-fn metrics() -> Result<Metrics, Failure> {
+fn metrics() -> Result<Metrics> {
     Metrics::install().map_err(|error| {
         Failure::failed(error.to_string(), "the same command again: this is a bug")
     })
 }
 
-fn tokens(args: &ServeArgs) -> Result<Option<Tokens>, Failure> {
+fn tokens(args: &ServeArgs) -> Result<Option<Tokens>> {
     let (text, source) = match &args.tokens {
         Some(path) => {
             let source = path.display().to_string();
@@ -77,7 +73,7 @@ fn tokens(args: &ServeArgs) -> Result<Option<Tokens>, Failure> {
     })
 }
 
-fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
+fn tls(args: &ServeArgs) -> Result<Option<Tls>> {
     let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
     let tls = Tls::read(certificate, key);
     tls.map(Some).map_err(|error| {
@@ -89,7 +85,7 @@ fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
 }
 
 /// Checked before a store is opened: a mistyped address should not create one.
-fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<(), Failure> {
+fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<()> {
     match tokens.is_none() && !listen.ip().is_loopback() {
         true => Err(not_served(ServeError::Unprotected { address: *listen })),
         false => Ok(()),

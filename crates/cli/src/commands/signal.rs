@@ -3,16 +3,11 @@
 use tidelock::Tidelock;
 use tidelock::runs::{RunError, SendSignal};
 
+use super::Cx;
 use crate::args::SignalArgs;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::store_url::StoreUrl;
+use crate::failure::{Failure, Result};
 
-pub(crate) async fn run(
-    args: SignalArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: SignalArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let runs = Tidelock::over(store_url.open().await?.store).runs();
     let run = runs.run(&args.run);
     let signal = run.signal(&args.signal, &args.payload);

@@ -1,13 +1,12 @@
 //! `tidelock streams`: lists names, versions and numbers of events.
 
 use serde::Serialize;
-use tidelock::Timestamp;
-use tidelock::store::{Head, HeadQuery, StoreExt, StreamName, StreamState, Version, limits};
+use tidelock::{Head, HeadQuery, StoreExt, StreamName, StreamState, Timestamp, Version};
 
+use super::{Cx, paged};
 use crate::args::StreamsArgs;
-use crate::failure::Failure;
-use crate::output::{Output, TableRow, quoted};
-use crate::store_url::StoreUrl;
+use crate::failure::Result;
+use crate::output::{TableRow, quoted};
 
 #[derive(Debug, Serialize)]
 struct Row {
@@ -20,32 +19,19 @@ struct Row {
     last_at: Option<Timestamp>,
 }
 
-pub(crate) async fn run(
-    args: StreamsArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: StreamsArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
-    let (mut after, mut left, mut any) = (args.after, args.paging.wanted(), false);
-    while left > 0 {
-        let limit = left.min(limits::PAGE_SIZE);
-        let query = HeadQuery::Prefix { prefix: args.prefix.clone(), after: after.take(), limit };
+    let first = args.after;
+    let read = async |after: Option<StreamName>, limit| {
+        let after = after.or_else(|| first.clone());
+        let query = HeadQuery::Prefix { prefix: args.prefix.clone(), after, limit };
         let page = store.full_page(query).await?;
-        left -= page.heads.len().min(left);
-        any |= !page.heads.is_empty();
-        out.list(&page.heads.into_iter().map(Row::of).collect::<Vec<_>>())?;
-        match page.next {
-            Some(next) if left == 0 => {
-                out.note(&format!("there are more: --after {}, or --all", quoted(next.as_str())))?;
-            }
-            Some(next) => after = Some(next),
-            None => left = 0,
-        }
-    }
-    if !any {
-        out.note(&format!("no such stream in {}", store_url.shown()))?;
-    }
-    Ok(())
+        Ok((page.heads.into_iter().map(Row::of).collect(), page.next))
+    };
+    let none = format!("no such stream in {}", store_url.shown());
+    let more =
+        |next: StreamName| format!("there are more: --after {}, or --all", quoted(next.as_str()));
+    paged::list(args.paging, out, read, &none, more).await
 }
 
 impl Row {

@@ -1,17 +1,12 @@
 //! `tidelock unblock`: unblocks items, which continue where they stopped.
 
+use super::Cx;
 use super::bulk_action;
 use crate::args::UnblockArgs;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::Result;
 use crate::selection::Selection;
-use crate::store_url::StoreUrl;
 
-pub(crate) async fn run(
-    args: UnblockArgs,
-    store_url: &StoreUrl,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(args: UnblockArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let store = store_url.open().await?.store;
     let selection = Selection::new(&store, args.which).blocked();
     if args.dry_run {

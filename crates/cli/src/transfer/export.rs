@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Writer;
 use super::line::{FORMAT, Header, Line, Totals};
 use super::survey::Survey;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::progress::Progress;
 
 /// The result of an export.
@@ -27,7 +27,7 @@ pub(crate) async fn export<W: Write + Send>(
     store: &Arc<dyn Store>,
     to: W,
     progress: &Progress,
-) -> Result<Exported<W>, Failure> {
+) -> Result<Exported<W>> {
     let mut writer = Writer::new(to);
     writer.line(&Line::Export(header(store).await?))?;
     let before = Survey::walk(store, |line| match line {
@@ -46,7 +46,7 @@ pub(crate) async fn export<W: Write + Send>(
     Ok(Exported { to, totals, settled })
 }
 
-async fn header(store: &Arc<dyn Store>) -> Result<Header, Failure> {
+async fn header(store: &Arc<dyn Store>) -> Result<Header> {
     let remembered = Reactions::new(store.clone()).remembered().await?;
     Ok(Header {
         format: FORMAT,
@@ -61,7 +61,7 @@ async fn events<W: Write>(
     store: &Arc<dyn Store>,
     writer: &mut Writer<W>,
     progress: &Progress,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut events = store.rows(FeedQuery::after(Position::START));
     while let Some(event) = events.next().await? {
         progress.moved(1);

@@ -10,17 +10,13 @@ use tidelock::store::{
 };
 
 use super::import::in_the_way;
-use crate::failure::Failure;
+use crate::failure::Result;
 
 /// The type of the filling events. They are never read: a store is not in use during an import.
 const FILLER: &str = "trimmed";
 
 /// Brings the stream to this version, with no events in it.
-pub(super) async fn fill(
-    store: &dyn Store,
-    stream: &StreamName,
-    through: Version,
-) -> Result<(), Failure> {
+pub(super) async fn fill(store: &dyn Store, stream: &StreamName, through: Version) -> Result<()> {
     loop {
         let (version, count) = head(store, stream).await?;
         let missing = through.get().saturating_sub(version.map_or(0, Version::get));
@@ -34,12 +30,12 @@ pub(super) async fn fill(
     }
 }
 
-async fn head(store: &dyn Store, stream: &StreamName) -> Result<(Option<Version>, u64), Failure> {
+async fn head(store: &dyn Store, stream: &StreamName) -> Result<(Option<Version>, u64)> {
     let head = store.head(stream).await?;
     Ok((head.state.version(), head.count))
 }
 
-fn append(stream: &StreamName, version: Option<Version>, missing: u64) -> Result<Commit, Failure> {
+fn append(stream: &StreamName, version: Option<Version>, missing: u64) -> Result<Commit> {
     let expected = version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
     let count = usize::try_from(missing).unwrap_or(usize::MAX).min(limits::EVENTS_PER_COMMIT);
     let (filler, nothing) = (EventType::new(FILLER)?, RawJson::parse("null")?);
@@ -52,6 +48,6 @@ fn clear(stream: &StreamName, version: Version) -> Commit {
     Commit::new().with_append(close).trim(stream, version, AfterTrim::Reopen)
 }
 
-async fn commit_all(store: &dyn Store, commit: Commit) -> Result<(), Failure> {
+async fn commit_all(store: &dyn Store, commit: Commit) -> Result<()> {
     store.commit(commit).await?.committed().map(drop).map_err(|conflict| in_the_way(&conflict))
 }

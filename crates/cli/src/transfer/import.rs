@@ -13,7 +13,7 @@ use super::position_lookup::PositionLookup;
 use super::reader::{Contents, Reader};
 use super::source::Source;
 use crate::args::ImportReactions;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
 /// A complete export, and the options of the import.
@@ -34,7 +34,7 @@ pub(crate) enum Imported {
 impl<'a> Import<'a> {
     /// Checks the file, and refuses it before anything is written if it cannot be imported with
     /// these options.
-    pub(crate) fn check(source: &'a Source, then: ImportReactions) -> Result<Self, Failure> {
+    pub(crate) fn check(source: &'a Source, then: ImportReactions) -> Result<Self> {
         let contents = Reader::check(source)?;
         if !contents.end.settled && then != ImportReactions::None {
             return Err(Failure::refused(
@@ -54,7 +54,7 @@ impl<'a> Import<'a> {
     }
 
     /// Writes it to the store, from where an earlier attempt stopped.
-    pub(crate) async fn into(self, store: &Arc<dyn Store>) -> Result<Imported, Failure> {
+    pub(crate) async fn into(self, store: &Arc<dyn Store>) -> Result<Imported> {
         let totals = self.totals();
         let note = ImportProgress::find(&**store, self.contents.header.id, self.then).await?;
         if note.is_done() {
@@ -91,7 +91,7 @@ struct Importing<'a> {
 }
 
 impl Importing<'_> {
-    async fn line(&mut self, number: u64, line: Line) -> Result<(), Failure> {
+    async fn line(&mut self, number: u64, line: Line) -> Result<()> {
         match line {
             Line::Trimmed { stream, through } => self.trimmed(number, &stream, through).await,
             Line::Event(event) => self.event(number, event).await,
@@ -102,19 +102,14 @@ impl Importing<'_> {
         }
     }
 
-    async fn trimmed(
-        &mut self,
-        number: u64,
-        stream: &StreamName,
-        through: Version,
-    ) -> Result<(), Failure> {
+    async fn trimmed(&mut self, number: u64, stream: &StreamName, through: Version) -> Result<()> {
         if self.is_there(number) || self.leaves_out_stream(stream) {
             return Ok(());
         }
         gap::fill(&**self.store, stream, through).await
     }
 
-    async fn event(&mut self, number: u64, event: StoredEvent) -> Result<(), Failure> {
+    async fn event(&mut self, number: u64, event: StoredEvent) -> Result<()> {
         if let Some(lookup) = &mut self.lookup {
             lookup.pass(&event);
         }
@@ -128,7 +123,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    async fn closed(&mut self, number: u64, stream: &StreamName) -> Result<(), Failure> {
+    async fn closed(&mut self, number: u64, stream: &StreamName) -> Result<()> {
         if self.is_there(number) || self.leaves_out_stream(stream) {
             return Ok(());
         }
@@ -138,7 +133,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    async fn record(&mut self, number: u64, record: Record) -> Result<(), Failure> {
+    async fn record(&mut self, number: u64, record: Record) -> Result<()> {
         if self.is_there(number) || self.leaves_out(ReactionStorage::owns_record(&record.key)) {
             return Ok(());
         }
@@ -151,7 +146,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    async fn item(&mut self, number: u64, item: Item) -> Result<(), Failure> {
+    async fn item(&mut self, number: u64, item: Item) -> Result<()> {
         if self.is_there(number) || self.leaves_out(ReactionStorage::owns_queue(&item.item.queue)) {
             return Ok(());
         }
@@ -165,7 +160,7 @@ impl Importing<'_> {
     }
 
     /// After the last event, the remembered events are located.
-    async fn look_up_positions(&mut self) -> Result<(), Failure> {
+    async fn look_up_positions(&mut self) -> Result<()> {
         if self.lookup.is_none() {
             return Ok(());
         }
@@ -177,14 +172,14 @@ impl Importing<'_> {
     }
 
     /// Commits the batch, together with the import's progress.
-    async fn flush(&mut self) -> Result<(), Failure> {
+    async fn flush(&mut self) -> Result<()> {
         match self.batch.take() {
             Some((commit, line)) => self.commit(commit, line).await,
             None => Ok(()),
         }
     }
 
-    async fn commit(&mut self, commit: Commit, line: u64) -> Result<(), Failure> {
+    async fn commit(&mut self, commit: Commit, line: u64) -> Result<()> {
         let commit = commit.write(self.note.at(line)?);
         let committed = self.store.commit(commit).await?.committed();
         self.note.written(&committed.map_err(|conflict| in_the_way(&conflict))?);
@@ -192,7 +187,7 @@ impl Importing<'_> {
     }
 
     /// Applies the option for reactions, and records the end.
-    async fn finish(mut self, lines: u64) -> Result<(), Failure> {
+    async fn finish(mut self, lines: u64) -> Result<()> {
         self.flush().await?;
         if self.then == ImportReactions::Rebuild {
             Reactions::new(self.store.clone())

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::keys;
 use crate::args::ImportReactions;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The recorded progress.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl ImportProgress {
         store: &dyn Store,
         export: Uuid,
         then: ImportReactions,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let key = keys::note(export)?;
         let asked = name(then);
         let Some(record) = store.get_one(&key).await?.into_live() else {
@@ -67,14 +67,14 @@ impl ImportProgress {
     }
 
     /// The write that records this line, if the record has not changed in the meantime.
-    pub(super) fn at(&mut self, line: u64) -> Result<RecordWrite, Failure> {
+    pub(super) fn at(&mut self, line: u64) -> Result<RecordWrite> {
         self.noted.line = line;
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         Ok(RecordWrite::put(&self.key, expected, RawJson::new(&self.noted)?))
     }
 
     /// The write that records the end.
-    pub(super) fn done(&mut self, line: u64) -> Result<RecordWrite, Failure> {
+    pub(super) fn done(&mut self, line: u64) -> Result<RecordWrite> {
         self.noted.done = true;
         self.at(line)
     }

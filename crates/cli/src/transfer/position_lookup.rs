@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tidelock::reactions::{MappedPosition, PositionMap};
 use tidelock::store::{Position, Store, StoreExt, StoredEvent, StreamName, Version};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The events to locate, found while all events pass in the order of the feed.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl PositionLookup {
     }
 
     /// Looks up their new positions.
-    pub(super) async fn look_up(mut self, store: &dyn Store) -> Result<PositionMap, Failure> {
+    pub(super) async fn look_up(mut self, store: &dyn Store) -> Result<PositionMap> {
         for place in std::mem::take(&mut self.ahead) {
             self.found
                 .insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
@@ -61,11 +61,7 @@ impl PositionLookup {
     }
 }
 
-async fn position(
-    store: &dyn Store,
-    stream: &StreamName,
-    version: Version,
-) -> Result<Position, Failure> {
+async fn position(store: &dyn Store, stream: &StreamName, version: Version) -> Result<Position> {
     let event = store.event(stream, version).await?;
     event.map(|event| event.position).ok_or_else(|| {
         Failure::refused(

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::line::{End, FORMAT, Header, Line, Totals};
 use super::source::Source;
 use super::writer::hex;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The maximum bytes of a line: the largest payload, fully escaped.
 const LINE: u64 = 16 << 20;
@@ -29,12 +29,12 @@ pub(super) struct Contents {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn open(source: &'a Source) -> Result<Self, Failure> {
+    pub(crate) fn open(source: &'a Source) -> Result<Self> {
         Ok(Self { source, lines: BufReader::new(source.open()?), number: 0 })
     }
 
     /// Reads all of it, and refuses an incomplete file before anything is done with it.
-    pub(super) fn check(source: &'a Source) -> Result<Contents, Failure> {
+    pub(super) fn check(source: &'a Source) -> Result<Contents> {
         let (mut reader, mut sum, mut totals) =
             (Self::open(source)?, Sha256::new(), Totals::default());
         let header = reader.header(&mut sum)?;
@@ -52,12 +52,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The next line, if there is one.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Line)>, Failure> {
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Line)>> {
         let Some(text) = self.text()? else { return Ok(None) };
         Ok(Some((self.number, self.parse(&text)?)))
     }
 
-    fn header(&mut self, sum: &mut Sha256) -> Result<Header, Failure> {
+    fn header(&mut self, sum: &mut Sha256) -> Result<Header> {
         let text = self.text()?.ok_or_else(|| self.damaged("it is empty"))?;
         sum.update(text.as_bytes());
         match serde_json::from_str(&text) {
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn check_end(&mut self, end: &End, totals: Totals, found: &str) -> Result<(), Failure> {
+    fn check_end(&mut self, end: &End, totals: Totals, found: &str) -> Result<()> {
         if end.checksum != found {
             return Err(
                 self.damaged("its checksum does not match: it was changed since it was written")
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self) -> Result<Option<String>, Failure> {
+    fn text(&mut self) -> Result<Option<String>> {
         let mut text = String::new();
         let read = self.lines.by_ref().take(LINE).read_line(&mut text);
         let read = read.map_err(|e| self.source.unreadable(&e))?;
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn parse(&self, text: &str) -> Result<Line, Failure> {
+    fn parse(&self, text: &str) -> Result<Line> {
         serde_json::from_str(text).map_err(|e| self.damaged(&format!("line {}: {e}", self.number)))
     }
 

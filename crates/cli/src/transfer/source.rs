@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A file to import, and its name in messages.
 pub(crate) struct Source {
@@ -21,7 +21,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// The source from the command line.
-    pub(crate) fn named(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn named(path: &Path) -> Result<Self> {
         match path.as_os_str() == "-" {
             true => Ok(Self::input()?),
             false => Ok(Self::file(path)),
@@ -43,7 +43,7 @@ impl Source {
         })
     }
 
-    pub(super) fn open(&self) -> Result<File, Failure> {
+    pub(super) fn open(&self) -> Result<File> {
         File::open(&self.path).map_err(|e| self.unreadable(&e))
     }
 

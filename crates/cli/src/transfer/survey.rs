@@ -14,7 +14,7 @@ use tidelock::store::{
 
 use super::keys;
 use super::line::Line;
-use crate::failure::Failure;
+use crate::failure::Result;
 
 /// The result of a survey.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Survey {
     /// Surveys a store, and passes on every line.
     pub(super) async fn walk(
         store: &Arc<dyn Store>,
-        mut show: impl FnMut(&Line) -> Result<(), Failure>,
-    ) -> Result<SurveyResult, Failure> {
+        mut show: impl FnMut(&Line) -> Result<()>,
+    ) -> Result<SurveyResult> {
         let mut survey = Self::default();
         let mut see = |line: Line| {
             survey.note(&line)?;
@@ -47,7 +47,7 @@ impl Survey {
         Ok(SurveyResult { digest: survey.sum.finalize().to_vec(), events })
     }
 
-    fn note(&mut self, line: &Line) -> Result<(), Failure> {
+    fn note(&mut self, line: &Line) -> Result<()> {
         // Records with an expiry may expire between two surveys.
         if matches!(line, Line::Record(record) if record.expires_at.is_some()) {
             return Ok(());
@@ -58,10 +58,10 @@ impl Survey {
     }
 }
 
-type See<'a> = dyn FnMut(Line) -> Result<(), Failure> + 'a;
+type See<'a> = dyn FnMut(Line) -> Result<()> + 'a;
 
 /// Returns the number of events in all streams.
-async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64, Failure> {
+async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64> {
     let (mut heads, mut events) = (store.rows(HeadQuery::prefix("")), 0);
     while let Some(head) = heads.next().await? {
         events += head.count;
@@ -83,7 +83,7 @@ fn of_head(head: &Head) -> Vec<Line> {
         .collect()
 }
 
-async fn records(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
+async fn records(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<()> {
     let mut records = store.rows(RecordQuery::prefix(""));
     while let Some(record) = records.next().await? {
         if !keys::is_note(&record.key) {
@@ -93,7 +93,7 @@ async fn records(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failur
     Ok(())
 }
 
-async fn items(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
+async fn items(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<()> {
     let mut items = store.rows(ItemQuery::new(ItemFilter::default()));
     while let Some(item) = items.next().await? {
         see(Line::Item(Box::new(let_go(item))))?;

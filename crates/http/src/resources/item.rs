@@ -1,6 +1,6 @@
 //! A work item, as JSON: of any queue, including those of reactions and runs.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tidelock::problem::Problem;
 use tidelock::queues::ItemState;
 use tidelock::reactions::reaction_of;
@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::cursor::Cursor;
 use super::durations::Millis;
+use super::mirror::mirror;
 use crate::app_state::AppState;
 use crate::paging::Page;
 
@@ -92,49 +93,14 @@ impl From<LeaseHolder> for LeaseHolderDto {
     }
 }
 
-/// The state of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ItemState)]
-pub(crate) enum ItemStateDto {
-    Blocked,
-    Held,
-    Expired,
-    Due,
-    Waiting,
-    Scheduled,
-    Idle,
-}
-
-impl ItemStateDto {
-    pub(super) fn of(state: ItemState) -> Self {
-        match state {
-            ItemState::Blocked => Self::Blocked,
-            ItemState::Held => Self::Held,
-            ItemState::Expired => Self::Expired,
-            ItemState::Due => Self::Due,
-            ItemState::Waiting => Self::Waiting,
-            ItemState::Scheduled => Self::Scheduled,
-            ItemState::Idle => Self::Idle,
-        }
-    }
-
-    pub(super) fn meant(self) -> ItemState {
-        match self {
-            Self::Blocked => ItemState::Blocked,
-            Self::Held => ItemState::Held,
-            Self::Expired => ItemState::Expired,
-            Self::Due => ItemState::Due,
-            Self::Waiting => ItemState::Waiting,
-            Self::Scheduled => ItemState::Scheduled,
-            Self::Idle => ItemState::Idle,
-        }
-    }
+mirror! {
+    /// The state of an item.
+    ItemStateDto as ItemState of ItemState { Blocked, Held, Expired, Due, Waiting, Scheduled, Idle }
 }
 
 impl ItemDto {
     fn at(item: Item, now: Timestamp) -> Self {
-        let state = ItemStateDto::of(ItemState::of(&item, now));
+        let state = ItemState::of(&item, now).into();
         Self {
             reaction: reaction_of(&item.item.queue).map(str::to_owned),
             run: run_of(&item.item).map(|run| run.as_str().to_owned()),
@@ -172,9 +138,9 @@ impl ItemListing {
     /// time.
     pub(super) async fn page(self, served: &AppState) -> Result<Page<ItemDto>, Problem> {
         let now = served.store().now().await?;
-        let filter = self
-            .state
-            .map_or(self.filter.clone(), |state| state.meant().narrow(self.filter.clone()));
+        let filter = self.state.map_or(self.filter.clone(), |state| {
+            ItemState::from(state).narrow(self.filter.clone())
+        });
         let mut query = ItemQuery::new(filter).limit(self.limit);
         query.after = self.after.as_ref().map(|Cursor(place)| place.clone());
         let (mut items, mut looked) = (Vec::new(), 0);
@@ -193,7 +159,7 @@ impl ItemListing {
 
     fn is_meant(&self, item: &Item, now: Timestamp) -> bool {
         let holder = item.holder.as_ref().map(|holder| holder.worker.as_str());
-        self.state.is_none_or(|state| state.meant() == ItemState::of(item, now))
+        self.state.is_none_or(|state| ItemState::from(state) == ItemState::of(item, now))
             && self.holder.as_deref().is_none_or(|named| holder == Some(named))
     }
 }

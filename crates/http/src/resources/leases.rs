@@ -135,10 +135,7 @@ of_items! {
 
 /// Unblock the selected items: they continue where they stopped, at once.
 #[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = UnblockRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
     Body(asked): Body<UnblockRequest>,
@@ -158,10 +155,7 @@ of_items! {
 
 /// Start the selected items over. A worker that holds one of them loses its lease.
 #[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = ResetRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
     Body(asked): Body<ResetRequest>,
@@ -183,10 +177,7 @@ of_items! {
 
 /// Defer the selected items: they are not leased before then. A lease in force is not affected.
 #[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = DeferRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
     Body(asked): Body<DeferRequest>,
@@ -213,10 +204,7 @@ of_items! {
 
 /// Set the priority of the selected items.
 #[utoipa::path(post, path = "/v1/leases/prioritize", tag = "leases", request_body = PrioritizeRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,
     Body(asked): Body<PrioritizeRequest>,

@@ -9,7 +9,7 @@ use tidelock::Outcome;
 use tidelock::Timestamp;
 use tidelock::claims::{Claims, Lock, LockHolder, WaitPolicy};
 use tidelock::problem::Problem;
-use tidelock::store::{Fence, RecordKey, WorkerName};
+use tidelock::store::{Fence, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cancellation::unless_closing;
@@ -20,34 +20,18 @@ use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
-use crate::paging::Page;
+use crate::paging::{Page, PrefixQuery};
 
 fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
     let (first, rest) = named::parts(name)?;
     Ok(rest.iter().fold(claims.lock(first), Lock::of))
 }
 
-/// The query of a list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
-    /// A prefix of their names.
-    #[serde(default)]
-    prefix: String,
-    /// The cursor: `next` of the previous page.
-    #[param(value_type = Option<String>)]
-    after: Option<RecordKey>,
-    /// The maximum number of locks.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-}
-
 /// List locks that are held, or were when their holder died, by name.
-#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(ListQuery), responses((status = 200, body = Page<ClaimDto>)))]
+#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(PrefixQuery), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<ListQuery>,
+    InQuery(asked): InQuery<PrefixQuery>,
 ) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("lock/{}", asked.prefix);

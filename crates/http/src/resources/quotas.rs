@@ -12,7 +12,6 @@ use tidelock::Outcome;
 use tidelock::Timestamp;
 use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo};
 use tidelock::problem::Problem;
-use tidelock::store::RecordKey;
 use utoipa::{IntoParams, ToSchema};
 
 use super::claims::until;
@@ -22,7 +21,7 @@ use super::period::{Per, period, zone};
 use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
-use crate::paging::Page;
+use crate::paging::{Page, PrefixQuery};
 
 pub(crate) use reservation::*;
 
@@ -48,22 +47,6 @@ impl Named<'_> {
     }
 }
 
-/// The query of a list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
-    /// A prefix of their names.
-    #[serde(default)]
-    prefix: String,
-    /// The cursor: `next` of the previous page.
-    #[param(value_type = Option<String>)]
-    after: Option<RecordKey>,
-    /// The maximum number of quotas.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-}
-
 /// A quota in use.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quota)]
@@ -86,10 +69,10 @@ impl From<QuotaInfo> for QuotaDto {
 
 /// List quotas in use in the current period, by name. Their limits are not stored: each request
 /// gives its own.
-#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(ListQuery), responses((status = 200, body = Page<QuotaDto>)))]
+#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(PrefixQuery), responses((status = 200, body = Page<QuotaDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
-    InQuery(asked): InQuery<ListQuery>,
+    InQuery(asked): InQuery<PrefixQuery>,
 ) -> Result<Answer<Page<QuotaDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("quota/{}", asked.prefix);

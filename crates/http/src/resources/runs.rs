@@ -19,6 +19,7 @@ use tidelock::store::RawJson;
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
+use super::mirror::mirror;
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
@@ -51,40 +52,9 @@ impl FromRequestParts<AppState> for TargetRun {
     }
 }
 
-/// The state of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = RunState)]
-pub(crate) enum RunStateDto {
-    Open,
-    Completed,
-    Failed,
-    Cancelled,
-    Terminated,
-}
-
-impl From<RunState> for RunStateDto {
-    fn from(state: RunState) -> Self {
-        match state {
-            RunState::Open => Self::Open,
-            RunState::Completed => Self::Completed,
-            RunState::Failed => Self::Failed,
-            RunState::Cancelled => Self::Cancelled,
-            RunState::Terminated => Self::Terminated,
-        }
-    }
-}
-
-impl From<RunStateDto> for RunState {
-    fn from(state: RunStateDto) -> Self {
-        match state {
-            RunStateDto::Open => Self::Open,
-            RunStateDto::Completed => Self::Completed,
-            RunStateDto::Failed => Self::Failed,
-            RunStateDto::Cancelled => Self::Cancelled,
-            RunStateDto::Terminated => Self::Terminated,
-        }
-    }
+mirror! {
+    /// The state of a run.
+    RunStateDto as RunState of RunState { Open, Completed, Failed, Cancelled, Terminated }
 }
 
 /// A summary of a run.
@@ -227,11 +197,7 @@ pub(crate) struct PublishedDto {
 /// Query a run: read its newest published value.
 #[utoipa::path(get, path = "/v1/runs/{id}/published", tag = "runs",
     params(RunPath),
-    responses(
-        (status = 200, body = PublishedDto),
-        (status = 404, description = "There is no such run"),
-        (status = 410, description = "The run was removed"),
-    ))]
+    responses((status = 200, body = PublishedDto)))]
 pub(crate) async fn published(TargetRun(run): TargetRun) -> Result<Answer<PublishedDto>, Problem> {
     let published = run.published().await?;
     Ok(Answer(PublishedDto { published }))

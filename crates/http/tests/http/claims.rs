@@ -20,16 +20,16 @@ async fn go_on(client: &Client, verb: &str, body: Value) -> Reply {
 async fn a_key_is_claimed_once_and_every_caller_gets_its_result(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
-    assert_eq!(first.get(KEY).await.problem(), (404, "claim-free".into()));
+    first.get(KEY).await.refused(404, "claim-free");
     let won = first.post(KEY, &for_long()).await.ok(201);
     assert_eq!(won["outcome"], "won");
     let held = second.post(KEY, &for_long()).await;
-    assert_eq!(held.problem(), (409, "claim-held".into()));
+    held.refused(409, "claim-held");
     let retry: u64 = held.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=60).contains(&retry));
     assert_eq!((&held.json()["outcome"], &held.json()["by"]), (&json!("held"), &json!("till-1")));
     let other = json!({ "lease_ms": 1000, "fingerprint": { "amount": 8 } });
-    assert_eq!(second.post(KEY, &other).await.problem(), (422, "key-reused".into()));
+    second.post(KEY, &other).await.refused(422, "key-reused");
     let fence = &won["fence"];
     let renewed =
         go_on(&second, "renew", json!({ "fence": fence, "lease_ms": 90_000 })).await.ok(200);
@@ -127,9 +127,9 @@ async fn an_invalid_claim_is_refused(stage: TestStore) {
         assert_eq!(go_on(&client, "complete", body).await.problem().0, 400, "{fence}");
     }
     let unheard = json!({ "fence": 7, "result": 1 });
-    assert_eq!(go_on(&client, "complete", unheard).await.problem(), (409, "fence-lost".into()));
+    go_on(&client, "complete", unheard).await.refused(409, "fence-lost");
     let last = json!({ "fence": i64::MAX, "result": 1 });
-    assert_eq!(go_on(&client, "complete", last).await.problem(), (409, "fence-lost".into()));
+    go_on(&client, "complete", last).await.refused(409, "fence-lost");
     assert_eq!(client.get("/v1/claims?after=%00").await.problem().0, 400);
     assert_eq!(client.get("/v1/claims?limit=0").await.problem().0, 400);
     assert_eq!(client.send_with(Method::POST, KEY, &[], None).await.problem().0, 415);

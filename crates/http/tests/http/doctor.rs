@@ -87,7 +87,7 @@ async fn only_an_abandoned_claim_is_freed(stage: TestStore) {
     let free = async |claim: &str| {
         operator.post("/v1/abandoned-claims/release", &json!({ "claim": claim })).await
     };
-    assert_eq!(free("idempotency/pay").await.problem(), (404, "no-claim".into()));
+    free("idempotency/pay").await.refused(404, "no-claim");
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 5, "by": "alice" })).await.ok(201);
     until("it is abandoned", async || findings(&operator, "abandoned").await.len() == 1).await;
     let freed = send(&operator, "abandoned", "release").await.ok(200);
@@ -96,11 +96,11 @@ async fn only_an_abandoned_claim_is_freed(stage: TestStore) {
     let held =
         writer.post("/v1/claims/pay", &json!({ "lease_ms": 60_000, "by": "bob" })).await.ok(201);
     let refused = free("idempotency/pay").await;
-    assert_eq!(refused.problem(), (409, "claim-held".into()));
+    refused.refused(409, "claim-held");
     assert_eq!(refused.json()["by"], "bob");
     let done = json!({ "fence": held["fence"], "result": 1 });
     assert_eq!(writer.post("/v1/claims/pay/complete", &done).await.status, 204);
-    assert_eq!(free("idempotency/pay").await.problem(), (409, "claim-over".into()));
+    free("idempotency/pay").await.refused(409, "claim-over");
     let written = operator.get("/v1/audit").await.ok(200).to_string();
     assert!(
         written.contains("/v1/abandoned-claims/release") && written.contains("idempotency/pay"),

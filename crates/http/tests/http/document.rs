@@ -102,7 +102,7 @@ async fn every_number_has_a_bound_that_is_enforced(stage: TestStore) {
     assert!(asked > 20, "{asked}");
     let beyond = i64::MAX as u64 + 1;
     let reset = operator.post("/v1/leases/reset", &json!({ "queue": "mail", "to": beyond })).await;
-    assert_eq!(reset.problem(), (400, "body-invalid".into()));
+    reset.refused(400, "body-invalid");
     let detail = reset.json()["detail"].to_string();
     assert!(detail.contains("expected a mark between 0 and 9223372036854775807"), "{detail}");
     for (path, body) in [

@@ -113,17 +113,11 @@ async fn a_follower_resumes_after_its_last_event(stage: TestStore) {
     let mut other = Listener::open(&server, "/v1/events/follow?stream=b", None).await;
     assert_eq!(other.data(2).await, [json!(5), json!(6)]);
     let client = server.client(READER);
-    assert_eq!(
-        client.get("/v1/events/follow?after=999999").await.problem(),
-        (410, "position-unknown".into())
-    );
-    assert_eq!(
-        client
-            .send_with(Method::GET, "/v1/events/follow", &[("last-event-id", "x")], None)
-            .await
-            .problem(),
-        (400, "position-invalid".into())
-    );
+    client.get("/v1/events/follow?after=999999").await.refused(410, "position-unknown");
+    client
+        .send_with(Method::GET, "/v1/events/follow", &[("last-event-id", "x")], None)
+        .await
+        .refused(400, "position-invalid");
 }
 
 /// HTTP-13. A reader that reads nothing does not block writers.

@@ -99,7 +99,7 @@ impl Server {
 
     /// A client with this token.
     pub(crate) fn client(&self, token: &str) -> Client {
-        Client { address: self.address, token: Some(token.to_owned()) }
+        Client::to(self.address, token)
     }
 
     /// A client without a token.
@@ -151,6 +151,12 @@ impl Reply {
         (self.status, details["code"].as_str().unwrap().to_owned())
     }
 
+    /// Asserts that this is a problem with this status and code.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) {
+        assert_eq!(self.problem(), (status, code.to_owned()), "{self:?}");
+    }
+
     /// The JSON of a response with this status.
     #[track_caller]
     pub(crate) fn ok(&self, status: u16) -> Value {
@@ -184,12 +190,9 @@ impl Client {
         request.body(Full::new(body)).unwrap()
     }
 
-    pub(crate) fn at(address: SocketAddr, token: &str) -> Self {
-        Self { address, token: Some(token.to_owned()) }
-    }
-
-    /// Sends it; `None` if the connection breaks.
-    pub(crate) async fn try_send(&self, request: Request<Full<Bytes>>) -> Option<Reply> {
+    /// Sends it, and reads the head of the response; `None` if the connection breaks. The connection
+    /// lives as long as the response.
+    async fn try_open(&self, request: Request<Full<Bytes>>) -> Option<http::Response<Incoming>> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let stream = TcpStream::connect(self.address).await.ok()?;
         let (mut sender, connection) =
@@ -197,33 +200,27 @@ impl Client {
         tokio::spawn(connection);
         let answer = tokio::time::timeout(PATIENCE, sender.send_request(request))
             .await
-            .expect("there is an end");
-        let (parts, body) = answer.ok()?.into_parts();
-        let body = body.collect().await.ok()?.to_bytes();
-        document::check(&method, &path, parts.status).await;
-        Some(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
+            .expect("there is an answer")
+            .ok()?;
+        document::check(&method, &path, answer.status()).await;
+        Some(answer)
     }
 
-    /// Sends it, and reads the head of the response. The connection lives as long as the response.
     pub(crate) async fn open(&self, request: Request<Full<Bytes>>) -> http::Response<Incoming> {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
-        let answer = tokio::time::timeout(PATIENCE, sender.send_request(request))
-            .await
-            .expect("there is an answer");
-        let answer = answer.unwrap();
-        document::check(&method, &path, answer.status()).await;
-        answer
+        self.try_open(request).await.expect("the connection holds")
+    }
+
+    /// Sends it; `None` if the connection breaks.
+    pub(crate) async fn try_send(&self, request: Request<Full<Bytes>>) -> Option<Reply> {
+        let (parts, body) = self.try_open(request).await?.into_parts();
+        let body =
+            tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").ok()?;
+        let (status, headers) = (parts.status.as_u16(), parts.headers);
+        Some(Reply { status, headers, body: body.to_bytes() })
     }
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
-        let (parts, body) = self.open(request).await.into_parts();
-        let body =
-            tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").unwrap();
-        Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() }
+        self.try_send(request).await.expect("the connection holds")
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {

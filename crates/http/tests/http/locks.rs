@@ -26,11 +26,11 @@ async fn renew(client: &Client, fence: &Value) -> Reply {
 async fn a_lock_is_used_through_any_server_by_its_fence(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
-    assert_eq!(first.get(LOCK).await.problem(), (404, "lock-free".into()));
+    first.get(LOCK).await.refused(404, "lock-free");
     let taken = first.post(LOCK, &for_long()).await.ok(201);
     assert_eq!(taken["key"], "lock/door/7");
     let busy = second.post(LOCK, &for_long()).await;
-    assert_eq!(busy.problem(), (409, "lock-held".into()));
+    busy.refused(409, "lock-held");
     assert_eq!((&busy.json()["by"], &busy.json()["until"]), (&json!("walt"), &taken["until"]));
     assert!(busy.headers.contains_key("retry-after"));
     let holder = there.client(READER).get(LOCK).await.ok(200);
@@ -43,14 +43,14 @@ async fn a_lock_is_used_through_any_server_by_its_fence(stage: TestStore) {
     assert!(
         renew(&second, &taken["fence"]).await.ok(200)["until"].as_str() > taken["until"].as_str()
     );
-    assert_eq!(renew(&second, &json!(99)).await.problem(), (409, "fence-lost".into()));
-    assert_eq!(release(&second, &json!(99)).await.problem(), (409, "fence-lost".into()));
+    renew(&second, &json!(99)).await.refused(409, "fence-lost");
+    release(&second, &json!(99)).await.refused(409, "fence-lost");
     assert_eq!(release(&second, &taken["fence"]).await.status, 204);
     assert_eq!(release(&first, &taken["fence"]).await.status, 204, "its first reply was lost");
-    assert_eq!(renew(&first, &taken["fence"]).await.problem(), (409, "claim-over".into()));
+    renew(&first, &taken["fence"]).await.refused(409, "claim-over");
     let next = second.post(LOCK, &for_long()).await.ok(201);
     assert!(next["fence"].as_u64() > taken["fence"].as_u64());
-    assert_eq!(release(&first, &taken["fence"]).await.problem(), (409, "fence-lost".into()));
+    release(&first, &taken["fence"]).await.refused(409, "fence-lost");
 }
 
 /// The number of waiters.

@@ -118,7 +118,7 @@ async fn a_retried_run_request_takes_effect_once(stage: TestStore) {
     assert_eq!(audited["items"].as_array().unwrap().len(), 2, "{audited}");
     let refused =
         keyed(&operator, "another", "/v1/runs/r/terminate", &json!({ "reason": "at once" })).await;
-    assert_eq!(refused.problem(), (409, "run-ended".into()));
+    refused.refused(409, "run-ended");
 }
 
 /// HTTP-9. HTTP-22. A later claim must not be released by a retry.

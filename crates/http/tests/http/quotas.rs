@@ -26,7 +26,7 @@ async fn no_more_than_the_limit_is_taken(stage: TestStore) {
     reserving["ttl_ms"] = json!(60_000);
     let reserved = ask(&second, "reserve", reserving.clone()).await.ok(201);
     let exceeded = ask(&first, "take", some(1)).await;
-    assert_eq!(exceeded.problem(), (429, "quota-exceeded".into()));
+    exceeded.refused(429, "quota-exceeded");
     let told = exceeded.json();
     assert_eq!(
         (&told["used"], &told["limit"], &told["requested"]),
@@ -43,7 +43,7 @@ async fn no_more_than_the_limit_is_taken(stage: TestStore) {
     let back = json!({ "reservation_token": reserved["reservation_token"], "per": "day", "zone": "Europe/Berlin" });
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "already");
-    assert_eq!(ask(&first, "confirm", back).await.problem(), (409, "reservation-over".into()));
+    ask(&first, "confirm", back).await.refused(409, "reservation-over");
     let reserved = ask(&first, "reserve", reserving).await.ok(201);
     let token = json!({ "reservation_token": reserved["reservation_token"], "per": "day", "zone": "Europe/Berlin" });
     let confirmed = ask(&second, "confirm", token).await.ok(200);
@@ -69,7 +69,7 @@ async fn no_more_than_the_limit_is_taken(stage: TestStore) {
         "it was only reserved"
     );
     let elsewhere = json!({ "grant": granted["grant"], "per": "hour" });
-    assert_eq!(ask(&first, "refund", elsewhere).await.problem(), (400, "invalid".into()));
+    ask(&first, "refund", elsewhere).await.refused(400, "invalid");
 }
 
 /// HTTP-33.
@@ -95,7 +95,7 @@ async fn an_invalid_quota_request_is_refused(stage: TestStore) {
         assert_eq!(ask(&client, "refund", body.clone()).await.problem().0, 400, "{body}");
     }
     let forever = json!({ "limit": 5, "units": 1, "ttl_ms": 0 });
-    assert_eq!(ask(&client, "reserve", forever).await.problem(), (400, "ttl-invalid".into()));
+    ask(&client, "reserve", forever).await.refused(400, "ttl-invalid");
     assert_eq!(client.get(&format!("{QUOTA}?limit=x")).await.problem().0, 400);
     assert_eq!(ask(&client, "take", json!({ "limit": 0, "units": 1 })).await.problem().0, 429);
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_singleton_is_taken_once(stage: TestStore) {
         .await;
     assert_eq!(taken.ok(201)["outcome"], "won");
     let late = second.post(path, &json!({ "per": "day" })).await;
-    assert_eq!(late.problem(), (409, "taken".into()));
+    late.refused(409, "taken");
     assert_eq!(
         (&late.json()["by"], &late.json()["details"]),
         (&json!("ada"), &json!({ "text": "amen" }))

@@ -122,7 +122,7 @@ async fn a_reset_that_would_skip_events_is_refused(stage: TestStore) {
     running.stop().await;
     let mut body = json!({ "reaction": "mail" });
     let refused = operator.post("/v1/reactions/reset", &body).await;
-    assert_eq!(refused.problem(), (409, "events-gone".into()));
+    refused.refused(409, "events-gone");
     let detail = refused.json()["detail"].to_string();
     assert!(
         detail.contains("up to version 1 were deleted") && detail.contains("partial: true"),
@@ -156,7 +156,7 @@ async fn invalid_operator_requests_are_refused(stage: TestStore) {
     // The reaction is not registered, and nothing is recorded for it.
     let unknown = json!({ "reaction": "mail", "from": "now" });
     let refused = operator.post("/v1/reactions/reroute", &unknown).await;
-    assert_eq!(refused.problem(), (404, "no-reaction".into()));
+    refused.refused(404, "no-reaction");
     let streams = operator.get("/v1/streams?prefix=~").await.ok(200)["items"].clone();
     let names = streams.as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap());
     assert_eq!(names.filter(|name| !past::left(name)).collect::<Vec<_>>(), ["~audit"]);

@@ -29,7 +29,7 @@ async fn a_run_is_started_signalled_queried_and_awaited(stage: TestStore) {
     assert_eq!((&started["id"], &started["state"]), (&json!("a/1"), &json!("open")));
     assert_eq!(writer.post("/v1/runs/a%2F1", &start).await.ok(200)["id"], "a/1");
     let other = json!({ "workflow": "approval", "version": 1, "input": 22 });
-    assert_eq!(writer.post("/v1/runs/a%2F1", &other).await.problem(), (409, "other-run".into()));
+    writer.post("/v1/runs/a%2F1", &other).await.refused(409, "other-run");
     until("it waits", async || {
         let shown = reader.get("/v1/runs/a%2F1").await.ok(200);
         shown["status"]["waiting"]["on"][0]["signal"]["signal"] == "approve"
@@ -55,19 +55,13 @@ async fn a_run_is_started_signalled_queried_and_awaited(stage: TestStore) {
     let ended = waiting.await.unwrap().ok(200);
     assert_eq!((&ended["state"], &ended["result"]), (&json!("completed"), &json!(42)));
     let late = json!({ "name": "approve", "payload": true });
-    assert_eq!(
-        writer.post("/v1/runs/a%2F1/signals", &late).await.problem(),
-        (409, "run-ended".into())
-    );
+    writer.post("/v1/runs/a%2F1/signals", &late).await.refused(409, "run-ended");
     for verb in ["cancel", "terminate"] {
         let refused =
             operator.post(&format!("/v1/runs/a%2F1/{verb}"), &json!({ "reason": "enough" })).await;
         assert_eq!(refused.problem(), (409, "run-ended".into()), "{verb}");
     }
-    assert_eq!(
-        operator.post("/v1/runs/a%2F1/retry", &json!({})).await.problem(),
-        (409, "run-not-failed".into())
-    );
+    operator.post("/v1/runs/a%2F1/retry", &json!({})).await.refused(409, "run-not-failed");
     let (mut kinds, mut after) = (Vec::new(), String::new());
     loop {
         let page = reader.get(&format!("/v1/runs/a%2F1/history?limit=2{after}")).await.ok(200);
@@ -150,7 +144,7 @@ async fn invalid_run_requests_are_refused(stage: TestStore) {
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     let start = |workflow: &str, version: Value| json!({ "workflow": workflow, "input": 1, "version": version });
     let unknown = writer.post("/v1/runs/r", &start("unregistered", json!(null))).await;
-    assert_eq!(unknown.problem(), (409, "workflow-unknown".into()));
+    unknown.refused(409, "workflow-unknown");
     for (path, body) in [
         ("/v1/runs/r", json!({})),
         ("/v1/runs/r", start("a/b", json!(1))),
@@ -183,7 +177,7 @@ async fn invalid_run_requests_are_refused(stage: TestStore) {
     let resolved = operator
         .post("/v1/runs/r/resolve", &json!({ "step": "s", "verdict": "done", "result": 1 }))
         .await;
-    assert_eq!(resolved.problem(), (404, "no-run".into()));
+    resolved.refused(404, "no-run");
     for query in
         ["state=asleep", "attribute=shop", "since=today", "after=x", "workflow=a/b", "limit=1001"]
     {

@@ -34,14 +34,11 @@ async fn ask(client: &Client, verb: &str, body: Value) -> Reply {
 async fn a_document_is_created_changed_and_read(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (writer, reader) = (here.client(WRITER), there.client(READER));
-    assert_eq!(reader.get(SCOPE).await.problem(), (404, "no-scope".into()));
+    reader.get(SCOPE).await.refused(404, "no-scope");
     let created = put(&writer, &[("if-none-match", "*")], &json!({ "items": [] })).await;
     let first = revision(&created.json());
     assert_eq!((created.status, &created.headers["etag"]), (201, &tag(first, 0).parse().unwrap()));
-    assert_eq!(
-        put(&writer, &[("if-none-match", "*")], &json!(1)).await.problem(),
-        (412, "scope-taken".into())
-    );
+    put(&writer, &[("if-none-match", "*")], &json!(1)).await.refused(412, "scope-taken");
     let shown = reader.get(SCOPE).await;
     assert_eq!(shown.headers["etag"], tag(first, 0));
     assert_eq!(
@@ -65,7 +62,7 @@ async fn a_document_is_created_changed_and_read(stage: TestStore) {
         patch(&writer, &[merge, ("if-match", &seen)], &json!({ "items": null, "note": "x" })).await;
     assert_eq!(revision(&patched.ok(200)), first + 4);
     let moved = patch(&writer, &[merge, ("if-match", &seen)], &json!({ "note": "y" })).await;
-    assert_eq!(moved.problem(), (412, "revision-conflict".into()));
+    moved.refused(412, "revision-conflict");
     assert_eq!(
         (&moved.json()["expected"], &moved.json()["found"]),
         (&json!(first + 3), &json!(first + 4))
@@ -85,7 +82,7 @@ async fn a_document_is_created_changed_and_read(stage: TestStore) {
         writer.send_with(Method::DELETE, SCOPE, headers, None).await
     };
     let moved = delete(&[("if-match", &tag(first, 4))]).await;
-    assert_eq!(moved.problem(), (412, "revision-conflict".into()));
+    moved.refused(412, "revision-conflict");
     assert_eq!(
         (&moved.json()["expected"], &moved.json()["found"]),
         (&json!(first + 4), &json!(first + 5))
@@ -95,12 +92,12 @@ async fn a_document_is_created_changed_and_read(stage: TestStore) {
     assert_eq!(delete(&[("if-match", &tag(first, 5))]).await.ok(200)["outcome"], "applied");
     assert_eq!(delete(&[]).await.ok(200)["outcome"], "unchanged");
     for expected in ["*", &tag(first, 5), &tag(first, 6)] {
-        assert_eq!(delete(&[("if-match", expected)]).await.problem(), (410, "scope-gone".into()));
+        delete(&[("if-match", expected)]).await.refused(410, "scope-gone");
     }
     let never =
         writer.send_with(Method::DELETE, "/v1/scopes/cart/bob", &[("if-match", "*")], None).await;
-    assert_eq!(never.problem(), (404, "no-scope".into()));
-    assert_eq!(reader.get(SCOPE).await.problem(), (410, "scope-gone".into()));
+    never.refused(404, "no-scope");
+    reader.get(SCOPE).await.refused(410, "scope-gone");
     for gone in [
         put(&writer, &[], &json!(1)).await,
         ask(&writer, "increment", json!({ "at": "n", "by": 1 })).await,
@@ -162,7 +159,7 @@ async fn an_invalid_mutation_is_refused(stage: TestStore) {
         let refused = writer.send_with(Method::PUT, path, &[], Some(&json!(1))).await;
         assert!(matches!(refused.status, 400 | 404), "{path}: {refused:?}");
     }
-    assert_eq!(writer.get("/v1/scopes?prefix=a").await.problem(), (400, "kind-missing".into()));
+    writer.get("/v1/scopes?prefix=a").await.refused(400, "kind-missing");
     assert_eq!(revision(&writer.get(SCOPE).await.ok(200)), first, "nothing was changed");
 }
 

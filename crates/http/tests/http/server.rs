@@ -87,11 +87,11 @@ async fn the_router_can_be_mounted_anywhere(stage: TestStore) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move { axum::serve(listener, app).await });
-    let client = crate::harness::Client::at(address, WRITER);
+    let client = crate::harness::Client::to(address, WRITER);
     let body = json!({ "events": [{ "type": "noted", "data": 1 }] });
     client.post("/tidelock/v1/streams/a/events", &body).await.ok(201);
     assert_eq!(client.get("/tidelock/v1/streams/a/events").await.ok(200)["items"][0]["data"], 1);
-    assert_eq!(client.get("/tidelock/nothing").await.problem(), (404, "no-route".into()));
+    client.get("/tidelock/nothing").await.refused(404, "no-route");
     // The redirect to the inspector is relative, too.
     let root = client.get("/tidelock").await;
     assert_eq!((root.status, &root.headers[LOCATION]), (307, &"tidelock/ui/".parse().unwrap()));
@@ -148,7 +148,7 @@ async fn shutdown_answers_waiting_requests(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.set_nonblocking(true).unwrap();
-    let client = crate::harness::Client::at(socket.local_addr().unwrap(), WRITER);
+    let client = crate::harness::Client::to(socket.local_addr().unwrap(), WRITER);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let api = Api::over(&tidelock).tokens(crate::harness::tokens());
     let serving = std::thread::spawn(move || {
@@ -169,7 +169,7 @@ async fn shutdown_answers_waiting_requests(stage: TestStore) {
     .await;
     drop(stop);
     let answer = waiting.await.unwrap().expect("it has an answer");
-    assert_eq!(answer.problem(), (503, "closing".into()));
+    answer.refused(503, "closing");
     tokio::task::spawn_blocking(|| serving.join().unwrap()).await.unwrap();
 }
 

@@ -41,11 +41,8 @@ async fn current_and_past_states_are_shown(stage: TestStore) {
     );
     let then = reader.get("/v1/states/stock/sku-7?version=1").await.ok(200);
     assert_eq!((&then["version"], &then["state"]), (&json!(1), &json!({ "left": 2 })));
-    assert_eq!(
-        reader.get("/v1/states/stock/sku-7?version=3").await.problem(),
-        (404, "not-reached".into())
-    );
-    assert_eq!(reader.get("/v1/states/stock/sku-8").await.problem(), (404, "no-aggregate".into()));
+    reader.get("/v1/states/stock/sku-7?version=3").await.refused(404, "not-reached");
+    reader.get("/v1/states/stock/sku-8").await.refused(404, "no-aggregate");
     let unknown = reader.get("/v1/states/order/7").await;
     assert_eq!(
         (unknown.problem(), &unknown.json()["kinds"]),

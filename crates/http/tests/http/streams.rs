@@ -51,8 +51,8 @@ async fn appended_events_are_read_back(stage: TestStore) {
         (&json!("order-7"), &json!(2))
     );
     assert_eq!(reader.get("/v1/streams/order-7").await.ok(200)["last_type"], "paid");
-    assert_eq!(reader.get("/v1/streams/order-8").await.problem(), (404, "no-stream".into()));
-    assert_eq!(reader.get("/v1/streams/order-8/events").await.problem(), (404, "no-stream".into()));
+    reader.get("/v1/streams/order-8").await.refused(404, "no-stream");
+    reader.get("/v1/streams/order-8/events").await.refused(404, "no-stream");
 }
 
 /// HTTP-8. By a header a 412, in the body a 409; both include the actual version.
@@ -61,7 +61,7 @@ async fn an_append_with_a_wrong_expected_version_is_refused(stage: TestStore) {
     let writer = server.client(WRITER);
     append_if(&writer, ("if-none-match", "*"), &placed(1)).await.ok(201);
     let refused = append_if(&writer, ("if-none-match", "*"), &placed(1)).await;
-    assert_eq!(refused.problem(), (412, "version-conflict".into()));
+    refused.refused(412, "version-conflict");
     append_if(&writer, ("if-match", "\"1\""), &placed(2)).await.ok(201);
     let refused = append_if(&writer, ("if-match", "\"1\""), &placed(2)).await;
     assert_eq!(
@@ -90,16 +90,12 @@ async fn an_append_with_a_wrong_expected_version_is_refused(stage: TestStore) {
     assert_eq!(writer.post(nowhere, &in_body(json!("exists"))).await.status, 409);
     let exists =
         writer.send_with(Method::POST, nowhere, &[("if-match", "*")], Some(&placed(1))).await;
-    assert_eq!(exists.problem(), (412, "version-conflict".into()));
-    assert_eq!(
-        append_if(&writer, ("if-match", "\"5\""), &in_body(json!(4))).await.problem(),
-        (400, "expectation-ambiguous".into())
-    );
+    exists.refused(412, "version-conflict");
+    append_if(&writer, ("if-match", "\"5\""), &in_body(json!(4)))
+        .await
+        .refused(400, "expectation-ambiguous");
     append_if(&writer, ("if-match", "\"5\""), &in_body(json!(5))).await.ok(201);
-    assert_eq!(
-        append_if(&writer, ("if-match", "5"), &placed(1)).await.problem(),
-        (400, "expectation-invalid".into())
-    );
+    append_if(&writer, ("if-match", "5"), &placed(1)).await.refused(400, "expectation-invalid");
 }
 
 /// HTTP-9. By the events' ids, and by the idempotency key.
@@ -115,13 +111,10 @@ async fn a_repeated_append_takes_effect_once(stage: TestStore) {
     );
     let mut other = body.clone();
     other["events"][0]["data"] = json!(2);
-    assert_eq!(writer.post(EVENTS, &other).await.problem(), (409, "id-reused".into()));
+    writer.post(EVENTS, &other).await.refused(409, "id-reused");
     let first = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201);
     assert_eq!(append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201), first);
-    assert_eq!(
-        append_if(&writer, ("idempotency-key", "k-1"), &placed(2)).await.problem(),
-        (422, "key-reused".into())
-    );
+    append_if(&writer, ("idempotency-key", "k-1"), &placed(2)).await.refused(422, "key-reused");
     let refused = writer
         .send_with(
             Method::POST,
@@ -220,40 +213,22 @@ async fn invalid_requests_are_refused(stage: TestStore) {
         assert!(!String::from_utf8_lossy(&refused.body).contains("canary"), "{refused:?}");
     }
     let large = json!({ "events": [{ "type": "t", "data": "x".repeat(2_000) }] });
-    assert_eq!(writer.post(EVENTS, &large).await.problem(), (413, "body-too-large".into()));
-    assert_eq!(
-        append_if(&writer, ("idempotency-key", "k"), &large).await.problem(),
-        (413, "body-too-large".into())
-    );
-    assert_eq!(
-        append_if(&writer, ("content-type", "text/plain"), &placed(1)).await.problem(),
-        (415, "not-json".into())
-    );
-    assert_eq!(
-        writer.post("/v1/streams/a%00b/events", &placed(1)).await.problem(),
-        (400, "path-invalid".into())
-    );
-    assert_eq!(
-        writer.post("/v1/streams/%FF/events", &placed(1)).await.problem(),
-        (400, "path-invalid".into())
-    );
-    assert_eq!(
-        writer.post(&format!("/v1/streams/{}/events", "n".repeat(257)), &placed(1)).await.problem(),
-        (400, "path-invalid".into())
-    );
-    assert_eq!(
-        writer.post("/v1/streams/~audit/events", &placed(1)).await.problem(),
-        (403, "name-reserved".into())
-    );
-    assert_eq!(writer.get("/v1/streams?limt=1").await.problem(), (400, "query-invalid".into()));
-    assert_eq!(writer.get("/v1/nothing").await.problem(), (404, "no-route".into()));
+    writer.post(EVENTS, &large).await.refused(413, "body-too-large");
+    append_if(&writer, ("idempotency-key", "k"), &large).await.refused(413, "body-too-large");
+    append_if(&writer, ("content-type", "text/plain"), &placed(1)).await.refused(415, "not-json");
+    writer.post("/v1/streams/a%00b/events", &placed(1)).await.refused(400, "path-invalid");
+    writer.post("/v1/streams/%FF/events", &placed(1)).await.refused(400, "path-invalid");
+    writer
+        .post(&format!("/v1/streams/{}/events", "n".repeat(257)), &placed(1))
+        .await
+        .refused(400, "path-invalid");
+    writer.post("/v1/streams/~audit/events", &placed(1)).await.refused(403, "name-reserved");
+    writer.get("/v1/streams?limt=1").await.refused(400, "query-invalid");
+    writer.get("/v1/nothing").await.refused(404, "no-route");
     let method = writer.post("/v1/streams", &placed(1)).await;
-    assert_eq!(method.problem(), (405, "method-not-allowed".into()));
+    method.refused(405, "method-not-allowed");
     assert_eq!(method.headers["allow"], "GET,HEAD");
-    assert_eq!(
-        writer.get("/v1/events?after=999999").await.problem(),
-        (410, "position-unknown".into())
-    );
+    writer.get("/v1/events?after=999999").await.refused(410, "position-unknown");
     let streams = server.client(READER).get("/v1/streams").await.ok(200)["items"].clone();
     let names = streams.as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap());
     assert_eq!(names.filter(|name| !past::left(name)).collect::<Vec<_>>(), [""; 0]);

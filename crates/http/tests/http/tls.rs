@@ -56,7 +56,7 @@ async fn requests_are_answered_over_tls_only(stage: TestStore) {
     assert_eq!(response.status(), 200);
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), r#"{"status":"ok"}"#);
 
-    let plain = crate::harness::Client::at(address, "");
+    let plain = crate::harness::Client::to(address, "");
     assert!(plain.try_send(plain.request(http::Method::GET, "/health", None)).await.is_none());
     serving.abort();
 }

@@ -9,15 +9,11 @@ use std::time::Duration;
 use tidelock_test_postgres::Proxy;
 
 use super::Scenario;
-use crate::failure::Failure;
 use crate::faults::Fault;
 use crate::minimums::Minimums;
 use crate::roles::WATERMARK;
-use crate::supervisor::Supervisor;
 use crate::target::Needs;
 use crate::worker_spec::Load;
-
-pub(super) struct BadNetwork;
 
 type Injury = (Fault, fn(&Proxy));
 
@@ -29,21 +25,12 @@ const INJURIES: [Injury; 4] = [
     (Fault::Stalled, Proxy::stall),
 ];
 
-impl Scenario for BadNetwork {
-    fn name(&self) -> &'static str {
-        "bad-network"
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::Network
-    }
-
-    fn load(&self) -> Load {
-        // Shorter than the longest fault, so that some calls time out before it ends.
-        Load { patience: Duration::from_millis(600), ..Load::default() }
-    }
-
-    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+pub(super) const BAD_NETWORK: Scenario = Scenario {
+    name: "bad-network",
+    needs: Needs::Network,
+    // Shorter than the longest fault, so that some calls time out before it ends.
+    load: || Load { patience: Duration::from_millis(600), ..Load::default() },
+    injure: |supervisor| {
         // Each in turn.
         let (fault, injure) = INJURIES
             .into_iter()
@@ -55,11 +42,11 @@ impl Scenario for BadNetwork {
         supervisor.wait_for_progress(fault);
         supervisor.work_for(pause);
         Ok(())
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
+    },
+    minimums: |seconds| {
         let few = seconds.div_ceil(8);
         let faults = vec![(Fault::CutAfterRequest, few), (Fault::RepliesSwallowed, few)];
         Minimums { faults, unknown: few, ..Minimums::default() }
-    }
-}
+    },
+    ..Scenario::QUIET
+};

@@ -6,23 +6,14 @@ use super::Scenario;
 use crate::minimums::Minimums;
 use crate::worker_spec::{Exits, Load};
 
-pub(super) struct Churn;
-
-impl Scenario for Churn {
-    fn name(&self) -> &'static str {
-        "churn"
-    }
-
-    fn load(&self) -> Load {
-        Load {
-            streams: 12,
-            lease: Duration::from_millis(150),
-            exits: Exits::All,
-            ..Load::default()
-        }
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
-        Minimums { leases: 5 * seconds, ..Minimums::default() }
-    }
-}
+pub(super) const CHURN: Scenario = Scenario {
+    name: "churn",
+    load: || Load {
+        streams: 12,
+        lease: Duration::from_millis(150),
+        exits: Exits::All,
+        ..Load::default()
+    },
+    minimums: |seconds| Minimums { leases: 5 * seconds, ..Minimums::default() },
+    ..Scenario::QUIET
+};

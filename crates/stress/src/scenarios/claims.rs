@@ -4,42 +4,24 @@
 //! A victim reports that it holds a lock and waits; the supervisor checks it in the store. Its late
 //! write must be refused, and what it held must become free by itself.
 
-use std::time::Duration;
-
 use super::Scenario;
-use crate::failure::Failure;
 use crate::faults::Fault;
 use crate::minimums::Minimums;
-use crate::plan::{self, CLAIMANT, WorkerSlot};
-use crate::supervisor::Supervisor;
-use crate::worker_spec::Load;
+use crate::plan::{CLAIMANT, VICTIM};
+use crate::worker_spec::{Holds, Load, Role};
 
-pub(super) struct Claims;
-
-impl Scenario for Claims {
-    fn name(&self) -> &'static str {
-        "claims"
-    }
-
-    /// A claim takes several commits: committers slow down.
-    fn load(&self) -> Load {
-        Load { callers: 2, pause: Duration::from_millis(40), claims: true, ..Load::default() }
-    }
-
-    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
-        plan::halves_and_claimants(workers)
-    }
-
-    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+pub(super) const CLAIMS: Scenario = Scenario {
+    name: "claims",
+    load: || Load { claims: true, ..Load::slow() },
+    besides: &[
+        (CLAIMANT, Role::Claimant(Holds::Never), 2),
+        (VICTIM, Role::Claimant(Holds::Alone), 2),
+    ],
+    injure: |supervisor| {
         supervisor.injure_two_holders()?;
-        if let Some(claimant) = supervisor.any(CLAIMANT) {
-            supervisor.kill_and_replace(&claimant, Fault::Killed)?;
-            supervisor.wait_for_progress(Fault::Killed);
-        }
-        Ok(())
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
+        supervisor.kill_any(CLAIMANT)
+    },
+    minimums: |seconds| {
         let each = seconds.div_ceil(6);
         Minimums {
             done: 5 * seconds,
@@ -49,5 +31,6 @@ impl Scenario for Claims {
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
             ..Minimums::default()
         }
-    }
-}
+    },
+    ..Scenario::QUIET
+};

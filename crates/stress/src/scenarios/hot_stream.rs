@@ -5,18 +5,9 @@ use super::Scenario;
 use crate::minimums::Minimums;
 use crate::worker_spec::Load;
 
-pub(super) struct HotStream;
-
-impl Scenario for HotStream {
-    fn name(&self) -> &'static str {
-        "hot-stream"
-    }
-
-    fn load(&self) -> Load {
-        Load { streams: 1, ..Load::default() }
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
-        Minimums { refused: seconds, ..Minimums::default() }
-    }
-}
+pub(super) const HOT_STREAM: Scenario = Scenario {
+    name: "hot-stream",
+    load: || Load { streams: 1, ..Load::default() },
+    minimums: |seconds| Minimums { refused: seconds, ..Minimums::default() },
+    ..Scenario::QUIET
+};

@@ -5,44 +5,26 @@
 //! is killed.
 
 use super::Scenario;
-use crate::failure::Failure;
 use crate::faults::Fault;
 use crate::minimums::Minimums;
-use crate::plan::{self, COMMITTER, WorkerSlot};
-use crate::supervisor::Supervisor;
-use crate::worker_spec::{Holds, Load};
+use crate::plan::{COMMITTER, VICTIM};
+use crate::worker_spec::{Holds, Role};
 
-pub(super) struct Killed;
-
-impl Scenario for Killed {
-    fn name(&self) -> &'static str {
-        "killed"
-    }
-
-    fn load(&self) -> Load {
-        Load::default()
-    }
-
-    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
-        plan::halves_and_victims(workers, Holds::AmongOthers)
-    }
-
-    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+pub(super) const KILLED: Scenario = Scenario {
+    name: "killed",
+    besides: &[(VICTIM, Role::Consumer(Holds::AmongOthers), 2)],
+    injure: |supervisor| {
         if let Some((who, _)) = supervisor.wait_for_holder()? {
             supervisor.kill_and_replace(&who, Fault::KilledHolding)?;
         }
         let pause = supervisor.rng.millis(10, 250);
         supervisor.work_for(pause);
-        if let Some(committer) = supervisor.any(COMMITTER) {
-            supervisor.kill_and_replace(&committer, Fault::Killed)?;
-            supervisor.wait_for_progress(Fault::Killed);
-        }
-        Ok(())
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
+        supervisor.kill_any(COMMITTER)
+    },
+    minimums: |seconds| {
         let faults =
             vec![(Fault::KilledHolding, seconds.div_ceil(3)), (Fault::Killed, seconds.div_ceil(3))];
         Minimums { faults, ..Minimums::default() }
-    }
-}
+    },
+    ..Scenario::QUIET
+};

@@ -4,42 +4,21 @@
 //! target. What it staged must not land, and its successor must handle the same events again, under
 //! the same keys.
 
-use std::time::Duration;
-
 use super::Scenario;
-use crate::failure::Failure;
 use crate::faults::Fault;
 use crate::minimums::Minimums;
-use crate::plan::{self, REACTOR, WorkerSlot};
-use crate::supervisor::Supervisor;
-use crate::worker_spec::Load;
+use crate::plan::{REACTOR, VICTIM};
+use crate::worker_spec::{Holds, Load, Role};
 
-pub(super) struct Reactions;
-
-impl Scenario for Reactions {
-    fn name(&self) -> &'static str {
-        "reactions"
-    }
-
-    /// Every event is handled twice, each time in its own commit: committers slow down.
-    fn load(&self) -> Load {
-        Load { callers: 2, pause: Duration::from_millis(40), reacts: true, ..Load::default() }
-    }
-
-    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
-        plan::halves_and_reactors(workers)
-    }
-
-    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+pub(super) const REACTIONS: Scenario = Scenario {
+    name: "reactions",
+    load: || Load { reacts: true, ..Load::slow() },
+    besides: &[(REACTOR, Role::Reactor(Holds::Never), 2), (VICTIM, Role::Reactor(Holds::Alone), 2)],
+    injure: |supervisor| {
         supervisor.injure_two_holders()?;
-        if let Some(reactor) = supervisor.any(REACTOR) {
-            supervisor.kill_and_replace(&reactor, Fault::Killed)?;
-            supervisor.wait_for_progress(Fault::Killed);
-        }
-        Ok(())
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
+        supervisor.kill_any(REACTOR)
+    },
+    minimums: |seconds| {
         let each = seconds.div_ceil(6);
         Minimums {
             handled: 20 * seconds,
@@ -47,5 +26,6 @@ impl Scenario for Reactions {
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
             ..Minimums::default()
         }
-    }
-}
+    },
+    ..Scenario::QUIET
+};

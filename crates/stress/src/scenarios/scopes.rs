@@ -4,38 +4,19 @@
 //! Every change has an id. A change that a dead process requested is requested again under it: by
 //! then it was done, or is done now.
 
-use std::time::Duration;
-
 use super::Scenario;
 use crate::board::BUDGET;
-use crate::failure::Failure;
 use crate::faults::Fault;
 use crate::minimums::Minimums;
-use crate::plan::{self, CHANGER, WorkerSlot};
-use crate::supervisor::Supervisor;
-use crate::worker_spec::Load;
+use crate::plan::CHANGER;
+use crate::worker_spec::{Load, Role};
 
-pub(super) struct Scopes;
-
-impl Scenario for Scopes {
-    fn name(&self) -> &'static str {
-        "scopes"
-    }
-
-    /// A hot scope takes many commits: committers slow down.
-    fn load(&self) -> Load {
-        Load { callers: 2, pause: Duration::from_millis(40), scopes: true, ..Load::default() }
-    }
-
-    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
-        plan::halves_and_changers(workers)
-    }
-
-    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
-        if let Some(changer) = supervisor.any(CHANGER) {
-            supervisor.kill_and_replace(&changer, Fault::Killed)?;
-            supervisor.wait_for_progress(Fault::Killed);
-        }
+pub(super) const SCOPES: Scenario = Scenario {
+    name: "scopes",
+    load: || Load { scopes: true, ..Load::slow() },
+    besides: &[(CHANGER, Role::Changer, 3)],
+    injure: |supervisor| {
+        supervisor.kill_any(CHANGER)?;
         if let Some(changer) = supervisor.any(CHANGER) {
             supervisor.stop_while(&changer, Fault::Stopped, |supervisor| {
                 supervisor.work_for(BUDGET * 5 / 4);
@@ -43,9 +24,8 @@ impl Scenario for Scopes {
             supervisor.wait_for_progress(Fault::Stopped);
         }
         Ok(())
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
+    },
+    minimums: |seconds| {
         let each = seconds.div_ceil(3);
         Minimums {
             done: 10 * seconds,
@@ -53,5 +33,6 @@ impl Scenario for Scopes {
             faults: vec![(Fault::Killed, each), (Fault::Stopped, each)],
             ..Minimums::default()
         }
-    }
-}
+    },
+    ..Scenario::QUIET
+};

@@ -5,29 +5,15 @@
 //! refused.
 
 use super::Scenario;
-use crate::failure::Failure;
 use crate::faults::Fault;
 use crate::minimums::Minimums;
-use crate::plan::{self, COMMITTER, CONSUMER, WorkerSlot};
-use crate::supervisor::Supervisor;
-use crate::worker_spec::{Holds, Load};
+use crate::plan::{COMMITTER, CONSUMER, VICTIM};
+use crate::worker_spec::{Holds, Role};
 
-pub(super) struct Stopped;
-
-impl Scenario for Stopped {
-    fn name(&self) -> &'static str {
-        "stopped"
-    }
-
-    fn load(&self) -> Load {
-        Load::default()
-    }
-
-    fn plan(&self, workers: usize) -> Vec<WorkerSlot> {
-        plan::halves_and_victims(workers, Holds::Alone)
-    }
-
-    fn injure(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Failure> {
+pub(super) const STOPPED: Scenario = Scenario {
+    name: "stopped",
+    besides: &[(VICTIM, Role::Consumer(Holds::Alone), 2)],
+    injure: |supervisor| {
         if let Some((who, leases)) = supervisor.wait_for_holder()? {
             supervisor.stop_while(&who, Fault::StoppedHolding, |supervisor| {
                 supervisor.wait_for_takeover(&leases)
@@ -43,14 +29,14 @@ impl Scenario for Stopped {
             supervisor.wait_for_progress(Fault::Stopped);
         }
         Ok(())
-    }
-
-    fn minimums(&self, seconds: u64) -> Minimums {
+    },
+    minimums: |seconds| {
         let stops = seconds.div_ceil(4);
         Minimums {
             faults: vec![(Fault::StoppedHolding, stops)],
             refused_late: stops,
             ..Minimums::default()
         }
-    }
-}
+    },
+    ..Scenario::QUIET
+};

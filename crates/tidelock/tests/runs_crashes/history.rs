@@ -1,7 +1,6 @@
 //! The recorded history of a run.
 
 use serde::Deserialize;
-use tidelock::prelude::*;
 use tidelock::store::{Store, StoreExt, StoredEvent, StreamName};
 
 /// The entries of a run, in order.

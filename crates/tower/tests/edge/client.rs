@@ -54,6 +54,12 @@ impl Reply {
         (self.status, details["code"].as_str().unwrap().to_owned())
     }
 
+    /// Asserts that this is a problem with this status and code.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) {
+        assert_eq!(self.problem(), (status, code.to_owned()), "{self:?}");
+    }
+
     pub(crate) fn is_in_progress(&self) -> bool {
         self.status == 409
     }

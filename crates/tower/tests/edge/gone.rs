@@ -58,7 +58,7 @@ async fn the_response_of_a_replaced_handler_is_discarded(stage: TestStore) {
     assert_eq!((second.told(), second.is_replay()), ((201, "payment 1 of 7"), false));
     slow.open_up();
     process.go_on();
-    assert_eq!(answered(first).await.problem(), (409, "in-progress".into()));
+    answered(first).await.refused(409, "in-progress");
     assert!(ask(&there, pay("k", "7")).await.is_replay());
     assert_eq!(quick.effects.count(), 1);
 }

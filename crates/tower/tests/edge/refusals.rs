@@ -15,10 +15,7 @@ use crate::till::{Till, keys};
 async fn a_key_that_is_missing_or_malformed_is_refused(stage: TestStore) {
     let till = Till::open();
     let app = till.app(keys(&stage.tidelock().await).required());
-    assert_eq!(
-        ask(&app, without_key(Method::POST, "7")).await.problem(),
-        (400, "key-missing".into())
-    );
+    ask(&app, without_key(Method::POST, "7")).await.refused(400, "key-missing");
     let long = "k".repeat(256);
     for key in ["", "\"\"", "a b", "\"a", "\"a\", \"b\"", "a\tb", &long] {
         assert_eq!(
@@ -29,7 +26,7 @@ async fn a_key_that_is_missing_or_malformed_is_refused(stage: TestStore) {
     }
     let mut twice = pay("a", "7");
     twice.headers_mut().append("idempotency-key", "b".parse().unwrap());
-    assert_eq!(ask(&app, twice).await.problem(), (400, "key-malformed".into()));
+    ask(&app, twice).await.refused(400, "key-malformed");
     assert_eq!(till.effects.count(), 0);
     assert_eq!(ask(&app, pay(&"k".repeat(255), "7")).await.status, 201);
 }
@@ -41,9 +38,9 @@ async fn a_body_that_is_too_large_is_refused_before_anything_is_claimed(stage: T
     let app = till.app(keys(&tidelock).max_request_bytes(8));
     let (known, unknown) = (pay("k", "123456789"), in_pieces("k", &["1234", "56789"]));
     for request in [known, unknown] {
-        assert_eq!(ask(&app, request).await.problem(), (413, "body-too-large".into()));
+        ask(&app, request).await.refused(413, "body-too-large");
     }
-    assert_eq!(ask(&app, broken_off("k")).await.problem(), (400, "body-unreadable".into()));
+    ask(&app, broken_off("k")).await.refused(400, "body-unreadable");
     let claims = tidelock.store().rows(RecordQuery::prefix("~claim/")).all().await.unwrap();
     assert_eq!((till.effects.count(), claims.len()), (0, 0));
     assert_eq!(
@@ -59,7 +56,7 @@ async fn nothing_is_done_while_the_store_does_not_answer(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let dead = Tidelock::over(DyingStore::over(tidelock.store().clone(), 0, false));
     let reply = ask(&till.app(keys(&dead)), pay("k", "7")).await;
-    assert_eq!(reply.problem(), (503, "store-unavailable".into()));
+    reply.refused(503, "store-unavailable");
     assert_eq!((till.effects.count(), &reply.headers["retry-after"]), (0, &"1".parse().unwrap()));
     assert_eq!(ask(&till.app(keys(&tidelock)), pay("k", "7")).await.status, 201);
 }

@@ -81,7 +81,7 @@ async fn a_failing_response_body_frees_the_key(stage: TestStore) {
         1 => Body::new(BreaksOff),
         _ => Body::from("whole"),
     });
-    assert_eq!(ask(&app, pay("k", "")).await.problem(), (500, "handler-failed".into()));
+    ask(&app, pay("k", "")).await.refused(500, "handler-failed");
     assert_eq!(ask(&app, pay("k", "")).await.told(), (200, "whole"));
 }
 

@@ -10,7 +10,7 @@ use tidelock::store::{
 };
 
 use super::stage::{Stage, worker};
-use crate::failure::Failure;
+use crate::failure::Result;
 
 /// What one payment changes.
 struct Payment {
@@ -19,7 +19,7 @@ struct Payment {
     queue: QueueName,
 }
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("One commit across a stream, a record and a lease")?;
     let payment = Payment {
         stream: stage.stream("account-1")?,
@@ -31,7 +31,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     goes_on(stage, &payment, &lease).await
 }
 
-async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Failure> {
+async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<()> {
     let lease = payment.lease(stage, 1).await?;
     stage.say(&format!("a payment is due; a worker leases it under fence {}", lease.fence))?;
     let commit = payment.commit(&lease, ExpectedVersion::NoStream)?;
@@ -49,7 +49,7 @@ async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Fai
     )
 }
 
-async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Lease, Failure> {
+async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Lease> {
     let lease = payment.lease(stage, 2).await?;
     stage
         .say(&format!("another payment is due; a worker leases it under fence {}", lease.fence))?;
@@ -79,7 +79,7 @@ async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Leas
 }
 
 /// A refused worker still holds its lease and can continue. The store is left without leases.
-async fn goes_on(stage: &mut Stage<'_>, payment: &Payment, lease: &Lease) -> Result<(), Failure> {
+async fn goes_on(stage: &mut Stage<'_>, payment: &Payment, lease: &Lease) -> Result<()> {
     let commit = payment.commit(lease, ExpectedVersion::Exact(Version::FIRST))?;
     stage.committed(stage.store.commit(commit).await?)?;
     stage.say("the worker reads again, and sends all three with the current version: committed")
@@ -100,7 +100,7 @@ impl Found {
 }
 
 impl Payment {
-    async fn lease(&self, stage: &mut Stage<'_>, mark: u64) -> Result<Lease, Failure> {
+    async fn lease(&self, stage: &mut Stage<'_>, mark: u64) -> Result<Lease> {
         let item = ItemRef::parse(self.queue.as_str(), "payment-1")?;
         let wake = Commit::new().wake(Wake::to_mark(item, Mark::new(mark)?));
         stage.committed(stage.store.commit(wake).await?)?;
@@ -112,7 +112,7 @@ impl Payment {
         }
     }
 
-    fn commit(&self, lease: &Lease, expected: ExpectedVersion) -> Result<Commit, Failure> {
+    fn commit(&self, lease: &Lease, expected: ExpectedVersion) -> Result<Commit> {
         let receipt = RawJson::new(&format!("paid under fence {}", lease.fence))?;
         Ok(Commit::new()
             .append(&self.stream, expected, [NewEvent::of("Paid", &100)?])
@@ -121,7 +121,7 @@ impl Payment {
     }
 
     /// Reads through the other handle: a commit is visible to every reader.
-    async fn read(&self, stage: &Stage<'_>) -> Result<Found, Failure> {
+    async fn read(&self, stage: &Stage<'_>) -> Result<Found> {
         let events = stage.other.read_whole_stream(&self.stream).await?;
         let receipt = stage.other.get_one(&self.receipt).await?.into_live();
         let filter =

@@ -9,12 +9,12 @@ use tidelock::store::{
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
-use crate::failure::Failure;
+use crate::failure::Result;
 
 const CALLERS: usize = 64;
 const PLACES: i64 = 18;
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("A counter under contention keeps its bound")?;
     let taken = stage.record("boat-3/taken")?;
     stage.say(&format!(
@@ -41,7 +41,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )
 }
 
-async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutcome>, Failure> {
+async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutcome>> {
     let start = Arc::new(Barrier::new(CALLERS));
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
@@ -66,7 +66,7 @@ async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutco
 fn sort(
     stage: &mut Stage<'_>,
     outcomes: Vec<CommitOutcome>,
-) -> Result<(BTreeSet<i64>, Vec<Conflict>), Failure> {
+) -> Result<(BTreeSet<i64>, Vec<Conflict>)> {
     let (mut sums, mut refused) = (BTreeSet::new(), Vec::new());
     for outcome in outcomes {
         match outcome {

@@ -9,13 +9,13 @@ use tidelock::store::{
 };
 
 use super::stage::{Stage, worker};
-use crate::failure::Failure;
+use crate::failure::Result;
 
 const LEASE: Duration = Duration::from_millis(150);
 /// Longer than any lease of this scene; a store that has not expired the lease by then never will.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("A worker stalls and loses its lease")?;
     let (queue, result) = (stage.queue("mail")?, stage.record("mail-1/sent-by")?);
     wake(stage, &queue).await?;
@@ -36,14 +36,14 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )
 }
 
-async fn wake(stage: &mut Stage<'_>, queue: &QueueName) -> Result<(), Failure> {
+async fn wake(stage: &mut Stage<'_>, queue: &QueueName) -> Result<()> {
     let item = ItemRef::parse(queue.as_str(), "mail-1")?;
     let commit = Commit::new().wake(Wake::to_mark(item.clone(), Mark::new(1)?));
     stage.committed(stage.store.commit(commit).await?)?;
     stage.say(&format!("there is a mail to send: {item} is due"))
 }
 
-async fn lease_once(stage: &mut Stage<'_>, queue: &QueueName) -> Result<Lease, Failure> {
+async fn lease_once(stage: &mut Stage<'_>, queue: &QueueName) -> Result<Lease> {
     let Some(lease) = lease(&*stage.store, queue, "slow", LEASE).await?.0 else {
         return stage.broken("an item that is due can be leased", "nothing to lease");
     };
@@ -57,11 +57,7 @@ async fn lease_once(stage: &mut Stage<'_>, queue: &QueueName) -> Result<Lease, F
 
 /// Polls until the first lease has expired, as any idle worker does: the response says when to poll
 /// again.
-async fn take_over(
-    stage: &mut Stage<'_>,
-    queue: &QueueName,
-    lost: &Lease,
-) -> Result<Lease, Failure> {
+async fn take_over(stage: &mut Stage<'_>, queue: &QueueName, lost: &Lease) -> Result<Lease> {
     let begun = stage.store.now().await?;
     let mut asked = 0;
     loop {
@@ -93,11 +89,7 @@ async fn take_over(
     }
 }
 
-async fn late_commit(
-    stage: &mut Stage<'_>,
-    slow: &Lease,
-    result: &RecordKey,
-) -> Result<(), Failure> {
+async fn late_commit(stage: &mut Stage<'_>, slow: &Lease, result: &RecordKey) -> Result<()> {
     match stage.store.commit(sent_by("slow", slow, result)?).await? {
         CommitOutcome::Conflict(conflict) if conflict.has(ViolationKind::LeaseLost) => {
             stage.say(&format!("slow resumes and commits its result: refused, {conflict}"))
@@ -112,7 +104,7 @@ async fn lease(
     queue: &QueueName,
     name: &str,
     duration: Duration,
-) -> Result<(Option<Lease>, Duration), Failure> {
+) -> Result<(Option<Lease>, Duration)> {
     let mut leased = store.lease(LeaseRequest::new(queue, &worker(name)?, duration, 1)).await?;
     let now = store.now().await?;
     let wait = leased.next_due.map_or(LEASE, |due| due.since(now)).max(Duration::from_millis(1));
@@ -120,7 +112,7 @@ async fn lease(
 }
 
 /// The result and the end of the lease, in one commit.
-fn sent_by(name: &str, lease: &Lease, result: &RecordKey) -> Result<Commit, Failure> {
+fn sent_by(name: &str, lease: &Lease, result: &RecordKey) -> Result<Commit> {
     let write = RecordWrite::put(result, ExpectedRevision::Any, RawJson::new(name)?);
     Ok(Commit::new().write(write).settle(Settlement::ack(lease.token(), lease.mark)))
 }

@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use super::shop::{self, Stock};
 use super::stage::Stage;
 use crate::commands::interrupt::interrupted;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Serves it, with a running shop.
-pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(), Failure> {
+pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<()> {
     let (store, commits) = Commits::counted(stage.store.clone());
     let doctor = Doctor::over(store.clone()).at(stage.url());
     let tidelock = Tidelock::over(store);
@@ -41,7 +41,7 @@ pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(
 }
 
 /// Binds this address, or another port of it if that is taken.
-async fn listener(listen: SocketAddr) -> Result<TcpListener, Failure> {
+async fn listener(listen: SocketAddr) -> Result<TcpListener> {
     match TcpListener::bind(listen).await {
         Ok(listener) => Ok(listener),
         Err(_) => Ok(TcpListener::bind((listen.ip(), 0)).await?),

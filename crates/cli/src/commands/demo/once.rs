@@ -8,11 +8,11 @@ use tidelock::Tidelock;
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 const CLIENTS: usize = 10;
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("Ten clients, one key: one effect")?;
     stage.say(&format!(
         "{CLIENTS} clients send the same payment under one key, all at the same time"
@@ -32,7 +32,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )
 }
 
-async fn pay_all(stage: &Stage<'_>, payments: &Arc<AtomicUsize>) -> Result<Vec<String>, Failure> {
+async fn pay_all(stage: &Stage<'_>, payments: &Arc<AtomicUsize>) -> Result<Vec<String>> {
     let start = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {

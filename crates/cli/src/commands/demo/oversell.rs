@@ -7,7 +7,7 @@ use tidelock::prelude::*;
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 const UNITS: i64 = 5;
 const BUYERS: usize = 12;
@@ -47,7 +47,7 @@ impl Stock {
 /// What a buyer was told.
 type Told = Result<(), ExecuteError<String>>;
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("An order that cannot be oversold")?;
     let id = stage.name("sku-7");
     let shops = [Tidelock::over(stage.store.clone()), Tidelock::over(stage.other.clone())];
@@ -75,7 +75,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )
 }
 
-async fn reserve_all(shops: &[Tidelock; 2], id: &str) -> Result<Vec<Told>, Failure> {
+async fn reserve_all(shops: &[Tidelock; 2], id: &str) -> Result<Vec<Told>> {
     let start = Arc::new(Barrier::new(BUYERS));
     let buyers: Vec<_> = (0..BUYERS)
         .map(|buyer| {

@@ -8,12 +8,12 @@ use tidelock::claims::{ClaimError, Grant, QuotaExceeded};
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 const CLIENTS: usize = 100;
 const LIMIT: i64 = 18;
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("A hundred clients on a quota of 18")?;
     stage
         .say(&format!("{CLIENTS} clients each want one of {LIMIT} points, all at the same time"))?;
@@ -39,7 +39,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )
 }
 
-async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<QuotaExceeded>), Failure> {
+async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<QuotaExceeded>)> {
     let start = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {

@@ -9,12 +9,12 @@ use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
 use super::stage::{Stage, joined};
-use crate::failure::Failure;
+use crate::failure::Result;
 
 const CANCELLED: &str = "OrderCancelled";
 const SHIPPED: &str = "OrderShipped";
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.scene("Two writers race on one stream")?;
     let order = stage.stream("order-7")?;
     place(stage, &order).await?;
@@ -34,7 +34,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.prove(&claim, found == ["OrderPlaced", event], &format!("{found:?}"))
 }
 
-async fn place(stage: &mut Stage<'_>, order: &StreamName) -> Result<(), Failure> {
+async fn place(stage: &mut Stage<'_>, order: &StreamName) -> Result<()> {
     let placed = NewEvent::of("OrderPlaced", "sku-1")?;
     let outcome = stage.store.append(order, ExpectedVersion::NoStream, vec![placed]).await?;
     stage.committed(outcome)?;
@@ -42,10 +42,7 @@ async fn place(stage: &mut Stage<'_>, order: &StreamName) -> Result<(), Failure>
 }
 
 /// Both concurrently, each on its own handle.
-async fn race(
-    stage: &mut Stage<'_>,
-    order: &StreamName,
-) -> Result<(CommitOutcome, CommitOutcome), Failure> {
+async fn race(stage: &mut Stage<'_>, order: &StreamName) -> Result<(CommitOutcome, CommitOutcome)> {
     stage.say(&stage.how_opened("anna and ben"))?;
     let anna = decide(&*stage.store, order, CANCELLED).await?;
     let ben = decide(&*stage.other, order, SHIPPED).await?;
@@ -58,7 +55,7 @@ async fn race(
 }
 
 /// What every writer of events does: reads, decides, and expects the version it read.
-async fn decide(store: &dyn Store, order: &StreamName, event: &str) -> Result<Commit, Failure> {
+async fn decide(store: &dyn Store, order: &StreamName, event: &str) -> Result<Commit> {
     let read = store.rows(StreamQuery::forward(order)).all().await?;
     let expected = read
         .last()
@@ -79,7 +76,7 @@ fn write(
     })
 }
 
-async fn types(store: &dyn Store, stream: &StreamName) -> Result<Vec<String>, Failure> {
+async fn types(store: &dyn Store, stream: &StreamName) -> Result<Vec<String>> {
     let events = store.read_whole_stream(stream).await?;
     Ok(events.iter().map(|event| event.event_type.to_string()).collect())
 }

@@ -8,7 +8,7 @@ use tidelock::store::{
 };
 use tokio::task::JoinHandle;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, Style};
 use crate::store_url::StoreUrl;
 
@@ -29,7 +29,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) async fn set(url: Option<String>, out: &'a mut Output) -> Result<Self, Failure> {
+    pub(super) async fn set(url: Option<String>, out: &'a mut Output) -> Result<Self> {
         let (url, folder) = match url {
             Some(url) => (url, None),
             None => {
@@ -51,7 +51,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Closes the store, and removes it if it was created for the demo.
-    pub(super) async fn clear(self, tell: bool) -> Result<(), Failure> {
+    pub(super) async fn clear(self, tell: bool) -> Result<()> {
         self.other.close().await?;
         self.store.close().await?;
         let left = match self.folder {
@@ -73,25 +73,25 @@ impl<'a> Stage<'a> {
     }
 
     /// Begins the next scene.
-    pub(super) fn scene(&mut self, title: &str) -> Result<(), Failure> {
+    pub(super) fn scene(&mut self, title: &str) -> Result<()> {
         self.scene += 1;
         self.out.line(Style::Plain, "")?;
         Ok(self.out.line(Style::Heading, &format!("{}. {title}", self.scene))?)
     }
 
     /// Prints a step.
-    pub(super) fn say(&mut self, what: &str) -> Result<(), Failure> {
+    pub(super) fn say(&mut self, what: &str) -> Result<()> {
         Ok(self.out.line(Style::Plain, &format!("   {what}"))?)
     }
 
     /// Prints a line immediately.
-    pub(super) fn announce(&mut self, what: &str) -> Result<(), Failure> {
+    pub(super) fn announce(&mut self, what: &str) -> Result<()> {
         self.out.line(Style::Heading, what)?;
         Ok(self.out.flush()?)
     }
 
     /// Prints a claim that was verified in the store, or ends the story if it does not hold.
-    pub(super) fn prove(&mut self, claim: &str, holds: bool, found: &str) -> Result<(), Failure> {
+    pub(super) fn prove(&mut self, claim: &str, holds: bool, found: &str) -> Result<()> {
         if !holds {
             return self.broken(claim, found);
         }
@@ -99,7 +99,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Ends the story: a claim does not hold.
-    pub(super) fn broken<T>(&self, claim: &str, found: &str) -> Result<T, Failure> {
+    pub(super) fn broken<T>(&self, claim: &str, found: &str) -> Result<T> {
         Err(Failure::Broken(format!(
             "scene {} on store {:?}: {claim}: this does not hold; found {found}",
             self.scene, self.url
@@ -107,7 +107,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Checks that a commit without conflicts was accepted.
-    pub(super) fn committed(&self, outcome: CommitOutcome) -> Result<(), Failure> {
+    pub(super) fn committed(&self, outcome: CommitOutcome) -> Result<()> {
         match outcome {
             CommitOutcome::Committed(_) => Ok(()),
             CommitOutcome::Conflict(conflict) => {
@@ -125,15 +125,15 @@ impl<'a> Stage<'a> {
         }
     }
 
-    pub(super) fn stream(&self, name: &str) -> Result<StreamName, Failure> {
+    pub(super) fn stream(&self, name: &str) -> Result<StreamName> {
         Ok(StreamName::new(self.name(name))?)
     }
 
-    pub(super) fn record(&self, name: &str) -> Result<RecordKey, Failure> {
+    pub(super) fn record(&self, name: &str) -> Result<RecordKey> {
         Ok(RecordKey::new(self.name(name))?)
     }
 
-    pub(super) fn queue(&self, name: &str) -> Result<QueueName, Failure> {
+    pub(super) fn queue(&self, name: &str) -> Result<QueueName> {
         Ok(QueueName::new(self.name(name))?)
     }
 
@@ -142,12 +142,12 @@ impl<'a> Stage<'a> {
     }
 }
 
-pub(super) fn worker(name: &str) -> Result<WorkerName, Failure> {
+pub(super) fn worker(name: &str) -> Result<WorkerName> {
     Ok(WorkerName::new(name)?)
 }
 
 /// A task's result. No task of the story is cancelled, so it can only fail by a panic.
-pub(super) async fn joined<T>(task: JoinHandle<T>) -> Result<T, Failure> {
+pub(super) async fn joined<T>(task: JoinHandle<T>) -> Result<T> {
     task.await
         .map_err(|e| Failure::Broken(format!("a task of the demo ended before its time: {e}")))
 }
@@ -158,6 +158,6 @@ fn own_prefix() -> String {
     format!("demo-{}-", &id[id.len() - 8..])
 }
 
-async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
+async fn open(url: &str) -> Result<Arc<dyn Store>> {
     tidelock::open(url).await.map_err(|e| StoreUrl::meant(Some(url.to_owned())).not_opened(e))
 }

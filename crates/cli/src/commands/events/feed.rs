@@ -5,21 +5,17 @@ use tidelock::store::{FeedFilter, FeedQuery, Position, Store, StoreExt, Topic, l
 use super::follow_backoff::FollowBackoff;
 use super::wait;
 use crate::args::EventsArgs;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
 
-pub(super) async fn show(
-    store: &dyn Store,
-    args: &EventsArgs,
-    out: &mut Output,
-) -> Result<(), Failure> {
+pub(super) async fn show(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<()> {
     match args.follow {
         true => follow(store, args, out).await,
         false => list(store, args, out).await,
     }
 }
 
-async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<()> {
     let (mut after, mut left) = (args.after.unwrap_or(Position::START), args.paging.wanted());
     let mut any = false;
     loop {
@@ -39,7 +35,7 @@ async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<
     }
 }
 
-async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<()> {
     // Subscribed before the first read, so that no change is missed.
     let mut signal = store.signal(Topic::Log);
     let mut patience = FollowBackoff::default();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock::store::{Result, RetryAdvice};
+use tidelock::{RetryAdvice, StoreError};
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::Output;
 
 /// The first backoff, and the longest.
@@ -21,9 +21,9 @@ impl FollowBackoff {
     /// The store's response. `None` after a backoff: try again.
     pub(super) async fn take<T>(
         &mut self,
-        answer: Result<T>,
+        answer: Result<T, StoreError>,
         out: &mut Output,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>> {
         match answer {
             Ok(answer) => {
                 if self.waited.take().is_some() {

@@ -8,7 +8,7 @@ use tidelock::store::{
 use super::follow_backoff::FollowBackoff;
 use super::wait;
 use crate::args::EventsArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 pub(super) async fn list(
@@ -16,7 +16,7 @@ pub(super) async fn list(
     stream: &StreamName,
     args: &EventsArgs,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let direction = if args.backward { Direction::Backward } else { Direction::Forward };
     let (mut from, mut left) = (args.from, args.paging.wanted());
     loop {
@@ -48,7 +48,7 @@ pub(super) async fn show(
     stream: &StreamName,
     args: &EventsArgs,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     match args.follow {
         true => follow(store, stream, args, out).await,
         false => list(store, stream, args, out).await,
@@ -60,7 +60,7 @@ async fn follow(
     stream: &StreamName,
     args: &EventsArgs,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     // Subscribed before the first read, so that no change is missed.
     let mut signal = store.signal(Topic::Log);
     let mut patience = FollowBackoff::default();

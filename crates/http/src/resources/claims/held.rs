@@ -78,10 +78,7 @@ fn work(served: &AppState, key: &str, fence: Fence) -> AttachedKey {
 #[utoipa::path(post, path = "/v1/claims/{key}/renew", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = RenewRequest,
-    responses(
-        (status = 200, body = RenewedDto),
-        (status = 409, description = "The claim was lost, or has ended: drop this work"),
-    ))]
+    responses((status = 200, body = RenewedDto)))]
 pub(crate) async fn renew(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
@@ -97,10 +94,7 @@ pub(crate) async fn renew(
 #[utoipa::path(post, path = "/v1/claims/{key}/complete", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = CompleteRequest,
-    responses(
-        (status = 204, description = "Completed"),
-        (status = 409, description = "The claim was lost, or has ended differently: discard the work"),
-    ))]
+    responses((status = 204, description = "Completed")))]
 pub(crate) async fn complete(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
@@ -115,10 +109,7 @@ pub(crate) async fn complete(
 #[utoipa::path(post, path = "/v1/claims/{key}/fail", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = FailRequest,
-    responses(
-        (status = 204, description = "Recorded"),
-        (status = 409, description = "The claim was lost, or has ended differently"),
-    ))]
+    responses((status = 204, description = "Recorded")))]
 pub(crate) async fn fail(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
@@ -132,10 +123,7 @@ pub(crate) async fn fail(
 #[utoipa::path(post, path = "/v1/claims/{key}/release", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = ReleaseRequest,
-    responses(
-        (status = 204, description = "Released"),
-        (status = 409, description = "The claim was lost, or was completed"),
-    ))]
+    responses((status = 204, description = "Released")))]
 pub(crate) async fn release(
     State(served): State<AppState>,
     InPath(key): InPath<String>,

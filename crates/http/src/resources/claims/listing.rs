@@ -9,6 +9,7 @@ use tidelock::problem::Problem;
 use tidelock::store::{Fence, RecordKey, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
+use super::super::mirror::mirror;
 use super::super::named;
 use crate::app_state::AppState;
 use crate::extract::InQuery;
@@ -45,26 +46,9 @@ pub(crate) struct ClaimDto {
     error: Option<String>,
 }
 
-/// The state of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ClaimState)]
-pub(crate) enum ClaimStateDto {
-    Pending,
-    Stale,
-    Done,
-    Failed,
-}
-
-impl From<ClaimState> for ClaimStateDto {
-    fn from(state: ClaimState) -> Self {
-        match state {
-            ClaimState::Pending => Self::Pending,
-            ClaimState::Stale => Self::Stale,
-            ClaimState::Done => Self::Done,
-            ClaimState::Failed => Self::Failed,
-        }
-    }
+mirror! {
+    /// The state of a claim.
+    ClaimStateDto as ClaimState of ClaimState { Pending, Stale, Done, Failed }
 }
 
 impl From<ClaimInfo> for ClaimDto {

@@ -15,6 +15,7 @@ use tidelock::problem::Problem;
 use utoipa::ToSchema;
 
 use super::super::durations::{self, Millis};
+use super::super::mirror::mirror;
 use super::super::period::Per;
 use super::{GrantDto, Named, some, too_much};
 use crate::app_state::AppState;
@@ -159,24 +160,9 @@ pub(crate) struct RefundResponse {
     outcome: RefundDto,
 }
 
-/// The result of a refund.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = RefundOutcome)]
-pub(crate) enum RefundDto {
-    Refunded,
-    Already,
-    Over,
-}
-
-impl From<RefundOutcome> for RefundDto {
-    fn from(refund: RefundOutcome) -> Self {
-        match refund {
-            RefundOutcome::Refunded => Self::Refunded,
-            RefundOutcome::Already => Self::Already,
-            RefundOutcome::Over => Self::Over,
-        }
-    }
+mirror! {
+    /// The result of a refund.
+    RefundDto as RefundOutcome of RefundOutcome { Refunded, Already, Over }
 }
 
 /// Refund, once, a grant or a reservation.

@@ -5,9 +5,10 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use tidelock::problem::Problem;
-use tidelock::reactions::{ReactionFilter, Rerouted, ResetEffects, ResetError, StartFrom};
-use tidelock::store::{LaneName, Priority};
-use tidelock::{Missing, Timestamp};
+use tidelock::reactions::{
+    ReactionFilter, Reactions, Rerouted, ResetEffects, ResetError, StartFrom,
+};
+use tidelock::{Adjusted, LaneName, Missing, Priority, Timestamp};
 use utoipa::ToSchema;
 
 use super::super::bulk_action::{BulkActionDto, no_such};
@@ -78,23 +79,24 @@ fn too_wide() -> Problem {
     Problem::bad_request("targets-missing", detail)
 }
 
-/// Counts the selected targets.
-async fn would(
+/// Acts on the selected targets, or counts them; a problem if nothing was selected because a given
+/// name does not exist.
+async fn act(
     served: &AppState,
     meant: &ReactionFilter,
+    dry_run: bool,
+    action: impl AsyncFnOnce(Reactions) -> Result<Adjusted, Problem>,
 ) -> Result<Answer<BulkActionDto>, Problem> {
-    let filters = reactions(served).item_filters(meant).await?;
-    told(served, meant, BulkActionDto::would(count(served, filters).await?)).await
-}
-
-/// The result; a problem if nothing was selected because a given name does not exist.
-async fn told(
-    served: &AppState,
-    meant: &ReactionFilter,
-    shown: BulkActionDto,
-) -> Result<Answer<BulkActionDto>, Problem> {
+    let reactions = reactions(served);
+    let shown: BulkActionDto = match dry_run {
+        true => {
+            let filters = reactions.item_filters(meant).await?;
+            BulkActionDto::would(count(served, filters).await?)
+        }
+        false => action(reactions.clone()).await?.into(),
+    };
     if shown.is_none()
-        && let Some(missing) = reactions(served).missing(meant).await?
+        && let Some(missing) = reactions.missing(meant).await?
     {
         return Err(no_such(&missing));
     }
@@ -108,19 +110,14 @@ of_targets! {
 
 /// Unblock the selected targets: they continue where they stopped, at once.
 #[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = UnblockRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn unblock(
     State(served): State<AppState>,
     Body(asked): Body<UnblockRequest>,
 ) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?.blocked(true);
-    match asked.dry_run {
-        true => would(&served, &meant).await,
-        false => told(&served, &meant, reactions(&served).unblock(&meant).await?.into()).await,
-    }
+    act(&served, &meant, asked.dry_run, async |reactions| Ok(reactions.unblock(&meant).await?))
+        .await
 }
 
 of_targets! {
@@ -142,7 +139,6 @@ of_targets! {
     responses(
         (status = 200, body = BulkActionDto),
         (status = 409, description = "Events that would have to be handled again were removed"),
-        (status = 404, description = "A given name does not exist"),
     ))]
 pub(crate) async fn reset(
     State(served): State<AppState>,
@@ -150,17 +146,11 @@ pub(crate) async fn reset(
 ) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?;
     let effects = if asked.repeat_effects { ResetEffects::Repeat } else { ResetEffects::Keep };
-    match (asked.dry_run, asked.partial) {
-        (true, _) => would(&served, &meant).await,
-        (false, true) => {
-            told(&served, &meant, reactions(&served).reset_partial(&meant, effects).await?.into())
-                .await
-        }
-        (false, false) => {
-            let reset = reactions(&served).reset(&meant, effects).await.map_err(not_reset)?;
-            told(&served, &meant, reset.into()).await
-        }
-    }
+    act(&served, &meant, asked.dry_run, async |reactions| match asked.partial {
+        true => Ok(reactions.reset_partial(&meant, effects).await?),
+        false => reactions.reset(&meant, effects).await.map_err(not_reset),
+    })
+    .await
 }
 
 fn not_reset(error: ResetError) -> Problem {
@@ -184,20 +174,17 @@ of_targets! {
 
 /// Defer the selected targets: they are not handled before then.
 #[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = DeferRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn defer(
     State(served): State<AppState>,
     Body(asked): Body<DeferRequest>,
 ) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?;
     let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
-    match asked.dry_run {
-        true => would(&served, &meant).await,
-        false => told(&served, &meant, reactions(&served).defer(&meant, until).await?.into()).await,
-    }
+    act(&served, &meant, asked.dry_run, async |reactions| {
+        Ok(reactions.defer(&meant, until).await?)
+    })
+    .await
 }
 
 of_targets! {
@@ -211,27 +198,17 @@ of_targets! {
 
 /// Set the priority of the selected targets.
 #[utoipa::path(post, path = "/v1/reactions/prioritize", tag = "reactions", request_body = PrioritizeRequest,
-    responses(
-        (status = 200, body = BulkActionDto),
-        (status = 404, description = "A given name does not exist"),
-    ))]
+    responses((status = 200, body = BulkActionDto)))]
 pub(crate) async fn prioritize(
     State(served): State<AppState>,
     Body(asked): Body<PrioritizeRequest>,
 ) -> Result<Answer<BulkActionDto>, Problem> {
     let meant = asked.meant()?;
     Priority::new(asked.priority)?;
-    match asked.dry_run {
-        true => would(&served, &meant).await,
-        false => {
-            told(
-                &served,
-                &meant,
-                reactions(&served).prioritize(&meant, asked.priority).await?.into(),
-            )
-            .await
-        }
-    }
+    act(&served, &meant, asked.dry_run, async |reactions| {
+        Ok(reactions.prioritize(&meant, asked.priority).await?)
+    })
+    .await
 }
 
 /// Where routing starts over.

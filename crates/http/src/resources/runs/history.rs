@@ -57,11 +57,7 @@ impl From<HistoryEntry> for HistoryEntryDto {
 /// Read a run's history, in order: steps, waits, attempts, signals, its end.
 #[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
     params(RunPath, HistoryQuery),
-    responses(
-        (status = 200, body = Page<HistoryEntryDto>),
-        (status = 404, description = "There is no such run"),
-        (status = 410, description = "The run was removed"),
-    ))]
+    responses((status = 200, body = Page<HistoryEntryDto>)))]
 pub(crate) async fn history(
     State(served): State<AppState>,
     TargetRun(run): TargetRun,

@@ -28,9 +28,7 @@ pub(crate) struct ReasonDto {
     request_body = Option<ReasonDto>,
     responses(
         (status = 202, description = "Cancellation is requested"),
-        (status = 404, description = "There is no such run"),
         (status = 409, description = "The run has ended"),
-        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn cancel(
     TargetRun(run): TargetRun,
@@ -46,9 +44,7 @@ pub(crate) async fn cancel(
     request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "Terminated"),
-        (status = 404, description = "There is no such run"),
         (status = 409, description = "The run had already ended"),
-        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn terminate(
     TargetRun(run): TargetRun,
@@ -64,9 +60,7 @@ pub(crate) async fn terminate(
     request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "The run continues"),
-        (status = 404, description = "There is no such run"),
         (status = 409, description = "The run has not failed, or cannot continue"),
-        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn retry(
     TargetRun(run): TargetRun,
@@ -88,11 +82,7 @@ pub(crate) struct RunStatusDto {
 /// unchanged.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
     params(RunPath),
-    responses(
-        (status = 200, body = RunStatusDto),
-        (status = 404, description = "There is no such run"),
-        (status = 410, description = "The run was removed"),
-    ))]
+    responses((status = 200, body = RunStatusDto)))]
 pub(crate) async fn resume(TargetRun(run): TargetRun) -> Result<Answer<RunStatusDto>, Problem> {
     Ok(Answer(RunStatusDto { status: run.resume().await? }))
 }
@@ -148,9 +138,7 @@ impl ResolveRequest {
     request_body = ResolveRequest,
     responses(
         (status = 204, description = "Resolved"),
-        (status = 404, description = "There is no such run"),
         (status = 409, description = "The step does not wait for a verdict, or the run has ended"),
-        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn resolve(
     TargetRun(run): TargetRun,

@@ -57,8 +57,6 @@ impl RunResultDto {
     responses(
         (status = 200, description = "The run has ended", body = RunResultDto),
         (status = 202, description = "The run is still open: ask again", body = RunResultDto),
-        (status = 404, description = "There is no such run"),
-        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn result(
     State(served): State<AppState>,

@@ -99,7 +99,6 @@ pub(crate) struct SignalRequest {
         (status = 204, description = "Stored"),
         (status = 404, description = "There is no such run, and the signal is not marked as early"),
         (status = 409, description = "The run has ended, or a signal with this id has other content"),
-        (status = 410, description = "The run was removed"),
     ))]
 pub(crate) async fn signal(
     TargetRun(run): TargetRun,

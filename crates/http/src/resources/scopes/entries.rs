@@ -37,10 +37,7 @@ pub(crate) struct SetEntryRequest {
     request_body = SetEntryRequest,
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist"),
         (status = 409, description = "There is no object there"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn set_entry(
     MutationRequest { mutation, .. }: MutationRequest,
@@ -80,10 +77,7 @@ impl HasTtl for RemoveEntryQuery {
     ),
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist"),
         (status = 409, description = "There is no object there"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn remove_entry(
     MutationRequest { mutation, query }: MutationRequest<RemoveEntryQuery>,

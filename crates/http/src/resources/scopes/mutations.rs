@@ -83,9 +83,6 @@ impl MutationResponse {
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
         (status = 201, description = "Created", body = MutationResponse),
-        (status = 404, description = "The scope does not exist"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision, or exists"),
     ))]
 pub(crate) async fn replace(
     State(served): State<AppState>,
@@ -113,12 +110,7 @@ pub(crate) async fn replace(
         TtlQuery,
     ),
     request_body(content((Value = "application/merge-patch+json"), (Value = "application/json"))),
-    responses(
-        (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision"),
-    ))]
+    responses((status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes")))))]
 pub(crate) async fn patch(
     State(served): State<AppState>,
     MutationRequest { mutation, .. }: MutationRequest,
@@ -136,12 +128,7 @@ pub(crate) async fn patch(
         ScopePath,
         ("If-Match" = Option<String>, Header, description = "The required revision, in quotes; or *"),
     ),
-    responses(
-        (status = 200, description = "Deleted", body = MutationResponse),
-        (status = 404, description = "The scope does not exist"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision"),
-    ))]
+    responses((status = 200, description = "Deleted", body = MutationResponse)))]
 pub(crate) async fn delete(
     State(served): State<AppState>,
     InPath(which): InPath<ScopePath>,
@@ -175,10 +162,7 @@ pub(crate) struct IncrementRequest {
     request_body = IncrementRequest,
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist"),
         (status = 409, description = "There is no integer there, or the sum is too large"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn increment(
     MutationRequest { mutation, .. }: MutationRequest,
@@ -209,10 +193,7 @@ pub(crate) struct PushRequest {
     request_body = PushRequest,
     responses(
         (status = 200, body = MutationResponse, headers(("ETag" = String, description = "The revision, in quotes"))),
-        (status = 404, description = "The scope does not exist"),
         (status = 409, description = "There is no list there"),
-        (status = 410, description = "The scope was deleted, or has expired"),
-        (status = 412, description = "The scope is at another revision"),
     ))]
 pub(crate) async fn push(
     MutationRequest { mutation, .. }: MutationRequest,

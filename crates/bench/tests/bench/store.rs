@@ -1,22 +1,11 @@
-//! The `tidelock-bench` binary, run as people and programs run it.
+//! `tidelock-bench store`.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use tidelock_test_postgres::Server;
 
-fn bench(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidelock-bench"))
-        .arg("store")
-        .args(args)
-        .output()
-        .expect("the binary was built with this test")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::{bench, lines, number, schemas, stderr};
 
 /// One workload of each kind that is quick to fill.
 const QUICK: [&str; 6] = [
@@ -29,20 +18,11 @@ const QUICK: [&str; 6] = [
 ];
 
 /// The lines of a short run over some workloads.
-fn lines(url: &str, only: &[&str]) -> Vec<Value> {
-    let mut args = vec![url, "--json", "--seconds", "0.1"];
-    args.extend(only.iter().flat_map(|workload| ["--only", workload]));
-    let output = bench(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert_eq!(lines.len(), only.len(), "{text}");
+fn short(url: &str, only: &[&str]) -> Vec<Value> {
+    let only: Vec<_> = only.iter().flat_map(|workload| ["--only", workload]).collect();
+    let lines = lines(&[&["store", url, "--seconds", "0.1"], &only[..]].concat());
+    assert_eq!(2 * lines.len(), only.len(), "{lines:?}");
     lines
-}
-
-fn number(line: &Value, field: &str) -> f64 {
-    line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
 }
 
 /// The figure, the baseline, and their ratio.
@@ -60,7 +40,7 @@ fn is_empty(folder: &Path) -> bool {
 #[test]
 fn every_line_has_what_was_measured_and_the_bare_limit_beside_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for line in lines(&format!("sqlite:{}", folder.path().join("bench.db").display()), &QUICK) {
+    for line in short(&format!("sqlite:{}", folder.path().join("bench.db").display()), &QUICK) {
         check_figures(&line);
         assert_eq!(line["checks"].is_null(), line["workload"] != "lease-10-idle-1k", "{line}");
     }
@@ -69,7 +49,7 @@ fn every_line_has_what_was_measured_and_the_bare_limit_beside_it() {
 
 #[test]
 fn a_store_in_memory_has_no_bare_limit() {
-    for line in lines("memory:", &QUICK) {
+    for line in short("memory:", &QUICK) {
         assert!(number(&line, "ops_per_s") > 0.0, "{line}");
         assert!(line["baseline_ops_per_s"].is_null() && line["ratio"].is_null(), "{line}");
     }
@@ -79,14 +59,14 @@ fn a_store_in_memory_has_no_bare_limit() {
 fn a_named_server_is_measured_and_left_as_it_was_found() {
     let server = Server::start().expect("a server");
     let before = schemas(&server);
-    for line in lines(&server.url(), &QUICK) {
+    for line in short(&server.url(), &QUICK) {
         check_figures(&line);
     }
     assert_eq!(schemas(&server), before);
 
     server.run_sql("postgres", "CREATE SCHEMA tidelock_bench_baseline").expect("a foreign schema");
     let before = schemas(&server);
-    let output = bench(&[&server.url(), "--only", "add-hot"]);
+    let output = bench(&["store", &server.url(), "--only", "add-hot"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("\"tidelock_bench_baseline\" already exists"),
@@ -96,13 +76,9 @@ fn a_named_server_is_measured_and_left_as_it_was_found() {
     assert_eq!(schemas(&server), before);
 }
 
-fn schemas(server: &Server) -> String {
-    server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas")
-}
-
 #[test]
 fn without_a_named_server_one_is_started_and_processes_are_compared_with_one() {
-    let lines = lines("postgres:", &["processes-4x16", "mixed@32"]);
+    let lines = short("postgres:", &["processes-4x16", "mixed@32"]);
     check_figures(&lines[0]);
     let names = |of: &str, field: &str| -> Vec<_> {
         lines[0][of].as_array().expect(of).iter().map(|one| one[field].clone()).collect()
@@ -117,7 +93,7 @@ fn a_file_that_is_there_is_left_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("shop.db");
     std::fs::write(&path, "foreign data").expect("a file");
-    let output = bench(&[&format!("sqlite:{}", path.display())]);
+    let output = bench(&["store", &format!("sqlite:{}", path.display())]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("shop.db exists already"), "{}", stderr(&output));
     assert_eq!(std::fs::read_to_string(&path).expect("still there"), "foreign data");
@@ -135,7 +111,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
             "only writes into its own schemas",
         ),
     ] {
-        let output = bench(&args);
+        let output = bench(&[&["store"], &args[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
     }

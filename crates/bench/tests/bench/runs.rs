@@ -1,23 +1,14 @@
-//! `tidelock-bench runs`, run as people and programs run it.
-
-use std::process::Command;
+//! `tidelock-bench runs`.
 
 use serde_json::Value;
 use tidelock_test_postgres::Server;
 
-fn lines(urls: &[&str]) -> Vec<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidelock-bench"));
-    command.arg("runs").args(urls);
-    command.args(["--json", "--seconds", "0.1", "--rounds", "1"]);
-    command.args(["--recorded", "10,100", "--sleeping", "700"]);
-    let output = command.output().expect("the binary was built with this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
-}
+use crate::{lines, number, schemas};
 
-fn number(line: &Value, field: &str) -> f64 {
-    line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
+/// The lines of a short run.
+fn short(urls: &[&str]) -> Vec<Value> {
+    let brief = ["--seconds", "0.1", "--rounds", "1", "--recorded", "10,100", "--sleeping", "700"];
+    lines(&[&["runs"], urls, &brief].concat())
 }
 
 /// The lines of one store: its name, runs at two numbers of callers, two resumes, and an idle
@@ -45,7 +36,7 @@ fn check(lines: &[Value]) {
 
 #[test]
 fn runs_are_measured_beside_their_commits_and_their_histories() {
-    let lines = lines(&["memory:", "sqlite:"]);
+    let lines = short(&["memory:", "sqlite:"]);
     let (memory, sqlite) = lines.split_at(lines.len() / 2);
     check(memory);
     check(sqlite);
@@ -54,10 +45,7 @@ fn runs_are_measured_beside_their_commits_and_their_histories() {
 #[test]
 fn a_named_server_is_measured_and_left_as_it_was_found() {
     let server = Server::start().expect("a server");
-    let schemas = || {
-        server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas")
-    };
-    let before = schemas();
-    check(&lines(&[&server.url()]));
-    assert_eq!(schemas(), before);
+    let before = schemas(&server);
+    check(&short(&[&server.url()]));
+    assert_eq!(schemas(&server), before);
 }

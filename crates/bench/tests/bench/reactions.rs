@@ -1,32 +1,13 @@
-//! `tidelock-bench reactions`, run as people and programs run it.
-
-use std::process::{Command, Output};
+//! `tidelock-bench reactions`.
 
 use serde_json::Value;
 use tidelock_test_postgres::Server;
 
-fn bench(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidelock-bench"))
-        .arg("reactions")
-        .args(args)
-        .output()
-        .expect("the binary was built with this test")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::{bench, lines, number, schemas, stderr};
 
 /// The lines of a short run.
-fn lines(url: &str) -> Vec<Value> {
-    let output = bench(&[url, "--json", "--rounds", "1", "--events", "40", "--targets", "5"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
-}
-
-fn number(line: &Value, field: &str) -> f64 {
-    line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
+fn short(url: &str) -> Vec<Value> {
+    lines(&["reactions", url, "--rounds", "1", "--events", "40", "--targets", "5"])
 }
 
 /// The target, two drains with their commits, and two latencies.
@@ -55,8 +36,8 @@ fn check(lines: &[Value]) {
 #[test]
 fn every_drain_has_its_commits_beside_it_and_every_latency_its_ends() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    check(&lines("memory:"));
-    check(&lines(&format!("sqlite:{}", folder.path().join("bench.db").display())));
+    check(&short("memory:"));
+    check(&short(&format!("sqlite:{}", folder.path().join("bench.db").display())));
     let left = std::fs::read_dir(folder.path()).expect("the folder is there").count();
     assert_eq!(left, 0, "the files are removed");
 }
@@ -64,17 +45,14 @@ fn every_drain_has_its_commits_beside_it_and_every_latency_its_ends() {
 #[test]
 fn a_named_server_is_measured_and_left_as_it_was_found() {
     let server = Server::start().expect("a server");
-    let schemas = || {
-        server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas")
-    };
-    let before = schemas();
-    check(&lines(&server.url()));
-    assert_eq!(schemas(), before);
+    let before = schemas(&server);
+    check(&short(&server.url()));
+    assert_eq!(schemas(&server), before);
 }
 
 #[test]
 fn what_cannot_be_measured_is_refused_with_what_can() {
-    let output = bench(&["redis:"]);
+    let output = bench(&["reactions", "redis:"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains("try: memory:, sqlite:, sqlite:PATH, postgres: or "),
