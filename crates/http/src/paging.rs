@@ -1,8 +1,8 @@
 //! Paged lists.
 
 use serde::{Deserialize, Serialize};
-use tidelock::RecordKey;
 use tidelock::problem::Problem;
+use tidelock::store::RecordKey;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::limits::{Limits, PAGE};

@@ -177,14 +177,13 @@ impl StoreLayer for Stingy {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::store::MemoryStore;
-    use tidelock::store::StoreExt;
+    use tidelock::store::{
+        Commit, ExpectedRevision, ItemFilter, Mark, MemoryStore, Position, RawJson, RecordWrite,
+        StoreExt, Wake,
+    };
 
     use super::*;
     use crate::many_events;
-    use tidelock::store::{
-        Commit, ExpectedRevision, ItemFilter, Mark, Position, RawJson, RecordWrite, Wake,
-    };
 
     /// Reading to the end returns everything, and some pages on the way are empty.
     #[tokio::test]

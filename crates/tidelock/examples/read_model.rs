@@ -12,15 +12,14 @@
 //! It runs on PostgreSQL only: the table has to be in the store's database.
 
 use std::error::Error;
-use tidelock::store::Store;
+use tidelock::store::{
+    Commit, ExpectedRevision, FeedQuery, NewEvent, Position, RawJson, RecordKey, RecordWrite,
+    RetryAdvice, Store, StoreExt, StreamName, Topic,
+};
 
 use serde::{Deserialize, Serialize};
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
-use tidelock::store::{
-    Commit, ExpectedRevision, FeedQuery, NewEvent, Position, RawJson, RecordKey, RecordWrite,
-    RetryAdvice, StoreExt, StreamName, Topic,
-};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use tidelock::claims::{ClaimInfo, ClaimState, QuotaInfo};
-use tidelock::{RecordKey, Tidelock, Timestamp};
+use tidelock::store::RecordKey;
+use tidelock::{Tidelock, Timestamp};
 
 use super::{Cx, paged};
 use crate::args::ClaimsArgs;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidelock::Timestamp;
 use tidelock::queues::ItemState;
-use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, Timestamp};
+use tidelock::store::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt};
 
 use super::{Cx, paged};
 use crate::args::LeasesArgs;

@@ -1,6 +1,6 @@
 //! Lists, page by page, until enough rows are shown.
 
-use tidelock::limits;
+use tidelock::store::limits;
 
 use crate::args::Paging;
 use crate::failure::Result;

@@ -5,8 +5,9 @@ mod target;
 
 use std::sync::Arc;
 
+use tidelock::Timestamp;
 use tidelock::reactions::{ReactionFilter, Reactions};
-use tidelock::{Store, StoreExt, Timestamp};
+use tidelock::store::{Store, StoreExt};
 
 use super::{Cx, paged};
 use crate::args::ReactionsArgs;

@@ -1,7 +1,8 @@
 //! `tidelock streams`: lists names, versions and numbers of events.
 
 use serde::Serialize;
-use tidelock::{Head, HeadQuery, StoreExt, StreamName, StreamState, Timestamp, Version};
+use tidelock::Timestamp;
+use tidelock::store::{Head, HeadQuery, StoreExt, StreamName, StreamState, Version};
 
 use super::{Cx, paged};
 use crate::args::StreamsArgs;

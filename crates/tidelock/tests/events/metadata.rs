@@ -1,8 +1,7 @@
 //! Event metadata: correlation and causation.
 
 use tidelock::prelude::*;
-use tidelock::store::StoreExt;
-use tidelock::store::{FeedQuery, Position};
+use tidelock::store::{FeedQuery, Position, StoreExt};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{Counter, Stepped, Stock, receive};

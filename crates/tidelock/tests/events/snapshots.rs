@@ -1,11 +1,10 @@
 //! Snapshots of aggregate state.
 
 use std::convert::Infallible;
-use tidelock::store::StoreExt;
+use tidelock::store::{AfterTrim, Append, Commit, RecordKey, StoreExt, StreamName, Version};
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::store::{AfterTrim, Append, Commit, RecordKey, StreamName, Version};
 use tidelock::{LoadError, Snapshots};
 
 use crate::harness::{Ground, on_every_store};

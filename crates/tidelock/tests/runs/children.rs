@@ -2,8 +2,7 @@
 
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
-use tidelock::store::RecordKey;
-use tidelock::store::StoreExt;
+use tidelock::store::{RecordKey, StoreExt};
 use tidelock_test_stage::{
     DyingStore, Observed, Running, TestStore, brisk, in_memory, on_every_store, until,
 };

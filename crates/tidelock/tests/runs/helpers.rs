@@ -1,14 +1,13 @@
 //! Helpers of the run tests: applications with workflows, and their histories.
 
 use std::time::Duration;
-use tidelock::store::StoreExt;
+use tidelock::store::{StoreExt, StreamName};
 
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey};
-use tidelock::store::StreamName;
 use tidelock_test_stage::{Observed, PATIENCE, TestStore, brisk};
 
 use crate::flow::Flow;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{RetryAdvice, StoreError};
+use tidelock::store::{RetryAdvice, StoreError};
 
 use crate::failure::Result;
 use crate::output::Output;

@@ -8,7 +8,8 @@ use tidelock::problem::Problem;
 use tidelock::reactions::{
     ReactionFilter, Reactions, Rerouted, ResetEffects, ResetError, StartFrom,
 };
-use tidelock::{Adjusted, LaneName, Missing, Priority, Timestamp};
+use tidelock::store::{Adjusted, LaneName, Priority};
+use tidelock::{Missing, Timestamp};
 use utoipa::ToSchema;
 
 use super::super::bulk_action::{BulkActionDto, no_such};
