@@ -8,7 +8,7 @@ use crate::{lines, number, schemas};
 /// The lines of a short run.
 fn short(urls: &[&str]) -> Vec<Value> {
     let brief = ["--seconds", "0.1", "--rounds", "1", "--recorded", "10,100", "--sleeping", "700"];
-    lines(&[&["runs"], urls, &brief].concat())
+    lines(&[&["runs"][..], urls, &brief].concat())
 }
 
 /// The lines of one store: its name, runs at two numbers of callers, two resumes, and an idle

@@ -20,7 +20,7 @@ const QUICK: [&str; 6] = [
 /// The lines of a short run over some workloads.
 fn short(url: &str, only: &[&str]) -> Vec<Value> {
     let only: Vec<_> = only.iter().flat_map(|workload| ["--only", workload]).collect();
-    let lines = lines(&[&["store", url, "--seconds", "0.1"], &only[..]].concat());
+    let lines = lines(&[&["store", url, "--seconds", "0.1"][..], &only].concat());
     assert_eq!(2 * lines.len(), only.len(), "{lines:?}");
     lines
 }
@@ -111,7 +111,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
             "only writes into its own schemas",
         ),
     ] {
-        let output = bench(&[&["store"], &args[..]].concat());
+        let output = bench(&[&["store"][..], &args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
     }

@@ -30,7 +30,7 @@ fn decisions_and_loads_are_measured_beside_what_the_store_does() {
     let only = ["execute", "execute-hot", "cold-load-100", "cold-load-100-snap"];
     let only: Vec<_> = only.into_iter().flat_map(|workload| ["--only", workload]).collect();
     for url in ["memory:", "sqlite:"] {
-        let lines = compared(&[&["events", url], &only[..]].concat());
+        let lines = compared(&[&["events", url][..], &only].concat());
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines[..3].iter().all(|line| line["checks"].is_array()), "{lines:?}");
     }
