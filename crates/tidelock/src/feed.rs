@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::handle::Tidelock;
 use crate::list::{List, ListStream, Page};
-use crate::reactions::{Backoff, keys};
+use crate::reactions::{Backoff, is_reserved};
 use crate::recorded::Recorded;
 
 /// How long a follower waits for a change hint before it reads anyway.
@@ -152,8 +152,8 @@ impl<T> Feed<T> {
 
     /// Whether an event belongs to the application, or its stream was asked for.
     fn is_meant(&self, event: &StoredEvent) -> bool {
-        keys::is_own_stream(&self.filter.stream_prefix)
-            || !keys::is_own_stream(event.stream.as_str())
+        is_reserved(&self.filter.stream_prefix)
+            || !is_reserved(event.stream.as_str())
     }
 }
 

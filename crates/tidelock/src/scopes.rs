@@ -27,10 +27,7 @@ mod pointer;
 mod proposal;
 
 mod budget;
-mod fair_mutex;
 mod reentrancy;
-mod shared_timer;
-mod sync;
 
 mod local;
 

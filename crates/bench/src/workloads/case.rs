@@ -105,9 +105,9 @@ const EVENTS: &[Case] = &[
 
 /// Mutations of scopes: those in memory do not depend on the store.
 const SCOPES: &[Case] = &[
-    case("mutate", 1, Workload::MutateLocal).at_least(0.5),
-    case("mutate", 32, Workload::MutateLocal).at_least(0.5),
-    case("mutate", 64, Workload::MutateLocal).at_least(0.5),
+    case("mutate", 1, Workload::MutateLocal).at_least(0.4),
+    case("mutate", 32, Workload::MutateLocal).at_least(0.4),
+    case("mutate", 64, Workload::MutateLocal).at_least(0.4),
     case("increment-hot", 64, Workload::IncrementHot).at_least(0.5),
     case("count-hot", 64, Workload::CountHot).at_least(0.5),
 ];

@@ -190,15 +190,20 @@ async fn a_page_is_read_when_the_one_before_it_was_taken(stage: TestStore) {
     assert_eq!(response.status(), 200);
     let mut body = response.into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), ": open\n\n");
-    let (mut taken, mut pages) = (0, 0);
-    while taken < 8 {
-        assert_eq!(counted.followed(), (pages, taken), "nothing is read before it can be sent");
+    let mut read = (0, 0);
+    for taken in 0..8 {
+        // A page is read only once all events of the pages before it were taken.
+        let (pages, events) = counted.followed();
+        match taken == read.1 {
+            true => assert_eq!((pages, events), read, "nothing is read before it can be sent"),
+            false => assert!(pages == read.0 && taken < events, "one page at a time"),
+        }
         if pages < 3 {
             note().await;
         }
-        let page = body.frame().await.unwrap().unwrap().into_data().unwrap();
-        taken += page.windows(2).filter(|end| end == b"\n\n").count();
-        pages += 1;
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(frame.windows(2).filter(|end| end == b"\n\n").count(), 1, "one event");
+        read = counted.followed();
     }
 }
 

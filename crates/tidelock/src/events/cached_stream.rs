@@ -91,6 +91,8 @@ impl<A: Aggregate> Target for CachedStream<A> {
     type View = StreamView<A>;
     type Change = DecidedEvents<A::Event>;
     type Changes = BatchEvents<A::Event>;
+    /// Number of the batch's events up to the end of the share.
+    type Share = u64;
     type Expected = ExpectedVersion;
     type Receipt = AppendReceipt<A>;
 
@@ -117,7 +119,7 @@ impl<A: Aggregate> Target for CachedStream<A> {
         batch.bytes < BATCH_BYTES && batch.count + more.encoded.len() <= limits::EVENTS_PER_COMMIT
     }
 
-    fn add(&mut self, batch: &mut Self::Changes, change: Self::Change) {
+    fn add(&mut self, batch: &mut Self::Changes, change: Self::Change) -> u64 {
         let DecidedEvents { events, encoded } = change;
         if let Some(speculative) = &mut self.speculative {
             events.iter().for_each(|event| Arc::make_mut(speculative).apply(event));
@@ -128,6 +130,7 @@ impl<A: Aggregate> Target for CachedStream<A> {
         batch.count += encoded.len();
         batch.encoded.extend(encoded);
         batch.decided.push(events);
+        batch.count as u64
     }
 
     /// An append needs no commit id: its event ids make it idempotent.
@@ -141,11 +144,13 @@ impl<A: Aggregate> Target for CachedStream<A> {
         committed: &Committed,
     ) -> AppendReceipt<A> {
         let appended = committed.appends.first().expect("an append has a result");
+        let count = batch.count as u64;
+        let before = Version::new(appended.version.get() - count).ok();
         let last = appended.positions.map(|(_, last)| (last, committed.at));
-        let snapshot = state.and_then(|state| state.apply_batch(&batch.decided, last));
+        let snapshot = state.and_then(|state| state.apply_batch(before, &batch.decided, last));
         AppendReceipt {
             version: appended.version,
-            count: batch.count as u64,
+            count,
             positions: appended.positions,
             snapshot: Mutex::new(snapshot),
         }
@@ -226,11 +231,13 @@ impl<A: Aggregate> CachedStream<A> {
     /// Applies a committed batch to the base. Returns the state if a snapshot is due.
     fn apply_batch(
         &mut self,
+        before: Option<Version>,
         decided: &[Arc<[A::Event]>],
         last: Option<(Position, Timestamp)>,
     ) -> Option<Folded<A>> {
         let base = self.base.as_mut()?;
-        let before = base.version;
+        // A stream can begin above version 1, if an earlier one of its name was forgotten.
+        base.version = before;
         for events in decided {
             self.recent.record_ours(base.next(), events);
             base.append(events, last);
@@ -319,14 +326,18 @@ impl<A: Aggregate> StreamView<A> {
 }
 
 impl<A> AppendReceipt<A> {
-    /// Returns the position of the event with this version. The events of a commit usually have
+    /// Returns the version of the last event of a share.
+    pub(super) fn version(&self, end: u64) -> Option<Version> {
+        Version::new(self.version.get() - (self.count - end)).ok()
+    }
+
+    /// Returns the position of the last event of a share. The events of a commit usually have
     /// consecutive positions. If they do not, this is the last position of the commit, which is
     /// sufficient for waiting readers.
-    pub(super) fn position(&self, version: Version) -> Option<Position> {
+    pub(super) fn position(&self, end: u64) -> Option<Position> {
         let (first, last) = self.positions?;
         let without_gap = last.get() - first.get() + 1 == self.count;
-        let behind = self.version.get() - version.get();
-        Some(if without_gap { first.plus(self.count - 1 - behind) } else { last })
+        Some(if without_gap { first.plus(end - 1) } else { last })
     }
 
     /// Takes the state to write as a snapshot; `Some` once.

@@ -309,19 +309,17 @@ impl<A: Aggregate> Execution<'_, Participant<A>> {
         if encoded.is_personal() {
             return Ok(Attempt::NeedsOwnCommit);
         }
-        let executed = Executed {
-            events: encoded.events.iter().map(|event| event.id).collect(),
-            ..self.executed(view.state.version_after(events.len()), how)
-        };
+        let ids = encoded.events.iter().map(|event| event.id).collect();
         // Tracking starts before the push, so that events of other writers are kept until this
         // caller learns the outcome.
         let entry = &self.participants.entry;
         let tracked = PendingDecision::new(Arc::clone(entry), events.clone(), view.state.committed);
-        let batch = entry.push(&view, DecidedEvents { events, encoded: encoded.events });
+        let pushed = entry.push(&view, DecidedEvents { events, encoded: encoded.events });
         self.participants.pending = Some(tracked);
-        let Some(batch) = batch else { return Ok(Attempt::Retry) };
+        let Some((batch, share)) = pushed else { return Ok(Attempt::Retry) };
         drop((turn, view));
-        self.landed(&batch, executed).await
+        let executed = Executed { events: ids, ..self.executed(None, how) };
+        self.landed(&batch, share, executed).await
     }
 
     /// Returns an answer without a commit once its state is known to be in the store.
@@ -348,6 +346,7 @@ impl<A: Aggregate> Execution<'_, Participant<A>> {
     async fn landed<X>(
         &self,
         batch: &Waiter<CachedStream<A>>,
+        share: u64,
         mut executed: Executed,
     ) -> Result<Attempt<Executed>, ExecuteError<X>> {
         let receipt = match batch.outcome(self.tidelock).await {
@@ -355,7 +354,7 @@ impl<A: Aggregate> Execution<'_, Participant<A>> {
             Outcome::Conflict(conflict) => return Ok(Attempt::Conflict(conflict.clone())),
             Outcome::Failed(error) => return Err(error.clone().into()),
         };
-        executed.position = executed.version.and_then(|version| receipt.position(version));
+        (executed.version, executed.position) = (receipt.version(share), receipt.position(share));
         if let Some(folded) = receipt.take_snapshot() {
             write_snapshot(self.tidelock, &executed.stream, &folded).await;
         }

@@ -73,7 +73,7 @@ impl<A: Aggregate> Participant<A> {
             pending: None,
             turn: None,
             view: None,
-            decided: Vec::new().into(),
+            decided: Arc::default(),
             encoded: Encoded::default(),
             snapshot: None,
             entry,

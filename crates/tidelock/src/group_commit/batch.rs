@@ -7,13 +7,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use tidelock_store::{Commit, CommitOutcome, Committed, Conflict, RetryAdvice, StoreError};
 use tokio::sync::OnceCell;
 
 use super::entry::Entry;
-use super::{Submit, Target};
+use super::sync::{Mutex, MutexGuard};
+use super::target::{Submit, Target};
 
 pub(crate) struct Batch<T: Target> {
     /// The epoch of the entry in which the batch was opened.
@@ -89,24 +90,25 @@ impl<T: Target> Batch<T> {
         epoch: u64,
         state: &mut T,
         change: T::Change,
-    ) -> Arc<Self> {
+    ) -> (Arc<Self>, T::Share) {
         if let Ok(tail) = tail {
             let mut content = lock(&tail.content);
             if content.sealed.is_none() && T::has_room(&content.changes, &change) {
-                state.add(&mut content.changes, change);
-                return tail.clone();
+                let share = state.add(&mut content.changes, change);
+                return (tail.clone(), share);
             }
         }
         let mut changes = T::Changes::default();
-        state.add(&mut changes, change);
+        let share = state.add(&mut changes, change);
         let follows = tail.map_or_else(Follows::Stored, |tail| Follows::Batch(tail.clone()));
-        Arc::new(Self {
+        let batch = Self {
             epoch,
             follows: Mutex::new(follows),
             content: Mutex::new(Content { changes, sealed: None }),
             outcome: OnceCell::new(),
             waiters: AtomicUsize::new(0),
-        })
+        };
+        (Arc::new(batch), share)
     }
 
     /// Waits for the outcome. The first waiter drives the commit.
@@ -119,7 +121,7 @@ impl<T: Target> Batch<T> {
             Ok(expected) => expected,
             Err(failed) => return failed,
         };
-        let commit = lock(&self.content).seal(&entry.key, expected);
+        let (commit, is_resent) = lock(&self.content).seal(&entry.key, expected);
         match store.submit(&commit).await {
             Ok(CommitOutcome::Committed(committed)) => {
                 Outcome::Landed(self.landed(entry, &committed))
@@ -130,7 +132,9 @@ impl<T: Target> Batch<T> {
             }
             Err(error) => {
                 self.discard(entry, None);
-                Outcome::Failed(error)
+                // Even if this attempt certainly failed, an earlier driver's may have landed.
+                let unknown = |error: StoreError| error.advising(RetryAdvice::Unknown);
+                Outcome::Failed(if is_resent { unknown(error) } else { error })
             }
         }
     }
@@ -183,10 +187,13 @@ impl<T: Target> Batch<T> {
 }
 
 impl<T: Target> Content<T> {
-    /// Closes the batch and returns its commit, the same one each time.
-    fn seal(&mut self, key: &T::Key, expected: T::Expected) -> Arc<Commit> {
+    /// Closes the batch. Returns its commit, the same one each time, and whether it was returned
+    /// before.
+    fn seal(&mut self, key: &T::Key, expected: T::Expected) -> (Arc<Commit>, bool) {
         let Self { changes, sealed } = self;
-        sealed.get_or_insert_with(|| Arc::new(T::seal(key, expected, changes))).clone()
+        let is_resent = sealed.is_some();
+        let commit = sealed.get_or_insert_with(|| Arc::new(T::seal(key, expected, changes)));
+        (commit.clone(), is_resent)
     }
 }
 

@@ -10,10 +10,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use super::Target;
 use super::entry::Entry;
+use super::sync::{Mutex, MutexGuard};
+use super::target::Target;
 
 pub(crate) struct StateCache<K> {
     /// Number of states kept.

@@ -1,13 +1,14 @@
 //! Entry: FIFO lock, cached state and newest batch of one key.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use tidelock_store::Conflict;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::Target;
 use super::batch::{Batch, Waiter};
+use super::sync::{Mutex, MutexGuard};
+use super::target::Target;
 
 /// State and commit queue of one key in this process.
 pub(crate) struct Entry<T: Target> {
@@ -92,15 +93,19 @@ impl<T: Target> Entry<T> {
 
     /// Adds a change to the open batch. Returns `None` if the view is out of date. The caller has
     /// the turn.
-    pub(crate) fn push(self: &Arc<Self>, view: &View<T>, change: T::Change) -> Option<Waiter<T>> {
+    pub(crate) fn push(
+        self: &Arc<Self>,
+        view: &View<T>,
+        change: T::Change,
+    ) -> Option<(Waiter<T>, T::Share)> {
         let mut inner = self.lock();
         if inner.epoch != view.epoch {
             return None;
         }
         let tail = view.tail.as_ref().ok_or_else(|| T::expected(&view.state));
-        let batch = Batch::add(tail, inner.epoch, &mut inner.state, change);
+        let (batch, share) = Batch::add(tail, inner.epoch, &mut inner.state, change);
         inner.tail = Some(batch.clone());
-        Some(Waiter::new(self, batch))
+        Some((Waiter::new(self, batch), share))
     }
 
     /// Whether an answer without a commit may be returned. If its state is only cached, the next

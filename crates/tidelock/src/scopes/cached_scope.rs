@@ -57,6 +57,7 @@ impl<S: ScopeState> Target for CachedScope<S> {
     type Change = (Doc<S>, Option<Duration>);
     /// The document that the last mutation left, and its TTL.
     type Changes = Option<(Doc<S>, Option<Duration>)>;
+    type Share = ();
     type Expected = ExpectedRevision;
     type Receipt = Revision;
 

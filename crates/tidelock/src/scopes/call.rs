@@ -102,7 +102,10 @@ impl<'a, S: ScopeState> Call<'a, S> {
         let Done { next, answer } = self.run_mutator(mutator, &view.state.doc).await?;
         let changes = next.is_some();
         let batch = match next {
-            Some(next) => self.entry.push(&view, (self.encode(next)?, self.options.ttl)),
+            Some(next) => {
+                let pushed = self.entry.push(&view, (self.encode(next)?, self.options.ttl));
+                pushed.map(|(batch, ())| batch)
+            }
             None => match self.entry.confirm(&view) {
                 Confirmed::Now => {
                     let unchanged = MutationOutcome::Unchanged(view.state.revision);

@@ -5,29 +5,31 @@
 //! waits for it. A call that is dropped, exceeds its budget or panics never reaches that step.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{ExpectedRevision, Revision};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify};
 use tokio::time::Instant;
 
 use super::budget::Budget;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
-use super::fair_mutex::FairMutexGuard;
 use super::mutated::{Mutated, MutationOutcome};
 use super::mutator::{Fault, Mutator};
 use super::name::Name;
 use super::operation::{Codec, OperationRecord};
 use super::options::{OperationId, Options};
-use super::reentrancy::{inside, is_inside};
-use super::shared_timer::TimedMutex;
+use super::reentrancy::{Identity, inside, is_inside};
 use super::state::ScopeState;
 use crate::deadline;
 
 pub(crate) struct Local<S> {
     name: Name,
-    mutex: Arc<TimedMutex<Versioned<S>>>,
+    /// FIFO lock: one mutation at a time.
+    turn: AsyncMutex<()>,
+    /// Replaced by the turn's holder; read without the turn.
+    current: Mutex<Versioned<S>>,
     changed: Notify,
     operations: Mutex<HashMap<String, (Instant, OperationRecord)>>,
 }
@@ -56,14 +58,15 @@ impl<S: ScopeState> Local<S> {
         let current = Versioned { state: Some(Arc::new(state)), revision: Revision::FIRST };
         Self {
             name,
-            mutex: TimedMutex::new(current),
+            turn: AsyncMutex::new(()),
+            current: Mutex::new(current),
             changed: Notify::new(),
             operations: Mutex::default(),
         }
     }
 
     pub(super) fn load(&self) -> Document<S> {
-        let Versioned { state, revision } = self.mutex.get();
+        let Versioned { state, revision } = self.current();
         Document { state, revision: Some(revision), expires_at: None }
     }
 
@@ -87,21 +90,17 @@ impl<S: ScopeState> Local<S> {
         mut mutator: W,
         codec: Codec<W::Answer>,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
-        tokio::task::coop::consume_budget().await;
-        let identity = std::ptr::from_ref(self).addr();
-        if is_inside(identity) {
-            return Err(ScopeError::reentered(&self.name));
-        }
         let budget = Budget::begin(options.budget);
         let too_late = || ScopeError::timed_out(&self.name, budget.limit);
-        let (guard, current) = self.mutex.lock(budget.until).await.ok_or_else(too_late)?;
+        let turn = self.turn(&budget).await?;
         if let Some(record) = self.done(options)? {
             return Ok(codec.replay(&record)?);
         }
+        let current = self.current();
         let revision = current.revision;
         let doc = self.find(current, options.expected)?;
-        let done =
-            budget.bound(inside(identity, || mutator.start(&doc))).await.ok_or_else(too_late)?;
+        let running = inside(self.identity(), || mutator.start(&doc));
+        let done = budget.bound(running).await.ok_or_else(too_late)?;
         let done = done.map_err(|fault| unfit(&self.name, fault))?;
         if let Some(next) = &done.next {
             options.allow(&self.name, &next.state)?;
@@ -118,7 +117,7 @@ impl<S: ScopeState> Local<S> {
             self.remember(operation, codec.remember(operation, outcome, &done.answer)?);
         }
         if let Some(next) = done.next {
-            self.store(guard, Some(next.state), revision);
+            self.store(turn, Some(next.state), revision);
         }
         Ok(Mutated { value: done.answer, outcome, attempts: 1, replayed: false })
     }
@@ -129,7 +128,8 @@ impl<S: ScopeState> Local<S> {
         options: &Options<S>,
         state: S,
     ) -> Result<Mutated, ScopeError> {
-        let (guard, current) = self.lock(options).await?;
+        let turn = self.turn(&Budget::begin(options.budget)).await?;
+        let current = self.current();
         if let Some(record) = self.done(options)? {
             return Ok(Codec::json().replay(&record)?);
         }
@@ -142,14 +142,15 @@ impl<S: ScopeState> Local<S> {
         }
         self.record_outcome(options, MutationOutcome::Applied(current.revision.plus(1)))?;
         Ok(mutated(MutationOutcome::Applied(self.store(
-            guard,
+            turn,
             Some(Arc::new(state)),
             current.revision,
         ))))
     }
 
     pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
-        let (guard, current) = self.lock(options).await?;
+        let turn = self.turn(&Budget::begin(options.budget)).await?;
+        let current = self.current();
         if let Some(record) = self.done(options)? {
             return Ok(Codec::json().replay(&record)?);
         }
@@ -160,19 +161,29 @@ impl<S: ScopeState> Local<S> {
         }
         let _there = self.find(current, options.expected)?;
         self.record_outcome(options, MutationOutcome::Applied(revision.plus(1)))?;
-        Ok(mutated(MutationOutcome::Applied(self.store(guard, None, revision))))
+        Ok(mutated(MutationOutcome::Applied(self.store(turn, None, revision))))
     }
 
-    async fn lock(
-        &self,
-        options: &Options<S>,
-    ) -> Result<(FairMutexGuard<'_, Versioned<S>>, Versioned<S>), ScopeError> {
-        if is_inside(std::ptr::from_ref(self).addr()) {
+    /// Waits for the turn, in FIFO order. Fails inside the scope's own mutator.
+    async fn turn<X>(&self, budget: &Budget) -> Result<AsyncMutexGuard<'_, ()>, ScopeError<X>> {
+        if is_inside(self.identity()) {
             return Err(ScopeError::reentered(&self.name));
         }
-        let budget = Budget::begin(options.budget);
-        let guard = self.mutex.lock(budget.until).await;
-        guard.ok_or_else(|| ScopeError::timed_out(&self.name, budget.limit))
+        // A caller that is always served at once must not keep its thread.
+        tokio::task::coop::consume_budget().await;
+        if let Ok(turn) = self.turn.try_lock() {
+            return Ok(turn);
+        }
+        let turn = budget.bound(self.turn.lock()).await;
+        turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.limit))
+    }
+
+    fn current(&self) -> Versioned<S> {
+        lock(&self.current).clone()
+    }
+
+    fn identity(&self) -> Identity {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Returns the document to mutate, if it is as expected.
@@ -191,15 +202,17 @@ impl<S: ScopeState> Local<S> {
         }
     }
 
-    /// Releases the lock with a new value and notifies the watchers.
+    /// Stores a new value, ends the turn and notifies the watchers.
     fn store(
         &self,
-        guard: FairMutexGuard<'_, Versioned<S>>,
+        turn: AsyncMutexGuard<'_, ()>,
         state: Option<Arc<S>>,
         before: Revision,
     ) -> Revision {
         let revision = before.plus(1);
-        guard.release_with(Versioned { state, revision });
+        // The old value is dropped outside the lock.
+        let _old = mem::replace(&mut *lock(&self.current), Versioned { state, revision });
+        drop(turn);
         self.changed.notify_waiters();
         revision
     }

@@ -1,11 +1,13 @@
 //! Concurrent callers: of one process, and of several.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidelock::RetryPolicy;
 use tidelock::prelude::*;
-use tidelock::store::{NewEvent, StoreExt};
+use tidelock::store::{EventId, NewEvent, StoreExt};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};
@@ -20,7 +22,9 @@ on_every_store!(
     decisions_on_a_failed_commit_are_retried,
     a_refusal_never_rests_on_uncommitted_events,
     a_cancelled_caller_does_not_affect_others,
+    a_caller_cancelled_before_its_commit_appends_nothing,
     a_panic_in_a_decision_is_its_callers_alone,
+    a_panic_while_a_batch_lands_is_the_drivers_alone,
     a_waiter_past_its_deadline_gets_an_error,
 );
 
@@ -262,6 +266,25 @@ async fn a_cancelled_caller_does_not_affect_others(ground: Ground) {
 }
 
 /// EVT-7.
+async fn a_caller_cancelled_before_its_commit_appends_nothing(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    let stock = tidelock.aggregate::<Stock>("tea");
+    stock.execute(receive(9)).await.unwrap();
+    let (_, commits) = meddler.counts();
+    meddler.hold();
+    let mut callers = one_after_the_other(&tidelock, 2).await;
+    until(|| meddler.counts().1 > commits).await;
+    let leaving = callers.remove(1);
+    leaving.abort();
+    assert!(leaving.await.unwrap_err().is_cancelled());
+    meddler.let_through();
+    assert_eq!(versions(callers).await, [Ok(2)]);
+    stock.execute(receive(1)).await.unwrap();
+    assert_eq!(stock.load().await.unwrap().orders, ["0"], "not with the next one's commit either");
+}
+
+/// EVT-7.
 async fn a_panic_in_a_decision_is_its_callers_alone(ground: Ground) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>("tea");
@@ -274,6 +297,72 @@ async fn a_panic_in_a_decision_is_its_callers_alone(ground: Ground) {
     });
     assert!(panicking.await.unwrap_err().is_panic());
     assert_eq!(stock.execute(receive(1)).await.unwrap().version.unwrap().get(), 2);
+}
+
+/// Marks that panic once when they are applied.
+static ARMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+#[derive(Debug, Default, Clone)]
+struct Fragile {
+    marks: Vec<String>,
+}
+
+#[derive(Debug, Event)]
+struct Marked {
+    mark: String,
+}
+
+impl Aggregate for Fragile {
+    const KIND: &'static str = "fragile";
+    type Event = Marked;
+
+    fn apply(&mut self, event: &Marked) {
+        let armed = ARMED.lock().unwrap().remove(&event.mark);
+        assert!(!armed, "a bug, as asked for");
+        self.marks.push(event.mark.clone());
+    }
+}
+
+/// EVT-7.
+async fn a_panic_while_a_batch_lands_is_the_drivers_alone(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    let run = EventId::fresh();
+    let mark = |nth| format!("{run} {nth}");
+    meddler.hold();
+    let mut callers = Vec::new();
+    for nth in 0..3 {
+        let (fragile, mark) = (tidelock.aggregate::<Fragile>("1"), mark(nth));
+        let (entered, has_entered) = tokio::sync::oneshot::channel();
+        let mut entered = Some(entered);
+        callers.push(tokio::spawn(async move {
+            let decide = |_: &Fragile| {
+                entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
+                Ok::<_, No>(Marked { mark: mark.clone() })
+            };
+            fragile.execute(decide).await.map(|executed| executed.version.unwrap().get())
+        }));
+        has_entered.await.unwrap();
+        until(|| meddler.counts().1 == 1).await;
+    }
+    // The second and the third share a batch. Their events were applied once, when they were
+    // decided.
+    tokio::task::yield_now().await;
+    ARMED.lock().unwrap().insert(mark(1));
+    meddler.let_through();
+    let mut ended = Vec::new();
+    for caller in callers {
+        ended.push(caller.await);
+    }
+    assert_eq!(ended.remove(0).unwrap().unwrap(), 1);
+    let (panicked, landed): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_err);
+    assert!(panicked.into_iter().all(|error| error.unwrap_err().is_panic()));
+    assert_eq!(landed.len(), 1, "one of the two drove the commit");
+    assert!(landed.into_iter().all(|landed| landed.unwrap().is_ok()));
+    let fragile = tidelock.aggregate::<Fragile>("1");
+    assert_eq!(fragile.load().await.unwrap().marks, [mark(0), mark(1), mark(2)], "each once");
+    let next = fragile.execute(|_| Ok::<_, No>(Marked { mark: mark(3) })).await.unwrap();
+    assert_eq!(next.version.unwrap().get(), 4);
 }
 
 /// EVT-2.

@@ -116,7 +116,7 @@ async fn a_list_reads_all_rows_across_pages(ground: Ground) {
     let tidelock = ground.open().await;
     for n in 0..7 {
         let basket = tidelock.scope::<i64>(ScopeKind::SESSION, format!("b-{n}"));
-        basket.set(&n).await.unwrap();
+        basket.set(&(n + 1)).await.unwrap();
     }
     tidelock.scope::<i64>(ScopeKind::SESSION, "other").set(&9).await.unwrap();
     let scopes = tidelock.scopes();

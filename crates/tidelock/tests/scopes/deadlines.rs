@@ -36,7 +36,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
-/// SCOPE-2: the shared timer wakes each of them.
+/// SCOPE-2.
 #[tokio::test(start_paused = true)]
 async fn each_waiter_times_out_at_its_own_deadline() {
     let scope = in_memory();
