@@ -22,8 +22,8 @@ fn echo() -> Flow<u32, u32> {
 /// RUN-41.
 async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let running =
-        Running::start(app(&tidelock, "one", echo().retention(Duration::from_millis(300))));
+    let short = echo().options(|options| options.retention(Duration::from_millis(300)));
+    let running = Running::start(app(&tidelock, "one", short));
     let start = |id: &'static str, n: u32| tidelock.start("echo", id, &n).attribute("shop", "7");
     let kept = start("kept", 1).retention(Duration::from_secs(86_400)).await.unwrap();
     let run = start("gone", 2).await.unwrap();
