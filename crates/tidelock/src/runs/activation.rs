@@ -49,7 +49,7 @@ struct Shared {
     /// Wakers of waiting operations.
     wakers: HashMap<OpId, Waker>,
     /// Writes that operations staged.
-    staged: HashMap<OpId, StagedWrites>,
+    staged: HashMap<OpId, Box<StagedWrites>>,
     /// Steps that can be compensated, in the order of their completion.
     compensations: Vec<Compensation>,
 }
@@ -75,7 +75,7 @@ pub(crate) enum LandingOutcome {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) batch: Batch<NewEvent>,
-    pub(crate) writes: Option<StagedWrites>,
+    pub(crate) writes: Option<Box<StagedWrites>>,
 }
 
 impl Outgoing {

@@ -26,7 +26,7 @@ use tidelock_store::RawJson;
 
 use super::activation::{Activation, Op};
 use super::history::{Interrupted, Interruptible};
-use super::replay::{Durability, Exit};
+use super::replay::{Durability, Exit, Replay};
 use super::{RunId, StepError, StepName};
 use crate::handle::Tidelock;
 
@@ -101,7 +101,7 @@ impl RunCtx {
 
     /// The error of a cancelled operation.
     fn cancelled(&self) -> StepError {
-        StepError::Cancelled { reason: self.activation.replay(|replay| replay.observe_cancel()) }
+        StepError::Cancelled { reason: self.activation.replay(Replay::observe_cancel) }
     }
 
     /// Parks the run: the recorded data cannot be decoded as the function's type, so the code does

@@ -22,7 +22,7 @@ use super::RunId;
 use super::activation::{Activation, Outgoing};
 use super::definition::Code;
 use super::history::{self, Entry};
-use super::replay::{Exit, IdleAction};
+use super::replay::{Exit, IdleAction, Replay};
 use super::summary::Summarized;
 use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
@@ -185,7 +185,7 @@ impl Driver {
 
     fn stop(&mut self) {
         (self.stopping, self.resting) = (true, false);
-        self.activation.replay(|replay| replay.stop());
+        self.activation.replay(Replay::stop);
     }
 
     fn next_time(&self) -> Option<Timestamp> {
@@ -249,7 +249,7 @@ struct Closing(Arc<Activation>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        self.0.replay(|replay| replay.close());
+        self.0.replay(Replay::close);
     }
 }
 

@@ -100,7 +100,7 @@ impl Op<'_> {
         {
             let mut shared = self.activation.shared();
             shared.replay.stage(self.id, entry)?;
-            shared.staged.insert(self.id, StagedWrites { staged, reply });
+            shared.staged.insert(self.id, Box::new(StagedWrites { staged, reply }));
         }
         // The reply is only missing when the whole turn is dropped.
         match landed.await {

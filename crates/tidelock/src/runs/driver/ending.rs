@@ -14,7 +14,7 @@ use crate::runs::definition::BodyError;
 use crate::runs::error::StepError;
 use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure};
 use crate::runs::keys;
-use crate::runs::replay::{Exit, FailureContext};
+use crate::runs::replay::{Exit, FailureContext, Replay};
 use crate::runs::summary::{RunState, Summary};
 use crate::worker::{TaskOutcome, is_loss, panic_message};
 
@@ -56,10 +56,10 @@ impl Driver {
         commit: Commit,
         settled: TaskOutcome,
     ) -> Result<Option<TaskOutcome>> {
-        if !self.activation.replay(|replay| replay.make_room()) {
+        if !self.activation.replay(Replay::make_room) {
             return Ok(None);
         }
-        let entries = self.activation.replay(|replay| replay.take_rest());
+        let entries = self.activation.replay(Replay::take_rest);
         match self.commit(commit, entries.clone(), settled).await? {
             Ended::Done(settled) => Ok(Some(settled)),
             Ended::Moved if self.is_ended_elsewhere() => self.acknowledge().await.map(Some),
@@ -143,7 +143,7 @@ impl Driver {
                 return self.park(panicked).await;
             }
         };
-        if let Some(exit) = self.activation.replay(|replay| replay.returned()) {
+        if let Some(exit) = self.activation.replay(Replay::returned) {
             return self.leave(exit).await;
         }
         match returned {
@@ -184,7 +184,7 @@ impl Driver {
         self.flush().await?;
         let last = last.encode()?;
         loop {
-            let mut entries = self.activation.replay(|replay| replay.take_rest());
+            let mut entries = self.activation.replay(Replay::take_rest);
             entries.push(last.clone());
             let commit = Commit::new().settle(self.finish_item());
             let commit = self.summarized().end(commit, state, self.activation.now())?;
@@ -235,7 +235,7 @@ impl Driver {
 
     /// Writes entries that do not fit into the last commit.
     async fn flush(&mut self) -> Result<()> {
-        while !self.activation.replay(|replay| replay.make_room()) {
+        while !self.activation.replay(Replay::make_room) {
             let Some(outgoing) = self.activation.next_batch() else { return Ok(()) };
             let (outgoing, sent) = self.send(outgoing).await?;
             if let super::After::Resend(outgoing) = self.on_result(outgoing, sent).await? {

@@ -10,7 +10,12 @@
 //! recorded step is not done again (RUN-2), at most once is at most once (RUN-14), staged writes
 //! and child starts land once (RUN-17, RUN-23), a signal is received once (RUN-8), results are
 //! delivered in the order of the activation before (RUN-5), no effect begins before the results
-//! that it depends on are stored, and the folded history is the live state. Faults that are injected into the core or the interpreter must be found.
+//! that it depends on are stored, and the folded history is the live state. Faults that are
+//! injected into the core or the interpreter must be found.
+//!
+//! Not among the programs: a combinator that returns before it has polled all its branches, such as
+//! `select!`. A branch that is not requested again leaves its record behind, which a replay cannot
+//! tell from a change of code.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};

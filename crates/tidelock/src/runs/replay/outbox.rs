@@ -46,7 +46,7 @@ pub(super) struct Outbox<T> {
     /// Entries up to this number have a waiter.
     wanted: u64,
     /// Entries that are committed together with staged writes.
-    landings: VecDeque<Landing<T>>,
+    landings: VecDeque<Box<Landing<T>>>,
 }
 
 /// An entry that is committed together with the writes that its operation staged, or not at all.
@@ -69,7 +69,7 @@ pub(crate) struct Batch<T> {
     pub(crate) entries: Vec<T>,
     /// The number of the last entry.
     pub(super) newest: u64,
-    pub(crate) landing: Option<Landing<T>>,
+    pub(crate) landing: Option<Box<Landing<T>>>,
 }
 
 impl<T> Default for Outbox<T> {
@@ -89,7 +89,8 @@ impl<T: Encoded> Outbox<T> {
 
     /// Appends an entry that is committed with staged writes. It gets its number when it is taken.
     pub(super) fn stage(&mut self, op: OpId, entry: T, source: Entry, was_open: bool) {
-        self.landings.push_back(Landing { op, entry, source, was_open, mark: None });
+        let landing = Landing { op, entry, source, was_open, mark: None };
+        self.landings.push_back(Box::new(landing));
     }
 
     /// Removes the staged entries of an operation.
