@@ -190,8 +190,8 @@ impl Client {
         request.body(Full::new(body)).unwrap()
     }
 
-    /// Sends it, and reads the head of the response; `None` if the connection breaks. The connection
-    /// lives as long as the response.
+    /// Sends it, and reads the head of the response; `None` if the connection breaks. The
+    /// connection lives as long as the response.
     async fn try_open(&self, request: Request<Full<Bytes>>) -> Option<http::Response<Incoming>> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let stream = TcpStream::connect(self.address).await.ok()?;

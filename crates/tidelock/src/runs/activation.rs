@@ -1,39 +1,32 @@
 //! Activation: one turn of a run on one worker, shared by the workflow function and its driver.
 //!
-//! The function is replayed against its history. Replay preserves the recorded order: the result of
-//! an operation is delivered only after everything known before it has been requested again and
-//! delivered. So steps that are awaited together are replayed as they first ran, whatever the code
-//! does with them. An operation that is not recorded starts only after the replay. If nothing
-//! progresses before the replay is over, the code is non-deterministic: it does not fit its
-//! history.
+//! It is the shell of the [replay core](super::replay): it holds what the core is free of, wakers,
+//! the store's time, staged writes, compensations.
 //!
 //! The function's side never waits for the store: it queues entries, and the driver writes them.
 
 mod op;
-mod queue;
-mod replay_cursor;
-mod transitions;
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use tidelock_store::{RawJson, Store, Timestamp};
+use tidelock_store::{NewEvent, Store, Timestamp};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::history::{Entry, RunOutcome};
-use super::replay::{Cancel, ReplayState};
+use super::RunId;
+use super::ctx::Compensation;
+use super::replay::{Batch, Exit, OpId, Replay, Wake};
 use super::summary::Summarized;
-use super::{RunId, StepName};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
+use crate::reactions::HandlerError;
+use crate::staging::Staged;
 use crate::worker::LeasedTask;
 
-pub(crate) use op::{Op, Woken};
-pub(crate) use queue::{Batch, Landing, LandingEnd, Queue};
-pub(crate) use replay_cursor::ReplayCursor;
-pub(crate) use transitions::used_twice;
+pub(crate) use op::Op;
 
 /// The state shared by the function and the driver.
 #[derive(Debug)]
@@ -47,7 +40,51 @@ pub(crate) struct Activation {
     granted: (Timestamp, Instant),
     /// Wakes the function.
     function: OnceLock<Waker>,
-    state: Mutex<State>,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    replay: Replay,
+    /// Wakers of waiting operations.
+    wakers: HashMap<OpId, Waker>,
+    /// Writes that operations staged.
+    staged: HashMap<OpId, Box<StagedWrites>>,
+    /// Steps that can be compensated, in the order of their completion.
+    compensations: Vec<Compensation>,
+}
+
+/// Writes that are committed together with an entry.
+#[derive(Debug)]
+pub(crate) struct StagedWrites {
+    pub(crate) staged: Staged,
+    reply: oneshot::Sender<LandingOutcome>,
+}
+
+/// The outcome of such a commit.
+#[derive(Debug)]
+pub(crate) enum LandingOutcome {
+    Committed,
+    /// The step has to run again: its transaction is over, and nothing was written.
+    Restage,
+    /// A staged write was refused.
+    Refused(HandlerError),
+}
+
+/// One commit: a batch of entries, and the staged writes that belong to one of them.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) batch: Batch<NewEvent>,
+    pub(crate) writes: Option<Box<StagedWrites>>,
+}
+
+impl Outgoing {
+    /// Answers the operation that staged writes. One that no longer waits has been dropped.
+    pub(crate) fn answer(&mut self, outcome: LandingOutcome) {
+        if let Some(writes) = self.writes.take() {
+            let _answered = writes.reply.send(outcome);
+        }
+    }
 }
 
 thread_local! {
@@ -68,72 +105,16 @@ impl Drop for Polling {
 const OUTSIDE: &str = "RunCtx was used outside of its workflow function: its operations are awaited there, and \
      not in a task that the function spawns";
 
-/// How the function ended without returning.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// It does not fit its history, or cannot continue here: parked until the code changes.
-    Park(String),
-    /// It can never continue.
-    Fail(String),
-    /// It starts over with this input.
-    Continue(RawJson),
-}
-
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) past: ReplayState,
-    pub(crate) cursor: ReplayCursor,
-    pub(crate) queue: Queue,
-    /// Effects in flight.
-    pub(crate) active: usize,
-    /// Operations that wait for a time, a signal or a child.
-    pub(crate) outstanding: HashMap<usize, Option<Timestamp>>,
-    /// Awaited children, and the outcomes of those that have ended.
-    pub(crate) children: HashMap<usize, (RunId, Option<RunOutcome>)>,
-    /// Races of this turn.
-    pub(crate) races: HashSet<StepName>,
-    /// Wakers of waiting operations.
-    wakers: HashMap<usize, Waker>,
-    /// The first operation that is not recorded and was requested during the replay.
-    pub(crate) held: Option<String>,
-    /// An operation would start, but the worker is shutting down.
-    pub(crate) stopped: bool,
-    pub(crate) exit: Option<Exit>,
-    /// The driver is dropping the function.
-    closing: bool,
-    /// Steps that can be compensated, in the order of their completion.
-    pub(crate) compensations: Vec<super::ctx::Compensation>,
-    /// Whether steps were compensated.
-    pub(crate) compensated: bool,
-    /// Whether the function has observed the cancellation.
-    pub(crate) cancel_seen: bool,
-}
-
 impl Activation {
     pub(crate) fn new(
         tidelock: &Tidelock,
         task: &LeasedTask,
         summarized: Summarized,
-        past: ReplayState,
+        mut replay: Replay,
         metadata: Metadata,
     ) -> Arc<Self> {
-        let state = State {
-            cursor: ReplayCursor::of(&past),
-            past,
-            queue: Queue::default(),
-            active: 0,
-            outstanding: HashMap::new(),
-            children: HashMap::new(),
-            races: HashSet::new(),
-            wakers: HashMap::new(),
-            held: None,
-            stopped: false,
-            exit: None,
-            closing: false,
-            compensations: Vec::new(),
-            compensated: false,
-            cancel_seen: false,
-        };
+        replay.start();
+        let (wakers, staged, compensations) = (HashMap::new(), HashMap::new(), Vec::new());
         Arc::new(Self {
             tidelock: tidelock.clone(),
             task: task.clone(),
@@ -141,7 +122,7 @@ impl Activation {
             metadata,
             granted: (task.granted_at(), Instant::now()),
             function: OnceLock::new(),
-            state: Mutex::new(state),
+            shared: Mutex::new(Shared { replay, wakers, staged, compensations }),
         })
     }
 
@@ -163,8 +144,39 @@ impl Activation {
         self.granted.0.plus(self.granted.1.elapsed())
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Applies a verb of the replay, and wakes the operations that it concerns.
+    pub(crate) fn replay<T>(&self, verb: impl FnOnce(&mut Replay) -> T) -> T {
+        let mut shared = self.shared();
+        let answer = verb(&mut shared.replay);
+        shared.wake();
+        answer
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the content of the next commit, if a write is wanted.
+    pub(crate) fn next_batch(&self) -> Option<Outgoing> {
+        let mut shared = self.shared();
+        let batch = shared.replay.next_batch()?;
+        let landing = batch.landing.as_ref().map(|landing| landing.op);
+        let writes = landing.and_then(|op| shared.staged.remove(&op));
+        shared.wake();
+        Some(Outgoing { batch, writes })
+    }
+
+    /// Registers the compensation of a completed step.
+    pub(crate) fn push_compensation(&self, compensation: Compensation) {
+        self.shared().compensations.push(compensation);
+    }
+
+    /// Takes the latest step that can be compensated.
+    pub(crate) fn pop_compensation(&self) -> Option<Compensation> {
+        let mut shared = self.shared();
+        let latest = shared.compensations.pop()?;
+        shared.replay.compensate();
+        Some(latest)
     }
 
     /// Polls the function. Operations of the run can be polled meanwhile, on this thread.
@@ -179,7 +191,7 @@ impl Activation {
     pub(crate) fn is_inside(&self) -> bool {
         let is_inside = POLLED.get() == self.address();
         if !is_inside {
-            self.state().leave(Exit::Park(OUTSIDE.into()));
+            self.replay(|replay| replay.leave(Exit::Park(OUTSIDE.into())));
             self.function.get().into_iter().for_each(Waker::wake_by_ref);
         }
         is_inside
@@ -195,101 +207,22 @@ impl Activation {
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
-
-    /// From now on, dropped operations are dropped by the driver, which is not recorded.
-    pub(crate) fn close(&self) {
-        self.state().closing = true;
-    }
 }
 
-impl State {
-    /// Keeps the first reason.
-    pub(crate) fn leave(&mut self, exit: Exit) {
-        self.exit.get_or_insert(exit);
+impl Shared {
+    /// Wakes the operations that the last verb concerns.
+    fn wake(&mut self) {
+        match self.replay.take_wake() {
+            Wake::None => {}
+            Wake::One(op) => self.wakers.remove(&op).into_iter().for_each(Waker::wake),
+            Wake::All => self.wakers.drain().for_each(|(_, waker)| waker.wake()),
+        }
     }
 
-    pub(crate) fn cancel(&self) -> Option<&Cancel> {
-        self.past.cancel.as_ref()
-    }
-
-    /// Applies an entry that another process wrote.
-    pub(crate) fn absorb(&mut self, entry: Entry) -> tidelock_store::Result<()> {
-        self.past.take(entry)?;
-        self.wake_all();
-        Ok(())
-    }
-
-    pub(crate) fn wait_at(&mut self, at: usize, waker: &Waker) {
-        match self.wakers.get_mut(&at) {
+    fn wait_at(&mut self, op: OpId, waker: &Waker) {
+        match self.wakers.get_mut(&op) {
             Some(there) => there.clone_from(waker),
-            None => drop(self.wakers.insert(at, waker.clone())),
+            None => drop(self.wakers.insert(op, waker.clone())),
         }
-    }
-
-    pub(crate) fn wake(&mut self, at: usize) {
-        if let Some(waker) = self.wakers.remove(&at) {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn wake_all(&mut self) {
-        self.wakers.drain().for_each(|(_, waker)| waker.wake());
-    }
-
-    /// Advances the replay past everything that was requested and delivered, and wakes the next
-    /// operation.
-    pub(crate) fn advance(&mut self) {
-        let was_replay = self.cursor.is_replay();
-        if let Some(next) = self.cursor.advance(&self.past) {
-            self.wake(next);
-        }
-        if was_replay && !self.cursor.is_replay() {
-            self.wake_all();
-        }
-    }
-
-    /// An operation that was dropped in an earlier turn and is awaited in this one.
-    pub(crate) fn awaited_after_drop(&self) -> Option<String> {
-        let live = self.cursor.live.iter().zip(&self.past.records);
-        let mut dropped =
-            live.filter(|(live, record)| live.requested && !live.abandoned && record.dropped);
-        dropped.next().map(|(_, record)| {
-            format!(
-                "non-determinism: the code does not fit the history: {} {:?} was dropped before, and is awaited now",
-                record.kind,
-                record.name.as_str()
-            )
-        })
-    }
-
-    /// The step whose failure is the last recorded result, if any.
-    pub(crate) fn last_failed(&self) -> Option<StepName> {
-        let mark = self.past.order.iter().rev().find(|mark| mark.is_end)?;
-        let record = &self.past.records[mark.record];
-        matches!(record.end, Some(super::replay::End::Failed(_))).then(|| record.name.clone())
-    }
-
-    /// The earliest time at which an operation continues.
-    pub(crate) fn next_timer(&self) -> Option<Timestamp> {
-        self.outstanding.values().flatten().min().copied()
-    }
-
-    /// Whether no effect is in flight and no write is pending.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.active == 0 && !self.queue.is_wanted()
-    }
-
-    /// Describes the non-determinism: the next recorded operation, and the requested one.
-    pub(crate) fn non_determinism(&self) -> String {
-        let expected = self
-            .cursor
-            .next(&self.past)
-            .map(|record| format!("{} {:?}", record.kind, record.name.as_str()));
-        let expected = expected.unwrap_or_else(|| "nothing more".into());
-        let found = self.held.clone().unwrap_or_else(|| "no operation that can continue".into());
-        format!(
-            "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}; register the old code under the \
-             run's version, or branch with ctx.patched, and the run continues"
-        )
     }
 }

@@ -24,9 +24,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use tidelock_store::RawJson;
 
-use super::activation::{Activation, Exit, Op};
+use super::activation::{Activation, Op};
 use super::history::{Interrupted, Interruptible};
-use super::replay::End;
+use super::replay::{Durability, Exit, Replay};
 use super::{RunId, StepError, StepName};
 use crate::handle::Tidelock;
 
@@ -90,16 +90,18 @@ impl RunCtx {
     ) -> Result<T, E> {
         let input = RawJson::new(input).map_err(|e| invalid("continue_as_new", &e))?;
         self.activation.inside().await;
-        self.activation.state().leave(Exit::Continue(input));
+        self.activation.replay(|replay| replay.leave(Exit::Continue(input)));
         futures_util::future::pending().await
+    }
+
+    /// Whether the run is being cancelled, which ends its operations.
+    fn is_cancelled(&self) -> bool {
+        !self.cleanup && self.activation.replay(|replay| replay.is_cancelled())
     }
 
     /// The error of a cancelled operation.
     fn cancelled(&self) -> StepError {
-        let mut state = self.activation.state();
-        state.cancel_seen = true;
-        let reason = state.cancel().map(|cancel| cancel.reason.clone()).unwrap_or_default();
-        StepError::Cancelled { reason }
+        StepError::Cancelled { reason: self.activation.replay(Replay::observe_cancel) }
     }
 
     /// Parks the run: the recorded data cannot be decoded as the function's type, so the code does
@@ -110,7 +112,7 @@ impl RunCtx {
             name.as_str(),
             error.context()
         );
-        self.activation.state().leave(Exit::Park(error));
+        self.activation.replay(|replay| replay.leave(Exit::Park(error)));
         futures_util::future::pending().await
     }
 }
@@ -118,7 +120,7 @@ impl RunCtx {
 /// Records that an operation was cancelled.
 fn interrupt(op: &Op<'_>, name: &StepName, kind: Interruptible) {
     let entry = Interrupted { name: name.clone(), kind };
-    op.end(entry, End::Interrupted, false).expect("a name and a kind can be stored");
+    op.end(entry, Durability::Lazy).expect("a name and a kind can be stored");
 }
 
 fn invalid(name: &str, error: &tidelock_store::StoreError) -> StepError {

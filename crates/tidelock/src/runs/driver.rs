@@ -19,22 +19,20 @@ use tidelock_store::{ChangeHint, RawJson, Result, Timestamp, Topic, Version};
 use tokio::time::Instant;
 
 use super::RunId;
-use super::activation::{Activation, Batch, Exit};
+use super::activation::{Activation, Outgoing};
 use super::definition::Code;
-use super::history::{self, Entry, OutOfTime};
-use super::replay::Cancel;
+use super::history::{self, Entry};
+use super::replay::{Exit, IdleAction, Replay};
 use super::summary::Summarized;
 use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
 use recorder::{Sent, send};
 
-/// Timers shorter than this are awaited without ending the turn.
-const SHORT_WAIT: Duration = Duration::from_secs(1);
 /// How often signals are polled without a hint during a turn.
 const HINT_POLL: Duration = Duration::from_secs(1);
 
 /// A commit in flight.
-type Sending = BoxFuture<'static, Result<(Batch, Sent)>>;
+type Sending = BoxFuture<'static, Result<(Outgoing, Sent)>>;
 
 /// One turn of a run.
 pub(crate) struct Driver {
@@ -50,17 +48,6 @@ pub(crate) struct Driver {
     moved: Instant,
 }
 
-/// What to do when the function waits and no effect is in flight.
-enum IdleAction {
-    /// Poll the function again.
-    Again,
-    Leave(Exit),
-    Release,
-    Rest,
-    /// End the turn until this time, or until the item is woken.
-    Suspend(Option<Timestamp>),
-}
-
 impl Driver {
     pub(crate) fn new(activation: Arc<Activation>, version: Version, stall: Duration) -> Self {
         let moved = Instant::now();
@@ -73,10 +60,10 @@ impl Driver {
         let _closing = Closing(self.activation.clone());
         let mut sending: Option<Sending> = None;
         let mut returned: Option<Returned> = None;
-        self.enforce_deadline();
+        self.enforce_deadline()?;
         loop {
             if sending.is_none() {
-                sending = self.next_batch().map(|batch| self.send(batch));
+                sending = self.activation.next_batch().map(|outgoing| self.send(outgoing));
             }
             if sending.is_none()
                 && let Some(returned) = returned.take()
@@ -89,14 +76,14 @@ impl Driver {
                 Turn::Returned(end) => returned = Some(end),
                 Turn::Sent(sent) => {
                     (sending, self.moved) = (None, Instant::now());
-                    let (batch, sent) = sent?;
-                    match self.on_result(batch, sent).await? {
-                        After::Resend(batch) => sending = Some(self.send(batch)),
+                    let (outgoing, sent) = sent?;
+                    match self.on_result(outgoing, sent).await? {
+                        After::Resend(outgoing) => sending = Some(self.send(outgoing)),
                         After::Lost => return Ok(TaskOutcome::Lost),
                         After::Done => {}
                     }
                 }
-                Turn::Late => self.tick(),
+                Turn::Late => self.tick()?,
                 Turn::Stopping => self.stop(),
                 Turn::Hint => self.on_hint().await?,
                 Turn::Stalled => {
@@ -123,7 +110,7 @@ impl Driver {
         returned: bool,
     ) -> Turn {
         let task = self.activation.task.clone();
-        let (timer, listens) = (self.next_timer(), self.listens());
+        let (timer, listens) = (self.next_time(), self.listens());
         let wait = timer.map(|timer| timer.since(self.activation.now()));
         let mut hint = listens.then(|| self.hint());
         let (stopping, mut resting, is_sending) = (self.stopping, self.resting, sending.is_some());
@@ -146,7 +133,7 @@ impl Driver {
     /// Handles a function without progress. An effect in flight or a pending write counts as
     /// progress.
     async fn stalled(&mut self) -> Result<Option<TaskOutcome>> {
-        if !self.activation.state().is_quiet() {
+        if !self.activation.replay(|replay| replay.is_quiet()) {
             self.moved = Instant::now();
             return Ok(None);
         }
@@ -159,8 +146,8 @@ impl Driver {
 
     /// Whether to listen for signals: something waits, and the turn stays open.
     fn listens(&self) -> bool {
-        let state = self.activation.state();
-        !state.outstanding.is_empty() && (state.active > 0 || self.resting)
+        let resting = self.resting;
+        self.activation.replay(|replay| replay.has_waits() && (replay.has_effects() || resting))
     }
 
     /// Takes the subscription for one wait. It is created before the first read and kept, so that
@@ -172,7 +159,8 @@ impl Driver {
 
     /// The function waits, and no effect is in flight.
     async fn idle(&mut self) -> Result<Option<TaskOutcome>> {
-        match self.idle_action() {
+        let (deadline, now) = (self.deadline(), self.activation.now());
+        match self.activation.replay(|replay| replay.when_idle(deadline, now)) {
             IdleAction::Again => Ok(None),
             IdleAction::Rest => {
                 self.resting = true;
@@ -187,94 +175,35 @@ impl Driver {
         }
     }
 
-    fn idle_action(&self) -> IdleAction {
-        let mut state = self.activation.state();
-        if let Some(exit) = state.exit.clone() {
-            return IdleAction::Leave(exit);
-        }
-        if let super::activation::State { cursor, past, .. } = &mut *state
-            && cursor.is_behind(past)
-            && cursor.skip_end(past)
-        {
-            state.advance();
-            state.wake_all();
-            return IdleAction::Again;
-        }
-        if state.cursor.is_replay() {
-            return IdleAction::Leave(Exit::Park(state.non_determinism()));
-        }
-        if state.stopped {
-            return IdleAction::Release;
-        }
-        if state.outstanding.is_empty() {
-            return match state.awaited_after_drop() {
-                Some(non_determinism) => IdleAction::Leave(Exit::Park(non_determinism)),
-                None => IdleAction::Rest,
-            };
-        }
-        let until = min(state.next_timer(), self.deadline(state.cancel()));
-        drop(state);
-        let soon = self.activation.now().plus(SHORT_WAIT);
-        match until {
-            Some(until) if until <= soon && !self.stopping => IdleAction::Rest,
-            until => IdleAction::Suspend(until),
-        }
-    }
-
     /// A timer has fired.
-    fn tick(&mut self) {
-        self.enforce_deadline();
+    fn tick(&self) -> Result<()> {
+        self.enforce_deadline()?;
         let now = self.activation.now();
-        let mut state = self.activation.state();
-        // Operations that still wait register again when they are polled.
-        state.outstanding.retain(|_, until| until.is_none_or(|until| until > now));
-        state.wake_all();
+        self.activation.replay(|replay| replay.tick(now));
+        Ok(())
     }
 
     fn stop(&mut self) {
         (self.stopping, self.resting) = (true, false);
-        self.activation.state().wake_all();
+        self.activation.replay(Replay::stop);
     }
 
-    fn next_timer(&self) -> Option<Timestamp> {
-        let state = self.activation.state();
-        min(state.next_timer(), self.deadline(state.cancel()))
+    fn next_time(&self) -> Option<Timestamp> {
+        let deadline = self.deadline();
+        self.activation.replay(|replay| replay.next_time(deadline))
     }
 
-    /// The run's deadline, unless it is being cancelled.
-    fn deadline(&self, cancel: Option<&Cancel>) -> Option<Timestamp> {
-        self.summarized().summary.deadline.filter(|_| cancel.is_none())
+    fn deadline(&self) -> Option<Timestamp> {
+        self.summarized().summary.deadline
     }
 
-    fn enforce_deadline(&self) {
-        let now = self.activation.now();
-        let mut state = self.activation.state();
-        let Some(deadline) = self.deadline(state.cancel()).filter(|deadline| *deadline <= now)
-        else {
-            return;
-        };
-        let entry = Entry::from(OutOfTime { deadline });
-        state.queue.push(entry.encode().expect("a time can be stored"));
-        state.absorb(entry).expect("a deadline conflicts with nothing");
+    fn enforce_deadline(&self) -> Result<()> {
+        let (deadline, now) = (self.deadline(), self.activation.now());
+        self.activation.replay(|replay| replay.enforce(deadline, now))
     }
 
-    fn next_batch(&self) -> Option<Batch> {
-        let mut state = self.activation.state();
-        if !state.queue.is_wanted() {
-            return None;
-        }
-        let mut batch = state.queue.take();
-        if let Some(landing) = &mut batch.landing {
-            match landing.end.take() {
-                Some(end) => state.end(landing.at, end, batch.newest),
-                None => state.open(landing.at),
-            }
-        }
-        Some(batch)
-    }
-
-    fn send(&self, batch: Batch) -> Sending {
-        Box::pin(send(self.activation.clone(), self.version, batch))
+    fn send(&self, outgoing: Outgoing) -> Sending {
+        Box::pin(send(self.activation.clone(), self.version, outgoing))
     }
 
     /// Reads what other processes wrote meanwhile.
@@ -289,7 +218,7 @@ impl Driver {
         let store = self.activation.store();
         for event in history::events(&**store, self.run(), Some(self.version.plus(1))).await? {
             let entry = Entry::decode(&event)?;
-            self.activation.state().absorb(entry)?;
+            self.activation.replay(|replay| replay.absorb(entry))?;
             self.version = event.version;
         }
         Ok(())
@@ -304,14 +233,14 @@ impl Driver {
     }
 
     fn is_ended_elsewhere(&self) -> bool {
-        self.activation.state().past.outcome.is_some()
+        self.activation.replay(|replay| replay.outcome().is_some())
     }
 }
 
 /// What follows from a commit's result.
 enum After {
     Done,
-    Resend(Batch),
+    Resend(Outgoing),
     Lost,
 }
 
@@ -320,15 +249,11 @@ struct Closing(Arc<Activation>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.replay(Replay::close);
     }
 }
 
-fn min(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    one.into_iter().chain(other).min()
-}
-
-async fn poll_some(sending: &mut Option<Sending>) -> Result<(Batch, Sent)> {
+async fn poll_some(sending: &mut Option<Sending>) -> Result<(Outgoing, Sent)> {
     match sending {
         Some(sending) => sending.await,
         None => std::future::pending().await,

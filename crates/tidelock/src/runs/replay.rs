@@ -1,30 +1,45 @@
-//! Replay state: a folded history. It holds the record of each name, the signals, and the order in
-//! which results were known.
+//! Replay core: the state of one activation of a run, and its verbs.
 //!
-//! Folding is linear in the length of the history and never accesses the store.
+//! It is the folded history, and what the function and the driver have done since. It has no clock,
+//! waker, channel, store or closure: [`Activation`](super::activation::Activation) is its shell.
+//! Every operation has a [`Phase`]; `transition.rs` has the table of legal changes. Whatever is not
+//! in the table parks the run instead of recording something wrong.
+//!
+//! The function is replayed against its history. A result is delivered only after everything known
+//! before it has been requested again and delivered. An operation that is not recorded starts only
+//! after the replay. If nothing progresses before the replay is over, the code is non-deterministic:
+//! it does not fit its history.
 
+mod cursor;
+mod fold;
 mod inbox;
-mod record;
+#[cfg(test)]
+mod model;
+mod operation;
+mod outbox;
+mod transition;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
-use tidelock_store::{RawJson, Result, StoreError};
+use tidelock_store::{NewEvent, RawJson, Result, StoreError, Timestamp, limits};
 
-use super::history::{Continued, Entry, Resolution, RunOutcome, Signalled, Started, Verdict};
-use super::keys;
+use super::RunId;
+use super::history::{Dropped, Entry, OutOfTime, Patched, RunOutcome, Signalled, Verdict, Won};
 use super::names::StepName;
+use cursor::{Cursor, Mark};
+use inbox::Inbox;
+use operation::{Operation, describe, operation_of};
+use outbox::Outbox;
+use transition::{Input, next};
 
-pub(crate) use inbox::Inbox;
-pub(crate) use record::{End, Kind, Record};
+pub(crate) use operation::{End, Kind, OpId, Phase, Progress};
+pub(crate) use outbox::{Batch, Encoded, Landing};
 
-/// A place in the recorded order: the first use of a name, or its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// The index of the record.
-    pub(crate) record: usize,
-    /// Whether this is the end.
-    pub(crate) is_end: bool,
-}
+/// Timers shorter than this are awaited without ending the turn.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+/// Signal ids that a run remembers when it continues as new.
+const REMEMBERED_SIGNALS: usize = 1_000;
 
 /// A cancellation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,188 +48,922 @@ pub(crate) struct Cancel {
     pub(crate) out_of_time: bool,
 }
 
-/// The folded history of a run.
-#[derive(Debug, Default)]
-pub(crate) struct ReplayState {
-    pub(crate) input: Option<RawJson>,
-    /// Metadata of the events that the run causes; `None` if it is in the metadata of the first
-    /// event.
-    pub(crate) metadata: Option<RawJson>,
-    pub(crate) records: Vec<Record>,
-    pub(crate) names: HashMap<StepName, usize>,
-    pub(crate) order: Vec<Mark>,
-    pub(crate) inbox: Inbox,
-    pub(crate) cancel: Option<Cancel>,
-    /// Recorded sides of code changes.
-    pub(crate) patches: HashMap<StepName, bool>,
-    /// Winners of races.
-    pub(crate) races: HashMap<StepName, usize>,
-    /// Verdicts on steps with unknown outcome.
-    pub(crate) resolutions: HashMap<StepName, Verdict>,
-    /// Consecutive holders that died without recording anything.
-    pub(crate) taken_over: u32,
-    /// How it ended, unless it was retried.
-    pub(crate) outcome: Option<RunOutcome>,
+/// How the function ended without returning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It does not fit its history, or cannot continue here: parked until the code changes.
+    Park(String),
+    /// It can never continue.
+    Fail(String),
+    /// It starts over with this input.
+    Continue(RawJson),
 }
 
-impl ReplayState {
-    /// Applies the next entry.
-    pub(crate) fn take(&mut self, entry: Entry) -> Result<()> {
-        self.count_deaths(&entry);
-        if let Some(outcome) = entry.outcome() {
-            self.outcome = Some(outcome);
-            return Ok(());
+/// Which operations have to be polled again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Wake {
+    #[default]
+    None,
+    One(OpId),
+    All,
+}
+
+/// When the end of an operation may be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// After it is in the store.
+    Durable,
+    /// At once: it is written with what comes next.
+    Lazy,
+}
+
+/// What an operation waits for besides a time and a cancellation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum On {
+    Time,
+    Signal(String),
+    Verdict,
+    Child(RunId),
+}
+
+/// A wait of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) on: On,
+    pub(crate) until: Option<Timestamp>,
+    /// Whether it continues during cancellation.
+    pub(crate) cleanup: bool,
+}
+
+/// What completed a wait. If several hold, the first in this order wins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// This signal came.
+    Signal(String),
+    /// The operator's verdict.
+    Verdict(Verdict),
+    /// The child ended.
+    Child(RunOutcome),
+    /// The run is being cancelled.
+    Cancelled,
+    /// The time came.
+    Late,
+}
+
+/// A wait that is registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pending {
+    until: Option<Timestamp>,
+    /// The child, and its outcome once it has ended.
+    child: Option<(RunId, Option<RunOutcome>)>,
+}
+
+/// What to do when the function waits and no effect is in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IdleAction {
+    /// Poll the function again.
+    Again,
+    Leave(Exit),
+    Release,
+    Rest,
+    /// End the turn until this time, or until the item is woken.
+    Suspend(Option<Timestamp>),
+}
+
+/// What the failure of a run depends on, besides its error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FailureContext {
+    pub(crate) cancel: Option<Cancel>,
+    /// Whether the function has observed the cancellation.
+    pub(crate) cancel_seen: bool,
+    /// Whether steps were compensated.
+    pub(crate) compensated: bool,
+    /// The step whose failure is the last recorded result, if any.
+    pub(crate) last_failed: Option<StepName>,
+}
+
+/// The state of one activation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Replay<T = NewEvent> {
+    input: Option<RawJson>,
+    /// Metadata of the events that the run causes; `None` if it is in the metadata of the first
+    /// event.
+    metadata: Option<RawJson>,
+    ops: Vec<Operation>,
+    names: HashMap<StepName, OpId>,
+    cursor: Cursor,
+    inbox: Inbox,
+    cancel: Option<Cancel>,
+    cancel_seen: bool,
+    /// Recorded sides of code changes.
+    patches: HashMap<StepName, bool>,
+    /// Winners of races.
+    races: HashMap<StepName, usize>,
+    /// Races of this activation.
+    racing: BTreeSet<StepName>,
+    /// Verdicts on steps with unknown outcome.
+    resolutions: HashMap<StepName, Verdict>,
+    /// Consecutive holders that died without recording anything.
+    crashes: u32,
+    /// How the run ended, unless it was retried.
+    outcome: Option<RunOutcome>,
+    compensated: bool,
+    outbox: Outbox<T>,
+    /// Ends that are queued, by the number of their entry.
+    ending: Vec<(u64, OpId)>,
+    waits: BTreeMap<OpId, Pending>,
+    /// Effects in flight.
+    running: usize,
+    /// The first operation that is not recorded and was requested during the replay.
+    blocked_on: Option<String>,
+    stopping: bool,
+    /// An effect would begin, but the worker is shutting down.
+    begin_refused: bool,
+    exit: Option<Exit>,
+    /// The driver is dropping the function.
+    closing: bool,
+    wake: Wake,
+    /// A deliberate error that the model check has to find.
+    #[cfg(test)]
+    fault: model::Fault,
+}
+
+impl<T: Encoded> Default for Replay<T> {
+    fn default() -> Self {
+        Self {
+            input: None,
+            metadata: None,
+            ops: Vec::new(),
+            names: HashMap::new(),
+            cursor: Cursor::default(),
+            inbox: Inbox::default(),
+            cancel: None,
+            cancel_seen: false,
+            patches: HashMap::new(),
+            races: HashMap::new(),
+            racing: BTreeSet::new(),
+            resolutions: HashMap::new(),
+            crashes: 0,
+            outcome: None,
+            compensated: false,
+            outbox: Outbox::default(),
+            ending: Vec::new(),
+            waits: BTreeMap::new(),
+            running: 0,
+            blocked_on: None,
+            stopping: false,
+            begin_refused: false,
+            exit: None,
+            closing: false,
+            wake: Wake::None,
+            #[cfg(test)]
+            fault: model::Fault::None,
         }
-        match entry {
-            Entry::Started(started) => self.begin(started),
-            Entry::Continued(continued) => self.begin_again(continued),
-            Entry::Retried(_) => self.retry(),
-            Entry::Signalled(signal) => self.signal(signal)?,
-            Entry::OutOfTime(late) => {
-                let reason = format!("its time was up at {}", late.deadline);
-                self.cancel.get_or_insert(Cancel { reason, out_of_time: true });
-            }
-            Entry::Patched(patch) => drop(self.patches.insert(patch.name, patch.taken)),
-            Entry::Won(won) => drop(self.races.insert(won.name, won.branch)),
-            entry => self.operation(entry)?,
+    }
+}
+
+/// Reads.
+impl<T: Encoded> Replay<T> {
+    pub(crate) fn input(&self) -> Option<&RawJson> {
+        self.input.as_ref()
+    }
+
+    pub(crate) fn metadata(&self) -> Option<&RawJson> {
+        self.metadata.as_ref()
+    }
+
+    pub(crate) fn outcome(&self) -> Option<&RunOutcome> {
+        self.outcome.as_ref()
+    }
+
+    /// Consecutive holders that died without recording anything.
+    pub(crate) fn crashes(&self) -> u32 {
+        self.crashes
+    }
+
+    /// Whether the function has not come as far as before.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.cursor.is_replay()
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some()
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    /// Whether a write has a waiter.
+    pub(crate) fn wants_write(&self) -> bool {
+        self.outbox.is_wanted()
+    }
+
+    /// Whether no effect is in flight and no write is wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.running == 0 && !self.wants_write()
+    }
+
+    pub(crate) fn has_effects(&self) -> bool {
+        self.running > 0
+    }
+
+    pub(crate) fn has_waits(&self) -> bool {
+        !self.waits.is_empty()
+    }
+
+    /// The earliest time at which something continues: a wait, or the run's deadline.
+    pub(crate) fn next_time(&self, deadline: Option<Timestamp>) -> Option<Timestamp> {
+        let waits = self.waits.values().filter_map(|wait| wait.until);
+        waits.chain(deadline.filter(|_| self.cancel.is_none())).min()
+    }
+
+    /// Children that are waited for and are not known to have ended.
+    pub(crate) fn open_children(&self) -> Vec<(OpId, RunId)> {
+        let children = self.waits.iter().filter_map(|(op, wait)| match &wait.child {
+            Some((run, None)) => Some((*op, run.clone())),
+            _ => None,
+        });
+        children.collect()
+    }
+
+    /// The payload of a received signal.
+    pub(crate) fn payload(&self, id: &str) -> Option<&RawJson> {
+        self.inbox.payload(id)
+    }
+
+    pub(crate) fn progress(&self, op: OpId) -> Progress {
+        self.ops[op].progress.clone()
+    }
+
+    /// Whether something of it is recorded, or queued.
+    pub(crate) fn is_recorded(&self, op: OpId) -> bool {
+        self.ops[op].phase != Phase::New
+    }
+
+    pub(crate) fn is_ended(&self, op: OpId) -> bool {
+        self.ops[op].end.is_some()
+    }
+}
+
+/// Verbs of the function.
+impl<T: Encoded> Replay<T> {
+    /// Requests the operation of this name. `None` if the name is used twice or recorded as another
+    /// kind: then the activation is over.
+    pub(crate) fn request(&mut self, name: &StepName, kind: Kind) -> Option<OpId> {
+        let Some(op) = self.names.get(name).copied() else {
+            let op = self.ops.len();
+            self.ops.push(Operation::new(name, kind, Phase::New));
+            self.names.insert(name.clone(), op);
+            return Some(op);
+        };
+        let recorded = &self.ops[op];
+        if recorded.phase.is_requested() {
+            self.leave(Exit::Fail(used_twice(name)));
+            return None;
+        }
+        if recorded.kind != kind {
+            let (expected, found) = (recorded.describe(), describe(kind, name));
+            self.leave(Exit::Park(format!(
+                "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}"
+            )));
+            return None;
+        }
+        self.shift(op, Input::Request);
+        self.advance();
+        Some(op)
+    }
+
+    /// Whether replay has consumed the recorded history, so that this operation may do something
+    /// new. One that was dropped in an earlier activation never may.
+    pub(crate) fn is_caught_up(&mut self, op: OpId) -> bool {
+        if self.cursor.is_replay() {
+            let asked = self.ops[op].describe();
+            self.blocked_on.get_or_insert(asked);
+            return false;
+        }
+        self.ops[op].phase != Phase::Orphan
+    }
+
+    /// Whether an effect may begin: not while the worker shuts down.
+    pub(crate) fn may_begin(&mut self) -> bool {
+        self.begin_refused |= self.stopping;
+        !self.stopping
+    }
+
+    /// The number of the newest entry.
+    pub(crate) fn newest(&self) -> u64 {
+        self.outbox.newest
+    }
+
+    /// Whether all entries up to this number are durable; if not, they are wanted.
+    pub(crate) fn is_written(&mut self, number: u64) -> bool {
+        self.outbox.want(number);
+        self.outbox.durable >= number
+    }
+
+    /// Queues an entry other than the operation's end; it is written with the next batch.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be stored.
+    pub(crate) fn note(&mut self, op: OpId, entry: impl Into<Entry>) -> Result<()> {
+        let entry = entry.into();
+        let encoded = encode(&entry)?;
+        let was_new = self.ops[op].phase == Phase::New;
+        if self.shift(op, Input::Note) {
+            self.apply(op, &entry);
+            self.outbox.push(encoded);
+            self.mark_began(op, was_new);
         }
         Ok(())
     }
 
-    fn operation(&mut self, entry: Entry) -> Result<()> {
-        match entry {
-            Entry::StepDone(e) => self.end(&e.name, Kind::Step, End::Done(e.result)),
-            Entry::Published(e) => self.end(&e.name, Kind::Status, End::Done(e.status)),
-            Entry::StepFailed(e) => self.end(&e.name.clone(), Kind::Step, End::Failed(e)),
-            Entry::AttemptFailed(e) => {
-                let record = self.record(&e.name, Kind::Step)?;
-                (record.attempts, record.again_at, record.intent) =
-                    (e.attempt, Some(e.again_at), false);
-                Ok(())
-            }
-            Entry::Intent(e) => {
-                self.resolutions.remove(&e.name);
-                let record = self.record(&e.name, Kind::Step)?;
-                (record.intent, record.unknown_outcome) = (true, false);
-                Ok(())
-            }
-            Entry::UnknownOutcome(e) => {
-                self.record(&e.name, Kind::Step).map(|record| record.unknown_outcome = true)
-            }
-            Entry::Timer(e) => {
-                self.record(&e.name, Kind::Sleep).map(|record| record.until = Some(e.until))
-            }
-            Entry::Fired(e) => self.end(&e.name, Kind::Sleep, End::Fired),
-            Entry::Waiting(e) => self.record(&e.name, Kind::Wait).map(|record| {
-                (record.until, record.signal) = (e.until, Some(e.signal));
-            }),
-            Entry::Received(e) => {
-                self.inbox.receive(&e.id);
-                self.end(&e.name, Kind::Wait, End::Received(e.id))
-            }
-            Entry::TimedOut(e) => self.end(&e.name, Kind::Wait, End::TimedOut),
-            Entry::ChildStarted(e) => self.record(&e.name, Kind::Child).map(drop),
-            Entry::ChildEnded(e) => self.end(&e.name, Kind::Child, End::Child(e.outcome)),
-            Entry::Value(e) => self.end(&e.name, Kind::Value, End::Done(e.value)),
-            Entry::Interrupted(e) => self.end(&e.name, e.kind.into(), End::Interrupted),
-            Entry::Dropped(e) => self.drop_record(&e.name),
-            _ => Ok(()),
-        }
-    }
-
-    fn begin(&mut self, started: Started) {
-        self.input = Some(started.input);
-    }
-
-    /// Starts a new generation: forgets everything except unreceived signals.
-    fn begin_again(&mut self, continued: Continued) {
-        *self = Self {
-            input: Some(continued.input),
-            metadata: Some(continued.metadata),
-            ..Self::default()
+    /// Queues the operation's end.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be stored.
+    pub(crate) fn end(
+        &mut self,
+        op: OpId,
+        entry: impl Into<Entry>,
+        durability: Durability,
+    ) -> Result<()> {
+        let entry = entry.into();
+        let encoded = encode(&entry)?;
+        let number = match durability {
+            Durability::Durable => self.outbox.newest + 1,
+            Durability::Lazy => 0,
         };
-        continued.carried.into_iter().for_each(|signal| self.inbox.put(signal));
-        continued.seen.iter().for_each(|id| self.inbox.forget(id));
+        if self.shift(op, Input::End(number)) {
+            self.outbox.push(encoded);
+            self.outbox.want(number);
+            self.mark_ended(op, &entry, number);
+        }
+        Ok(())
     }
 
-    /// Forgets the failure that ended the run.
-    fn retry(&mut self) {
-        let failed = match self.outcome.take() {
-            Some(RunOutcome::Failed(failure)) => failure.step,
+    /// Queues an entry that is committed together with the writes that the operation staged.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be stored.
+    pub(crate) fn stage(&mut self, op: OpId, entry: impl Into<Entry>) -> Result<()> {
+        let entry = entry.into();
+        let encoded = encode(&entry)?;
+        let was_open = self.ops[op].phase == Phase::Open;
+        if self.shift(op, Input::Stage) {
+            self.outbox.stage(op, encoded, entry, was_open);
+        }
+        Ok(())
+    }
+
+    /// What completes the wait, if something does; otherwise the operation is registered as
+    /// waiting.
+    pub(crate) fn wait(&mut self, op: OpId, wait: &Wait, now: Timestamp) -> Option<Woken> {
+        let woken = self.event(op, &wait.on).or_else(|| {
+            if !wait.cleanup && self.cancel.is_some() {
+                return Some(Woken::Cancelled);
+            }
+            wait.until.filter(|until| *until <= now).map(|_| Woken::Late)
+        });
+        if woken.is_some() {
+            self.waits.remove(&op);
+            return woken;
+        }
+        let child = match &wait.on {
+            On::Child(run) => Some((run.clone(), None)),
             _ => None,
         };
-        self.cancel = None;
-        if let Some(at) = failed.and_then(|step| self.names.get(&step).copied()) {
-            self.forget_from(at);
+        self.waits.insert(op, Pending { until: wait.until, child });
+        None
+    }
+
+    fn event(&mut self, op: OpId, on: &On) -> Option<Woken> {
+        match on {
+            On::Time => None,
+            On::Signal(signal) => {
+                let id = self.inbox.next(signal)?.to_owned();
+                self.inbox.receive(&id);
+                Some(Woken::Signal(id))
+            }
+            On::Verdict => {
+                let name = &self.ops[op].name;
+                self.resolutions.get(name).cloned().map(Woken::Verdict)
+            }
+            On::Child(_) => {
+                let (_, outcome) = self.waits.get_mut(&op)?.child.as_mut()?;
+                outcome.take().map(Woken::Child)
+            }
         }
     }
 
-    /// Forgets a step, and every operation that was only requested after its end.
-    fn forget_from(&mut self, at: usize) {
-        let end = Mark { record: at, is_end: true };
-        let Some(from) = self.order.iter().position(|mark| *mark == end) else { return };
-        let before: HashSet<usize> = self.order[..from].iter().map(|mark| mark.record).collect();
-        let kept = |record: usize| record != at && before.contains(&record);
-        self.order.retain(|mark| kept(mark.record));
-        self.names.retain(|_, record| kept(*record));
-    }
-
-    fn signal(&mut self, signal: Signalled) -> Result<()> {
-        match signal.signal.as_str() {
-            keys::CANCEL => {
-                let reason = signal.payload.to::<String>().unwrap_or_default();
-                self.cancel.get_or_insert(Cancel { reason, out_of_time: false });
-            }
-            keys::RESOLVE => {
-                let Resolution { step, verdict } = signal.payload.to()?;
-                self.resolutions.insert(step, verdict);
-            }
-            _ => self.inbox.put(signal),
-        }
-        Ok(())
-    }
-
-    fn count_deaths(&mut self, entry: &Entry) {
-        match entry {
-            Entry::TakenOver(_) => self.taken_over += 1,
-            Entry::Signalled(_) => {}
-            _ => self.taken_over = 0,
+    /// An external effect begins or ends. The driver keeps the turn open meanwhile.
+    pub(crate) fn effect(&mut self, begins: bool) {
+        match begins {
+            true => self.running += 1,
+            false => self.running -= 1,
         }
     }
 
-    fn record(&mut self, name: &StepName, kind: Kind) -> Result<&mut Record> {
-        let at = match self.names.get(name) {
-            Some(at) => *at,
-            None => {
-                let at = self.records.len();
-                self.names.insert(name.clone(), at);
-                self.records.push(Record::new(name, kind));
-                self.order.push(Mark { record: at, is_end: false });
-                at
-            }
+    /// The end of the operation, once everything known before it has been delivered.
+    pub(crate) fn result(&mut self, op: OpId) -> Option<End> {
+        let operation = &self.ops[op];
+        let is_next = match operation.phase {
+            Phase::PassedOver => true,
+            Phase::Ended => self.cursor.is_at(operation.end_mark),
+            _ => false,
         };
-        let record = &mut self.records[at];
-        match record.kind == kind {
-            true => Ok(record),
-            false => Err(StoreError::invalid(format!(
-                "history has {:?} both as a {} and as a {kind}",
-                name.as_str(),
-                record.kind
-            ))),
+        #[cfg(test)]
+        let is_next =
+            is_next || (self.fault == model::Fault::AnyOrder && operation.phase == Phase::Ended);
+        if !is_next {
+            return None;
+        }
+        let end = operation.end.clone();
+        self.shift(op, Input::Deliver);
+        self.advance();
+        end
+    }
+
+    /// Drops an operation. If it is recorded, the drop is recorded, too; otherwise it leaves no
+    /// trace.
+    pub(crate) fn abandon(&mut self, op: OpId) {
+        self.waits.remove(&op);
+        self.outbox.unstage(op);
+        if self.closing {
+            return;
+        }
+        let was = self.ops[op].phase;
+        if !self.shift(op, Input::Abandon) {
+            return;
+        }
+        let name = self.ops[op].name.clone();
+        match self.ops[op].phase {
+            Phase::Removed => drop(self.names.remove(&name)),
+            Phase::Abandoned if was != Phase::Orphan => self.push(Dropped { name }),
+            _ => {}
+        }
+        self.advance();
+    }
+
+    /// Which side of a code change the run is on.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be stored.
+    pub(crate) fn patched(&mut self, name: &StepName) -> Result<bool> {
+        if let Some(taken) = self.patches.get(name) {
+            return Ok(*taken);
+        }
+        let taken = !self.cursor.is_replay();
+        self.outbox.push(encode(&Patched { name: name.clone(), taken }.into())?);
+        self.patches.insert(name.clone(), taken);
+        Ok(taken)
+    }
+
+    /// Begins a race, and returns its recorded winner if there is one. `None` if another race of
+    /// this activation has the name: then the activation is over.
+    pub(crate) fn begin_race(&mut self, name: &StepName) -> Option<Option<usize>> {
+        if !self.racing.insert(name.clone()) {
+            self.leave(Exit::Fail(used_twice(name)));
+            return None;
+        }
+        Some(self.races.get(name).copied())
+    }
+
+    /// Ends a race. One that is dropped before it is won leaves no trace.
+    pub(crate) fn end_race(&mut self, name: &StepName) {
+        if !self.races.contains_key(name) {
+            self.racing.remove(name);
         }
     }
 
-    fn end(&mut self, name: &StepName, kind: Kind, end: End) -> Result<()> {
-        self.record(name, kind)?.end = Some(end);
-        let record = self.names[name];
-        self.order.push(Mark { record, is_end: true });
+    /// Records the winner of a race.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be stored.
+    pub(crate) fn won(&mut self, name: &StepName, branch: usize) -> Result<()> {
+        self.outbox.push(encode(&Won { name: name.clone(), branch }.into())?);
+        self.races.insert(name.clone(), branch);
         Ok(())
     }
 
-    fn drop_record(&mut self, name: &StepName) -> Result<()> {
-        if let Some(at) = self.names.get(name) {
-            self.records[*at].dropped = true;
+    /// The reason of the cancellation, which the function has now observed.
+    pub(crate) fn observe_cancel(&mut self) -> String {
+        self.cancel_seen = true;
+        self.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default()
+    }
+
+    /// Steps are being compensated.
+    pub(crate) fn compensate(&mut self) {
+        self.compensated = true;
+    }
+
+    /// Ends the activation. The first exit is kept.
+    pub(crate) fn leave(&mut self, exit: Exit) {
+        self.exit.get_or_insert(exit);
+    }
+}
+
+/// Verbs of the driver.
+impl<T: Encoded> Replay<T> {
+    /// Ends the loading of the history: the function is replayed against what was folded.
+    pub(crate) fn start(&mut self) {
+        self.cursor.start(&mut self.ops);
+    }
+
+    /// Takes the content of the next commit, if a write is wanted.
+    pub(crate) fn next_batch(&mut self) -> Option<Batch<T>> {
+        if !self.outbox.is_wanted() {
+            return None;
         }
+        let mut batch = self.outbox.take();
+        if let Some(landing) = &mut batch.landing {
+            landing.mark = self.mark_committing(landing.op, &landing.source, batch.newest);
+        }
+        Some(batch)
+    }
+
+    /// A batch is durable.
+    pub(crate) fn committed(&mut self, batch: &Batch<T>) {
+        self.outbox.durable = batch.newest;
+        let durable = batch.newest;
+        let (ended, ending) = std::mem::take(&mut self.ending)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(number, _)| *number <= durable);
+        self.ending = ending;
+        for (_, op) in ended {
+            self.shift(op, Input::Durable);
+        }
+        self.advance();
+        self.wake = Wake::All;
+    }
+
+    /// The commit of a staged entry failed: the operation is as it was before.
+    pub(crate) fn landing_failed(&mut self, landing: &Landing<T>) {
+        let op = landing.op;
+        self.ending.retain(|(_, ending)| *ending != op);
+        self.ops[op].end = None;
+        self.ops[op].end_mark = None;
+        let mark = landing.mark;
+        #[cfg(test)]
+        let mark = mark.filter(|_| self.fault != model::Fault::NoVoid);
+        if let Some(mark) = mark {
+            self.cursor.void(mark);
+        }
+        if self.shift(op, Input::Uncommit { was_open: landing.was_open })
+            && self.ops[op].phase == Phase::Removed
+        {
+            self.names.remove(&self.ops[op].name);
+        }
+        self.advance();
+    }
+
+    /// Takes the entries for the commit that ends the turn.
+    pub(crate) fn take_rest(&mut self) -> Vec<T> {
+        self.outbox.take_entries()
+    }
+
+    /// Puts entries back that were taken and not written.
+    pub(crate) fn put_back(&mut self, entries: Vec<T>) {
+        self.outbox.put_back(entries);
+    }
+
+    /// Whether the pending entries fit into one commit; otherwise they are wanted.
+    pub(crate) fn make_room(&mut self) -> bool {
+        let fits = self.outbox.is_short();
+        if !fits {
+            self.outbox.want(self.outbox.newest);
+        }
+        fits
+    }
+
+    /// Applies an entry that another process wrote.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be decoded.
+    pub(crate) fn absorb(&mut self, entry: Entry) -> Result<()> {
+        self.fold(entry)?;
+        self.wake = Wake::All;
         Ok(())
+    }
+
+    /// A time has come. Operations that still wait register again when they are polled.
+    pub(crate) fn tick(&mut self, now: Timestamp) {
+        self.waits.retain(|_, wait| wait.until.is_none_or(|until| until > now));
+        self.wake = Wake::All;
+    }
+
+    /// Cancels the run if its deadline has passed.
+    ///
+    /// # Errors
+    /// Returns an error if the entry cannot be stored.
+    pub(crate) fn enforce(&mut self, deadline: Option<Timestamp>, now: Timestamp) -> Result<()> {
+        match deadline.filter(|deadline| *deadline <= now && self.cancel.is_none()) {
+            None => Ok(()),
+            Some(deadline) => {
+                let entry = Entry::from(OutOfTime { deadline });
+                self.outbox.push(encode(&entry)?);
+                self.absorb(entry)
+            }
+        }
+    }
+
+    /// The worker is shutting down: no effect begins.
+    pub(crate) fn stop(&mut self) {
+        if !self.stopping {
+            (self.stopping, self.wake) = (true, Wake::All);
+        }
+    }
+
+    /// A child has ended.
+    pub(crate) fn child_ended(&mut self, op: OpId, outcome: RunOutcome) {
+        if let Some((_, there)) = self.waits.get_mut(&op).and_then(|wait| wait.child.as_mut()) {
+            *there = Some(outcome);
+        }
+        self.wakes(Wake::One(op));
+    }
+
+    /// What to do while the function waits and no effect is in flight.
+    pub(crate) fn when_idle(&mut self, deadline: Option<Timestamp>, now: Timestamp) -> IdleAction {
+        if let Some(exit) = self.exit.clone() {
+            return IdleAction::Leave(exit);
+        }
+        if self.pass_over() {
+            return IdleAction::Again;
+        }
+        if self.cursor.is_replay() {
+            return IdleAction::Leave(Exit::Park(self.non_determinism()));
+        }
+        if self.begin_refused {
+            return IdleAction::Release;
+        }
+        if self.waits.is_empty() {
+            return match self.orphan() {
+                Some(non_determinism) => IdleAction::Leave(Exit::Park(non_determinism)),
+                None => IdleAction::Rest,
+            };
+        }
+        match self.next_time(deadline) {
+            Some(until) if until <= now.plus(SHORT_WAIT) && !self.stopping => IdleAction::Rest,
+            until => IdleAction::Suspend(until),
+        }
+    }
+
+    /// Passes over an end that could be delivered and that the function does not poll: it has set
+    /// the operation aside. Returns whether there was one.
+    fn pass_over(&mut self) -> bool {
+        let Some((op, true)) = self.cursor.next() else { return false };
+        if self.ops[op].phase != Phase::Ended {
+            return false;
+        }
+        #[cfg(test)]
+        {
+            if self.fault == model::Fault::NoPassOver {
+                return false;
+            }
+        }
+        self.shift(op, Input::PassOver);
+        self.advance();
+        self.wake = Wake::All;
+        true
+    }
+
+    /// An operation that was dropped in an earlier activation and is awaited in this one.
+    fn orphan(&self) -> Option<String> {
+        let orphan = self.ops.iter().find(|op| op.phase == Phase::Orphan)?;
+        Some(format!(
+            "non-determinism: the code does not fit the history: {} was dropped before, and is awaited now",
+            orphan.describe()
+        ))
+    }
+
+    /// Describes the non-determinism: the next recorded operation, and the requested one.
+    fn non_determinism(&self) -> String {
+        let expected = self.cursor.next().map(|(op, _)| self.ops[op].describe());
+        let expected = expected.unwrap_or_else(|| "nothing more".into());
+        let found =
+            self.blocked_on.clone().unwrap_or_else(|| "no operation that can continue".into());
+        format!(
+            "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}; register the old code under the \
+             run's version, or branch with ctx.patched, and the run continues"
+        )
+    }
+
+    /// The function has returned: an exit that counts instead of its result, if there is one.
+    pub(crate) fn returned(&mut self) -> Option<Exit> {
+        if self.exit.is_none() && self.cursor.is_replay() {
+            self.blocked_on = Some("the end of the workflow".into());
+            self.leave(Exit::Park(self.non_determinism()));
+        }
+        self.exit.clone()
+    }
+
+    /// What the failure of the run depends on.
+    pub(crate) fn failure_context(&self) -> FailureContext {
+        let last = self.cursor.last_end().map(|op| &self.ops[op]);
+        let last = last.filter(|op| matches!(op.end, Some(End::Failed(_))));
+        FailureContext {
+            cancel: self.cancel.clone(),
+            cancel_seen: self.cancel_seen,
+            compensated: self.compensated,
+            last_failed: last.map(|op| op.name.clone()),
+        }
+    }
+
+    /// The unreceived signals that a new generation begins with, and the ids of others that were
+    /// seen.
+    pub(crate) fn continued(&self) -> (Vec<Signalled>, Vec<String>) {
+        let carried = self.inbox.unreceived();
+        let mut seen = self.inbox.newest_seen(REMEMBERED_SIGNALS);
+        seen.retain(|id| carried.iter().all(|signal| signal.id != *id));
+        (carried, seen)
+    }
+
+    /// From now on, dropped operations are dropped by the driver, which is not recorded.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// Takes which operations have to be polled again.
+    pub(crate) fn take_wake(&mut self) -> Wake {
+        std::mem::take(&mut self.wake)
+    }
+}
+
+/// Transitions.
+impl<T: Encoded> Replay<T> {
+    /// Changes the phase of an operation by the table. An input that is not legal parks the run.
+    fn shift(&mut self, op: OpId, input: Input) -> bool {
+        let phase = self.ops[op].phase;
+        match next(phase, input) {
+            Some(next) => {
+                self.ops[op].phase = next;
+                true
+            }
+            None => {
+                let error =
+                    format!("internal: {input:?} of {} in {phase:?}", self.ops[op].describe());
+                debug_assert!(false, "{error}");
+                self.leave(Exit::Park(error));
+                false
+            }
+        }
+    }
+
+    fn mark_began(&mut self, op: OpId, was_new: bool) -> Option<usize> {
+        let mark = was_new.then(|| self.cursor.push(Mark::Began(op)));
+        self.advance();
+        mark
+    }
+
+    fn mark_ended(&mut self, op: OpId, entry: &Entry, number: u64) -> usize {
+        self.apply(op, entry);
+        let mark = self.cursor.push(Mark::Ended(op));
+        let operation = &mut self.ops[op];
+        operation.end = operation_of(entry).and_then(|(_, _, end)| end);
+        operation.end_mark = Some(mark);
+        if number > 0 {
+            self.ending.push((number, op));
+        }
+        self.advance();
+        mark
+    }
+
+    /// A staged entry is taken into a commit; returns its place in the order.
+    fn mark_committing(&mut self, op: OpId, entry: &Entry, number: u64) -> Option<usize> {
+        let was_open = self.ops[op].phase == Phase::Staged { was_open: true };
+        let ends = operation_of(entry).is_some_and(|(_, _, end)| end.is_some());
+        if !self.shift(op, Input::Commit { number, ends }) {
+            return None;
+        }
+        match ends {
+            true => Some(self.mark_ended(op, entry, number)),
+            false => self.mark_began(op, !was_open),
+        }
+    }
+
+    /// Queues an entry that always can be stored.
+    fn push(&mut self, entry: impl Into<Entry>) {
+        if let Ok(entry) = encode(&entry.into()) {
+            self.outbox.push(entry);
+        }
+    }
+
+    fn advance(&mut self) {
+        let wake = self.cursor.advance(&self.ops);
+        self.wakes(wake);
+        #[cfg(debug_assertions)]
+        self.check();
+    }
+
+    fn wakes(&mut self, wake: Wake) {
+        self.wake = match (self.wake, wake) {
+            (Wake::None, wake) | (wake, Wake::None) => wake,
+            (one, other) if one == other => one,
+            _ => Wake::All,
+        };
+    }
+
+    /// The invariants that hold after every transition.
+    #[cfg(debug_assertions)]
+    fn check(&self) {
+        debug_assert!(
+            self.cursor.is_consistent(&self.ops),
+            "nothing is passed that is outstanding"
+        );
+        debug_assert!(self.outbox.durable <= self.outbox.newest, "what is durable was queued");
+        debug_assert!(
+            self.ending.iter().all(|(number, _)| *number > self.outbox.durable),
+            "a durable end is no longer awaited"
+        );
+    }
+}
+
+/// Encodes an entry and checks its size: an entry that the store refuses would block all later
+/// ones.
+fn encode<T: Encoded>(entry: &Entry) -> Result<T> {
+    let encoded = T::encode(entry)?;
+    let bytes = encoded.bytes();
+    if bytes > limits::PAYLOAD_BYTES {
+        let error = format!("it has {bytes} bytes; the limit is {}", limits::PAYLOAD_BYTES);
+        return Err(StoreError::limit(error));
+    }
+    Ok(encoded)
+}
+
+/// The error for a name that is used twice.
+fn used_twice(name: &StepName) -> String {
+    format!(
+        "the name {:?} is used twice in one run; give every step, sleep, wait, child, value and race a name of its own, in a loop \
+         with the number of the round",
+        name.as_str()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runs::history::{StepDone, Timer};
+
+    fn name(name: &str) -> StepName {
+        StepName::new(name).unwrap()
+    }
+
+    fn done(step: &str) -> StepDone {
+        StepDone { name: name(step), result: RawJson::new(&7).unwrap() }
+    }
+
+    fn replay(history: impl IntoIterator<Item = Entry>) -> Replay<Entry> {
+        let mut replay = Replay::default();
+        history.into_iter().for_each(|entry| replay.fold(entry).unwrap());
+        replay.start();
+        replay
+    }
+
+    #[test]
+    fn a_step_whose_commit_failed_and_that_is_dropped_leaves_no_trace() {
+        let mut replay = replay([]);
+        let op = replay.request(&name("pay"), Kind::Step).unwrap();
+        replay.stage(op, done("pay")).unwrap();
+        let batch = replay.next_batch().unwrap();
+        replay.landing_failed(&batch.landing.unwrap());
+        replay.abandon(op);
+        assert!(replay.take_rest().is_empty(), "nothing was recorded, so no drop is");
+        assert!(replay.request(&name("pay"), Kind::Step).is_some(), "the name is free");
+        assert_eq!(replay.exit, None);
+    }
+
+    #[test]
+    fn a_step_that_is_dropped_while_its_commit_fails_frees_its_name() {
+        let mut replay = replay([]);
+        let op = replay.request(&name("pay"), Kind::Step).unwrap();
+        replay.stage(op, done("pay")).unwrap();
+        let batch = replay.next_batch().unwrap();
+        replay.abandon(op);
+        replay.landing_failed(&batch.landing.unwrap());
+        let again = replay.request(&name("pay"), Kind::Step).unwrap();
+        replay.end(again, done("pay"), Durability::Lazy).unwrap();
+        assert_eq!(replay.result(again), Some(End::Done(RawJson::new(&7).unwrap())));
+    }
+
+    #[test]
+    fn an_operation_that_was_dropped_before_begins_nothing() {
+        let until = Timestamp::from_micros(7).unwrap();
+        let nap = Timer { name: name("nap"), until };
+        let mut replay = replay([nap.into(), Dropped { name: name("nap") }.into()]);
+        let op = replay.request(&name("nap"), Kind::Sleep).unwrap();
+        assert!(!replay.is_caught_up(op));
+        let idle = replay.when_idle(None, until);
+        assert!(
+            matches!(&idle, IdleAction::Leave(Exit::Park(error)) if error.contains("was dropped before")),
+            "{idle:?}"
+        );
+    }
+
+    #[test]
+    fn the_first_exit_is_kept() {
+        let mut replay = replay([]);
+        replay.leave(Exit::Fail("first".into()));
+        replay.leave(Exit::Park("second".into()));
+        assert_eq!(replay.returned(), Some(Exit::Fail("first".into())));
     }
 }

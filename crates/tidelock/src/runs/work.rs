@@ -68,16 +68,18 @@ impl RunWork {
 
     async fn drive(&self, task: LeasedTask, there: Summarized) -> Result<TaskOutcome> {
         let loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
-        let (Some(mut version), Some(input)) = (loaded.version, loaded.past.input.clone()) else {
+        let (Some(mut version), Some(input)) = (loaded.version, loaded.replay.input().cloned())
+        else {
             let error = "its history is missing; it was not deleted by Tidelock";
             return task.settle(Settlement::block(task.token(), error)).await;
         };
-        if loaded.past.outcome.is_some() {
+        if loaded.replay.outcome().is_some() {
             return task.settle(finished(&task)).await;
         }
         if task.lease().expiries > 0 {
-            if loaded.past.taken_over >= self.workflow.settings.max_crashes {
-                return block(&task, loaded.past.taken_over).await;
+            let crashes = loaded.replay.crashes();
+            if crashes >= self.workflow.settings.max_crashes {
+                return block(&task, crashes).await;
             }
             match take_over(&task, &there.run, version).await? {
                 Some(noted) => version = noted,
@@ -85,7 +87,7 @@ impl RunWork {
             }
         }
         let activation =
-            Activation::new(&self.tidelock, &task, there, loaded.past, loaded.metadata);
+            Activation::new(&self.tidelock, &task, there, loaded.replay, loaded.metadata);
         Driver::new(activation, version, self.workflow.settings.stall)
             .drive(&*self.workflow.code, input)
             .await

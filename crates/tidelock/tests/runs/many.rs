@@ -15,7 +15,7 @@ on_every_store!(
 /// Starts so many runs of an unregistered workflow.
 async fn started(tidelock: &Tidelock, count: usize) {
     for nth in 0..count {
-        tidelock.start("checkout", &format!("run-{nth}"), &json!({})).version(1).await.unwrap();
+        tidelock.start("checkout", format!("run-{nth}"), &json!({})).version(1).await.unwrap();
     }
 }
 

@@ -10,11 +10,11 @@ use tidelock_store::{RawJson, Result};
 use super::{OnUnknownOutcome, Retry, RunCtx, StepKey, interrupt};
 use crate::reactions::HandlerError;
 use crate::runs::StepName;
-use crate::runs::activation::{Op, Woken};
+use crate::runs::activation::Op;
 use crate::runs::history::{
     AttemptFailed, Intent, Interruptible, StepDone, StepFailed, UnknownOutcome, Verdict, Why,
 };
-use crate::runs::replay::End;
+use crate::runs::replay::{Durability, On, Wait, Woken};
 use crate::worker::{panic_message, within};
 
 /// What is known of a step whose last entry is its intent.
@@ -51,14 +51,14 @@ impl StepAttempts<'_> {
         E: Into<HandlerError>,
     {
         let policy = at_most_once.map(stored);
-        let record = self.op.record();
-        if record.intent
+        let progress = self.op.progress();
+        if progress.intent
             && let Some(policy) = &policy
-            && !self.may_rerun(policy, 1, DIED, record.unknown_outcome).await
+            && !self.may_rerun(policy, 1, DIED, progress.unknown_outcome).await
         {
             return;
         }
-        let mut attempts = record.attempts;
+        let mut attempts = progress.attempts;
         while self.may_try().await {
             if policy.is_some() {
                 self.intend();
@@ -105,11 +105,14 @@ impl StepAttempts<'_> {
 
     /// Waits for the next attempt's time. A cancellation ends the step instead, which is recorded.
     pub(super) async fn may_try(&self) -> bool {
-        let (cleanup, again_at) = (self.ctx.cleanup, self.op.record().again_at);
-        let is_cancelled = !cleanup && self.op.activation().state().cancel().is_some();
-        if is_cancelled
-            || self.op.wait(again_at, cleanup, |_| again_at.is_none()).await == Woken::Cancelled
-        {
+        let (cleanup, until) = (self.ctx.cleanup, self.op.progress().again_at);
+        let is_cancelled = match until {
+            Some(_) => {
+                self.op.wait(Wait { on: On::Time, until, cleanup }).await == Woken::Cancelled
+            }
+            None => self.ctx.is_cancelled(),
+        };
+        if is_cancelled {
             interrupt(self.op, self.name, Interruptible::Step);
             return false;
         }
@@ -118,7 +121,6 @@ impl StepAttempts<'_> {
     }
 
     fn intend(&self) {
-        self.op.activation().state().past.resolutions.remove(self.name);
         self.op.note(Intent { name: self.name.clone() }).expect("a name can be stored");
     }
 
@@ -141,8 +143,8 @@ impl StepAttempts<'_> {
     /// again.
     fn done(&self, attempts: u32, result: Result<RawJson>) {
         let ended = result.and_then(|result| {
-            let entry = StepDone { name: self.name.clone(), result: result.clone() };
-            self.op.end(entry, End::Done(result), true)
+            let entry = StepDone { name: self.name.clone(), result };
+            self.op.end(entry, Durability::Durable)
         });
         if let Err(error) = ended {
             self.fail(attempts, error.context().into(), Why::Unstorable);
@@ -161,15 +163,12 @@ impl StepAttempts<'_> {
         tracing::debug!(run = %self.ctx.run(), step = %self.name, attempts, "attempt failed");
         let entry = AttemptFailed { name: self.name.clone(), attempt: attempts, error, again_at };
         self.op.note(entry).expect("names, times and short texts can be stored");
-        self.op.activation().state().past.records[self.op.at()].again_at = Some(again_at);
         true
     }
 
     pub(super) fn fail(&self, attempts: u32, error: String, why: Why) {
         let failed = StepFailed { name: self.name.clone(), attempts, error, why };
-        self.op
-            .end(failed.clone(), End::Failed(failed), true)
-            .expect("names and short texts can be stored");
+        self.op.end(failed, Durability::Durable).expect("names and short texts can be stored");
     }
 
     /// Handles a step that was started and whose outcome is unknown. Returns whether it may run
@@ -195,19 +194,12 @@ impl StepAttempts<'_> {
             let entry = UnknownOutcome { name: self.name.clone() };
             self.op.note(entry).expect("a name can be stored");
         }
-        let mut said = None;
-        let answered = |state: &mut crate::runs::activation::State| {
-            said = state.past.resolutions.get(self.name).cloned();
-            said.is_some()
-        };
-        if self.op.wait(None, self.ctx.cleanup, answered).await == Woken::Cancelled {
-            interrupt(self.op, self.name, Interruptible::Step);
-            return false;
-        }
-        match said {
-            Some(Verdict::Done(result)) => self.done(1, Ok(result)),
-            Some(Verdict::Fail(error)) => self.fail(1, error, Why::UnknownOutcome),
-            Some(Verdict::Rerun) | None => return true,
+        let wait = Wait { on: On::Verdict, until: None, cleanup: self.ctx.cleanup };
+        match self.op.wait(wait).await {
+            Woken::Verdict(Verdict::Done(result)) => self.done(1, Ok(result)),
+            Woken::Verdict(Verdict::Fail(error)) => self.fail(1, error, Why::UnknownOutcome),
+            Woken::Verdict(Verdict::Rerun) => return true,
+            _ => interrupt(self.op, self.name, Interruptible::Step),
         }
         false
     }

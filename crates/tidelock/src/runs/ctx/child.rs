@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 use tidelock_store::{RawJson, Result as StoreResult, StoreError, StoreExt};
 
 use super::{RunCtx, interrupt, invalid};
-use crate::runs::activation::{Exit, LandingEnd, Op, State, Woken};
+use crate::runs::activation::{LandingOutcome, Op};
 use crate::runs::client::signal::SignalRequest;
 use crate::runs::history::{ChildEnded, ChildStarted, Interruptible, RunFailure, RunOutcome};
 use crate::runs::registered::Registered;
-use crate::runs::replay::{End, Kind};
+use crate::runs::replay::{Durability, End, Exit, Kind, On, Wait, Woken};
 use crate::runs::start_commit::RunStart;
 use crate::runs::summary::{Parent, Summarized};
 use crate::runs::{
@@ -92,14 +92,14 @@ impl<O: DeserializeOwned + Send> ChildRun<'_, O> {
         let (ctx, name, workflow) = (self.ctx, self.name?, self.workflow?);
         let input = self.input.map_err(|e| invalid(name.as_str(), &e))?;
         let run = ctx.run().child(&name, ctx.generation())?;
-        let op = ctx.activation.ask(&name, Kind::Child).await;
+        let op = ctx.activation.request(&name, Kind::Child).await;
         if !op.is_ended() {
             op.after_replay().await;
             ValidChild { ctx, op: &op, name: &name, run: run.clone(), workflow, input }
                 .follow()
                 .await;
         }
-        match op.ended().await {
+        match op.result().await {
             End::Child(RunOutcome::Completed(result)) => match result.to() {
                 Ok(result) => Ok(result),
                 Err(error) => ctx.unfit(&name, &error).await,
@@ -114,7 +114,7 @@ impl ValidChild<'_> {
     /// Waits until its end, or this run's cancellation, is recorded.
     async fn follow(&self) {
         if !self.op.is_recorded() {
-            if !self.ctx.cleanup && self.op.activation().state().cancel().is_some() {
+            if self.ctx.is_cancelled() {
                 return interrupt(self.op, self.name, Interruptible::Child);
             }
             self.op.may_begin().await;
@@ -124,7 +124,7 @@ impl ValidChild<'_> {
                     self.name.as_str(),
                     error.context()
                 );
-                self.op.activation().state().leave(Exit::Park(error));
+                self.op.activation().replay(|replay| replay.leave(Exit::Park(error)));
                 return futures_util::future::pending().await;
             }
         }
@@ -137,10 +137,10 @@ impl ValidChild<'_> {
         let run_start = self.op.effect(self.run_start()).await?;
         let staged = Staged { commit: run_start.parts()?, ..Staged::default() };
         let entry = ChildStarted { name: self.name.clone(), run: self.run.clone() };
-        match self.op.commit_with(entry.clone(), None, staged).await? {
-            LandingEnd::Landed => Ok(()),
-            LandingEnd::Restage => Err(StoreError::invalid("its start was given up")),
-            LandingEnd::Refused(failure) => {
+        match self.op.commit_with(entry.clone(), staged).await? {
+            LandingOutcome::Committed => Ok(()),
+            LandingOutcome::Restage => Err(StoreError::invalid("its start was given up")),
+            LandingOutcome::Refused(failure) => {
                 match self.op.effect(self.is_there(&run_start)).await? {
                     true => self.op.note(entry),
                     false => self.end(RunOutcome::Failed(RunFailure::with_error(format!(
@@ -209,18 +209,12 @@ impl ValidChild<'_> {
     }
 
     async fn wait(&self) {
-        let at = self.op.at();
-        self.op.activation().state().children.insert(at, (self.run.clone(), None));
-        let mut outcome = None;
-        let ended = |state: &mut State| {
-            outcome = state.children.get_mut(&at).and_then(|(_, outcome)| outcome.take());
-            outcome.is_some()
-        };
-        match (self.op.wait(None, self.ctx.cleanup, ended).await, outcome) {
-            (_, Some(outcome)) => {
+        let on = On::Child(self.run.clone());
+        match self.op.wait(Wait { on, until: None, cleanup: self.ctx.cleanup }).await {
+            Woken::Child(outcome) => {
                 self.end(outcome).expect("what was stored once can be stored again");
             }
-            (Woken::Cancelled | Woken::Ready | Woken::Late, None) => {
+            _ => {
                 // A child that has ended needs no cancellation.
                 if let Err(error) = self.op.effect(self.cancel()).await {
                     tracing::debug!(run = %self.run, %error, "the cancellation of a child failed");
@@ -231,8 +225,7 @@ impl ValidChild<'_> {
     }
 
     fn end(&self, outcome: RunOutcome) -> StoreResult<()> {
-        let entry = ChildEnded { name: self.name.clone(), outcome: outcome.clone() };
-        self.op.end(entry, End::Child(outcome), false)
+        self.op.end(ChildEnded { name: self.name.clone(), outcome }, Durability::Lazy)
     }
 }
 

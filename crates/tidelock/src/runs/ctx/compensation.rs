@@ -35,9 +35,8 @@ impl RunCtx {
         let cleanup = self.cleanup();
         let mut failed = None;
         loop {
-            let next = self.activation.state().compensations.pop();
+            let next = self.activation.pop_compensation();
             let Some(Compensation { step, run }) = next else { break };
-            self.activation.state().compensated = true;
             if let Err(error) = run(&cleanup, step.compensation()).await {
                 failed.get_or_insert(error);
             }
@@ -48,6 +47,6 @@ impl RunCtx {
     /// Registers the compensation of a completed step.
     pub(super) fn remember(&self, step: &StepName, run: Option<CompensationStep>) {
         let Some(run) = run else { return };
-        self.activation.state().compensations.push(Compensation { step: step.clone(), run });
+        self.activation.push_compensation(Compensation { step: step.clone(), run });
     }
 }

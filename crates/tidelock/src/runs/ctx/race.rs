@@ -5,8 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::RunCtx;
-use crate::runs::activation::{Activation, Exit, used_twice};
-use crate::runs::history::{Entry, Won};
+use crate::runs::activation::Activation;
 use crate::runs::{StepError, StepName};
 
 /// The winner of a race, with its result.
@@ -48,8 +47,7 @@ impl RunCtx {
         second: B,
     ) -> Result<RaceWinner<A::Output, B::Output>, StepError> {
         let name = StepName::new(name)?;
-        let _started = Started::begin(&self.activation, &name).await;
-        let known = self.activation.state().past.races.get(&name).copied();
+        let (_racing, known) = Racing::begin(&self.activation, &name).await;
         let (mut first, mut second) = (pin!(first.into_future()), pin!(second.into_future()));
         let (mut one, mut other) = (None, None);
         let winner = poll_fn(|cx| {
@@ -61,6 +59,10 @@ impl RunCtx {
             if known != Some(1)
                 && let Some(output) = one.take()
             {
+                // What is recorded of the other branch is requested again before it is dropped.
+                if other.is_none() && self.activation.replay(|replay| replay.is_replay()) {
+                    let _dropped = second.as_mut().poll(cx);
+                }
                 return Poll::Ready(RaceWinner::First(output));
             }
             if other.is_none()
@@ -78,45 +80,34 @@ impl RunCtx {
         })
         .await;
         if known.is_none() {
-            self.won(&name, usize::from(matches!(winner, RaceWinner::Second(_))))?;
+            let branch = usize::from(matches!(winner, RaceWinner::Second(_)));
+            let won = self.activation.replay(|replay| replay.won(&name, branch));
+            won.map_err(|e| super::invalid(name.as_str(), &e))?;
         }
         Ok(winner)
-    }
-
-    fn won(&self, name: &StepName, branch: usize) -> Result<(), StepError> {
-        let entry = Entry::from(Won { name: name.clone(), branch }).encode();
-        let entry = entry.map_err(|e| super::invalid(name.as_str(), &e))?;
-        let mut state = self.activation.state();
-        state.past.races.insert(name.clone(), branch);
-        state.queue.push(entry);
-        Ok(())
     }
 }
 
 /// A race in progress. A race that is dropped before it is won leaves no trace.
-struct Started<'a> {
+struct Racing<'a> {
     activation: &'a Activation,
     name: StepName,
 }
 
-impl<'a> Started<'a> {
-    /// Never completes if another race of this turn has the name.
-    async fn begin(activation: &'a Activation, name: &StepName) -> Self {
+impl<'a> Racing<'a> {
+    /// The race, and its recorded winner. Never completes if another race of this turn has the
+    /// name.
+    async fn begin(activation: &'a Activation, name: &StepName) -> (Self, Option<usize>) {
         activation.inside().await;
-        let is_first = activation.state().races.insert(name.clone());
-        if !is_first {
-            activation.state().leave(Exit::Fail(used_twice(name)));
-            return futures_util::future::pending().await;
+        match activation.replay(|replay| replay.begin_race(name)) {
+            Some(winner) => (Self { activation, name: name.clone() }, winner),
+            None => std::future::pending().await,
         }
-        Self { activation, name: name.clone() }
     }
 }
 
-impl Drop for Started<'_> {
+impl Drop for Racing<'_> {
     fn drop(&mut self) {
-        let mut state = self.activation.state();
-        if !state.past.races.contains_key(&self.name) {
-            state.races.remove(&self.name);
-        }
+        self.activation.replay(|replay| replay.end_race(&self.name));
     }
 }

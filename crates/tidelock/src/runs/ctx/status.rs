@@ -5,7 +5,7 @@ use tidelock_store::RawJson;
 
 use super::RunCtx;
 use crate::runs::history::Published;
-use crate::runs::replay::{End, Kind};
+use crate::runs::replay::{Durability, Kind};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
@@ -22,18 +22,14 @@ impl RunCtx {
         status: &(impl Serialize + ?Sized),
     ) -> Result<(), StepError> {
         let name = StepName::new(name)?;
-        let op = self.activation.ask(&name, Kind::Status).await;
+        let op = self.activation.request(&name, Kind::Status).await;
         if !op.is_ended() {
             op.after_replay().await;
             let status = RawJson::new(status).map_err(|e| super::invalid(name.as_str(), &e))?;
-            op.end(
-                Published { name: name.clone(), status: status.clone() },
-                End::Done(status),
-                false,
-            )
-            .map_err(|e| super::invalid(name.as_str(), &e))?;
+            op.end(Published { name: name.clone(), status }, Durability::Lazy)
+                .map_err(|e| super::invalid(name.as_str(), &e))?;
         }
-        op.ended().await;
+        op.result().await;
         Ok(())
     }
 }

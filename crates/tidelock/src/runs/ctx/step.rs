@@ -221,7 +221,7 @@ where
     async fn run(self) -> Result<T, StepError> {
         let Self { ctx, name, effect, retry, timeout, at_most_once, compensate } = self;
         let name = name?;
-        let op = ctx.activation.ask(&name, Kind::Step).await;
+        let op = ctx.activation.request(&name, Kind::Step).await;
         if !op.is_ended() {
             op.after_replay().await;
             let rerun = retry.unwrap_or_default();
@@ -231,7 +231,7 @@ where
             let attempts = StepAttempts { ctx, op: &op, name: &name, retry, rerun, timeout };
             attempts.make(effect, at_most_once).await;
         }
-        let result = ctx.outcome(&name, op.ended().await)?;
+        let result = ctx.outcome(&name, op.result().await)?;
         ctx.remember(&name, compensate.map(|f| compensation(result.clone(), f)));
         match result.to() {
             Ok(result) => Ok(result),

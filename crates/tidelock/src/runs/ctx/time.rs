@@ -5,9 +5,9 @@ use std::time::Duration;
 use tidelock_store::Timestamp;
 
 use super::{RunCtx, interrupt};
-use crate::runs::activation::{Op, Woken};
+use crate::runs::activation::Op;
 use crate::runs::history::{Fired, Interruptible, Timer};
-use crate::runs::replay::{End, Kind};
+use crate::runs::replay::{Durability, End, Kind, On, Wait, Woken};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
@@ -55,27 +55,28 @@ impl RunCtx {
         until: impl FnOnce(Timestamp) -> Timestamp,
     ) -> Result<(), StepError> {
         let name = StepName::new(name)?;
-        let op = self.activation.ask(&name, Kind::Sleep).await;
+        let op = self.activation.request(&name, Kind::Sleep).await;
         if !op.is_ended() {
             op.after_replay().await;
             self.doze(&op, &name, until).await;
         }
-        match op.ended().await {
+        match op.result().await {
             End::Interrupted => Err(self.cancelled()),
             _ => Ok(()),
         }
     }
 
     async fn doze(&self, op: &Op<'_>, name: &StepName, until: impl FnOnce(Timestamp) -> Timestamp) {
-        let until = op.record().until.unwrap_or_else(|| {
+        let until = op.progress().until.unwrap_or_else(|| {
             let until = until(self.activation.now());
             op.note(Timer { name: name.clone(), until }).expect("a name and a time can be stored");
             until
         });
-        match op.wait(Some(until), self.cleanup, |_| false).await {
+        let wait = Wait { on: On::Time, until: Some(until), cleanup: self.cleanup };
+        match op.wait(wait).await {
             Woken::Cancelled => interrupt(op, name, Interruptible::Sleep),
-            Woken::Ready | Woken::Late => {
-                op.end(Fired { name: name.clone() }, End::Fired, false)
+            _ => {
+                op.end(Fired { name: name.clone() }, Durability::Lazy)
                     .expect("a name can be stored");
             }
         }

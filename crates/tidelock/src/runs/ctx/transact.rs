@@ -17,9 +17,9 @@ use super::attempts::{Failed, StepAttempts, begin};
 use super::compensation::CompensationStep;
 use super::{Retry, RunCtx, StepKey};
 use crate::reactions::HandlerError;
-use crate::runs::activation::{LandingEnd, Op};
+use crate::runs::activation::{LandingOutcome, Op};
 use crate::runs::history::{StepDone, Why};
-use crate::runs::replay::{End, Kind};
+use crate::runs::replay::Kind;
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::staging::Tx;
 use crate::worker::{TIMEOUT, panic_message, within};
@@ -128,13 +128,13 @@ where
     async fn run(self) -> Result<T, StepError> {
         let Self { ctx, name, effect, retry, timeout, compensate } = self;
         let name = name?;
-        let op = ctx.activation.ask(&name, Kind::Step).await;
+        let op = ctx.activation.request(&name, Kind::Step).await;
         if !op.is_ended() {
             op.after_replay().await;
             land(&StepAttempts { ctx, op: &op, name: &name, retry, rerun: retry, timeout }, effect)
                 .await;
         }
-        let result = ctx.outcome(&name, op.ended().await)?;
+        let result = ctx.outcome(&name, op.result().await)?;
         ctx.remember(&name, compensate.map(|f| compensation(result.clone(), f)));
         match result.to() {
             Ok(result) => Ok(result),
@@ -151,7 +151,7 @@ where
     R: Future<Output = Result<T, E>> + Send,
     E: Into<HandlerError>,
 {
-    let mut attempts = step.op.record().attempts;
+    let mut attempts = step.op.progress().attempts;
     while step.may_try().await {
         let tx = tx(step.ctx, step.name);
         let staged = match begin(|| effect(tx.clone())) {
@@ -202,16 +202,11 @@ async fn commit(
         failed(HandlerError::fatal(error.context().to_owned()), Why::Unstorable)
     };
     let result = result.map_err(unstorable)?;
-    let entry = StepDone { name: step.name.clone(), result: result.clone() };
-    match step
-        .op
-        .commit_with(entry, Some(End::Done(result)), tx.finish())
-        .await
-        .map_err(unstorable)?
-    {
-        LandingEnd::Landed => Ok(true),
-        LandingEnd::Restage => Ok(false),
-        LandingEnd::Refused(failure) => Err(failed(failure, Why::Failed)),
+    let entry = StepDone { name: step.name.clone(), result };
+    match step.op.commit_with(entry, tx.finish()).await.map_err(unstorable)? {
+        LandingOutcome::Committed => Ok(true),
+        LandingOutcome::Restage => Ok(false),
+        LandingOutcome::Refused(failure) => Err(failed(failure, Why::Failed)),
     }
 }
 

@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use tidelock_store::RawJson;
 
 use super::RunCtx;
-use crate::runs::history::{Entry, Patched, Value};
-use crate::runs::replay::{End, Kind};
+use crate::runs::history::Value;
+use crate::runs::replay::{Durability, End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
@@ -26,14 +26,14 @@ impl RunCtx {
         T: Serialize + DeserializeOwned,
     {
         let name = StepName::new(name)?;
-        let op = self.activation.ask(&name, Kind::Value).await;
+        let op = self.activation.request(&name, Kind::Value).await;
         if !op.is_ended() {
             op.after_replay().await;
             let value = RawJson::new(&draw()).map_err(|e| super::invalid(name.as_str(), &e))?;
-            op.end(Value { name: name.clone(), value: value.clone() }, End::Done(value), false)
+            op.end(Value { name: name.clone(), value }, Durability::Lazy)
                 .map_err(|e| super::invalid(name.as_str(), &e))?;
         }
-        let End::Done(value) = op.ended().await else { unreachable!("a value has no other end") };
+        let End::Done(value) = op.result().await else { unreachable!("a value has no other end") };
         match value.to() {
             Ok(value) => Ok(value),
             Err(error) => self.unfit(&name, &error).await,
@@ -73,14 +73,7 @@ impl RunCtx {
     pub async fn patched(&self, name: impl AsRef<str>) -> Result<bool, StepError> {
         let name = StepName::new(name)?;
         self.activation.inside().await;
-        let mut state = self.activation.state();
-        if let Some(taken) = state.past.patches.get(&name) {
-            return Ok(*taken);
-        }
-        let taken = !state.cursor.is_replay();
-        let entry = Entry::from(Patched { name: name.clone(), taken }).encode();
-        state.queue.push(entry.map_err(|e| super::invalid(name.as_str(), &e))?);
-        state.past.patches.insert(name, taken);
-        Ok(taken)
+        let taken = self.activation.replay(|replay| replay.patched(&name));
+        taken.map_err(|e| super::invalid(name.as_str(), &e))
     }
 }

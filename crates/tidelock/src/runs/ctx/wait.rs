@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use tidelock_store::Timestamp;
 
 use super::{RunCtx, interrupt};
-use crate::runs::activation::{Op, State, Woken};
+use crate::runs::activation::Op;
 use crate::runs::history::{Interruptible, Received, TimedOut, Waiting};
-use crate::runs::replay::{End, Kind};
+use crate::runs::replay::{Durability, End, Kind, On, Wait, Woken};
 use crate::runs::{StepError, StepName};
 
 impl RunCtx {
@@ -106,12 +106,12 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
     }
 
     async fn wait(self, name: &StepName) -> Result<Option<T>, StepError> {
-        let op = self.ctx.activation.ask(name, Kind::Wait).await;
+        let op = self.ctx.activation.request(name, Kind::Wait).await;
         if !op.is_ended() {
             op.after_replay().await;
             self.signal_or_timeout(&op, name).await?;
         }
-        match op.ended().await {
+        match op.result().await {
             End::Received(id) => self.read(name, &id).await.map(Some),
             End::TimedOut => Ok(None),
             _ => Err(self.ctx.cancelled()),
@@ -121,31 +121,22 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
     /// Waits for the signal or the timeout. If both are there, the recorded one counts.
     async fn signal_or_timeout(&self, op: &Op<'_>, name: &StepName) -> Result<(), StepError> {
         let until = self.deadline(op, name)?;
-        let mut received = None;
-        let came = |state: &mut State| {
-            received = state.past.inbox.next(&self.signal).map(str::to_owned);
-            received.iter().for_each(|id| state.past.inbox.receive(id));
-            received.is_some()
+        let on = On::Signal(self.signal.clone());
+        let ended = match op.wait(Wait { on, until, cleanup: self.ctx.cleanup }).await {
+            Woken::Signal(id) => op.end(Received { name: name.clone(), id }, Durability::Lazy),
+            Woken::Late => op.end(TimedOut { name: name.clone() }, Durability::Lazy),
+            _ => {
+                interrupt(op, name, Interruptible::Wait);
+                Ok(())
+            }
         };
-        let woken = op.wait(until, self.ctx.cleanup, came).await;
-        let invalid = |e| super::invalid(name.as_str(), &e);
-        match (woken, received) {
-            (Woken::Cancelled, _) => interrupt(op, name, Interruptible::Wait),
-            (_, Some(id)) => {
-                let entry = Received { name: name.clone(), id: id.clone() };
-                op.end(entry, End::Received(id), false).map_err(invalid)?;
-            }
-            (_, None) => {
-                op.end(TimedOut { name: name.clone() }, End::TimedOut, false).map_err(invalid)?;
-            }
-        }
-        Ok(())
+        ended.map_err(|e| super::invalid(name.as_str(), &e))
     }
 
     fn deadline(&self, op: &Op<'_>, name: &StepName) -> Result<Option<Timestamp>, StepError> {
-        let record = op.record();
-        if record.signal.is_some() {
-            return Ok(record.until);
+        let progress = op.progress();
+        if progress.signal.is_some() {
+            return Ok(progress.until);
         }
         let until = self.within.map(|within| self.ctx.activation.now().plus(within));
         let entry = Waiting { name: name.clone(), signal: self.signal.clone(), until };
@@ -156,7 +147,7 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
     /// Decodes the payload. A payload of another type is the sender's error, which the function can
     /// handle.
     async fn read(&self, name: &StepName, id: &str) -> Result<T, StepError> {
-        let payload = self.ctx.activation.state().past.inbox.payload(id).cloned();
+        let payload = self.ctx.activation.replay(|replay| replay.payload(id).cloned());
         match payload {
             Some(payload) => payload.to().map_err(|e| super::invalid(name.as_str(), &e)),
             None => {

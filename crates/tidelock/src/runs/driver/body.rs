@@ -15,8 +15,8 @@ use futures_util::future::{BoxFuture, CatchUnwind};
 use futures_util::task::AtomicWaker;
 use tidelock_store::{RawJson, Result};
 
-use super::{Batch, Sent};
-use crate::runs::activation::Activation;
+use super::Sent;
+use crate::runs::activation::{Activation, Outgoing};
 use crate::runs::definition::BodyError;
 
 /// What the function returned, or its panic.
@@ -27,7 +27,7 @@ pub(super) enum Turn {
     /// The lease is lost.
     Lost,
     /// A commit has completed.
-    Sent(Result<(Batch, Sent)>),
+    Sent(Result<(Outgoing, Sent)>),
     /// The function wants entries written.
     Wants,
     /// The function has returned.
@@ -104,12 +104,11 @@ impl<'a> Body<'a> {
 }
 
 fn next(activation: &Activation, resting: bool, sending: bool) -> Poll<Turn> {
-    let state = activation.state();
-    match state.queue.is_wanted() {
+    activation.replay(|replay| match replay.wants_write() {
         _ if sending => Poll::Pending,
-        _ if state.exit.is_some() => Poll::Ready(Turn::Idle),
+        _ if replay.has_left() => Poll::Ready(Turn::Idle),
         true => Poll::Ready(Turn::Wants),
-        false if !resting && state.is_quiet() => Poll::Ready(Turn::Idle),
+        false if !resting && replay.is_quiet() => Poll::Ready(Turn::Idle),
         false => Poll::Pending,
-    }
+    })
 }

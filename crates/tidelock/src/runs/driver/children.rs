@@ -4,17 +4,14 @@ use tidelock_store::{Result, limits};
 
 use super::Driver;
 use crate::runs::history::{self, RunOutcome};
+use crate::runs::replay::OpId;
 use crate::runs::summary::Summarized;
 use crate::runs::{RunId, keys};
 
 impl Driver {
     /// Checks whether children have ended, and returns whether one has.
     pub(super) async fn check_children(&mut self) -> Result<bool> {
-        let waited: Vec<(usize, RunId)> = {
-            let state = self.activation.state();
-            let open = state.children.iter().filter(|(_, (_, outcome))| outcome.is_none());
-            open.map(|(at, (run, _))| (*at, run.clone())).collect()
-        };
+        let waited = self.activation.replay(|replay| replay.open_children());
         let mut any = false;
         for waited in waited.chunks(limits::PAGE_SIZE) {
             any |= self.look_after(waited).await?;
@@ -22,11 +19,11 @@ impl Driver {
         Ok(any)
     }
 
-    async fn look_after(&self, children: &[(usize, RunId)]) -> Result<bool> {
+    async fn look_after(&self, children: &[(OpId, RunId)]) -> Result<bool> {
         let store = self.activation.store();
         let keys: Vec<_> = children.iter().map(|(_, run)| keys::summary(run)).collect();
         let mut any = false;
-        for ((at, run), slot) in children.iter().zip(store.get(&keys).await?) {
+        for ((op, run), slot) in children.iter().zip(store.get(&keys).await?) {
             let outcome = match Summarized::of(run, &slot)? {
                 Some(child) if !child.summary.state.is_ended() => continue,
                 Some(child) => history::outcome(&**store, &child).await?,
@@ -34,11 +31,7 @@ impl Driver {
             };
             let outcome =
                 outcome.unwrap_or_else(|| RunOutcome::Terminated("it no longer exists".into()));
-            let mut state = self.activation.state();
-            if let Some((_, there)) = state.children.get_mut(at) {
-                *there = Some(outcome);
-            }
-            state.wake(*at);
+            self.activation.replay(|replay| replay.child_ended(*op, outcome));
             any = true;
         }
         Ok(any)

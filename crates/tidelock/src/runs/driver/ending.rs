@@ -10,11 +10,11 @@ use tidelock_store::{
 use super::Driver;
 use super::body::Returned;
 use crate::reactions::Backoff;
-use crate::runs::activation::Exit;
 use crate::runs::definition::BodyError;
 use crate::runs::error::StepError;
 use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure};
 use crate::runs::keys;
+use crate::runs::replay::{Exit, FailureContext, Replay};
 use crate::runs::summary::{RunState, Summary};
 use crate::worker::{TaskOutcome, is_loss, panic_message};
 
@@ -22,9 +22,6 @@ use crate::worker::{TaskOutcome, is_loss, panic_message};
 fn park_backoff() -> Backoff {
     Backoff::exponential(Duration::from_secs(1), Duration::from_secs(600)).with_jitter(0.1)
 }
-
-/// Signal ids that a run remembers when it continues as new.
-const REMEMBERED_SIGNALS: usize = 1_000;
 
 /// The outcome of a commit that ends the turn.
 enum Ended {
@@ -59,29 +56,18 @@ impl Driver {
         commit: Commit,
         settled: TaskOutcome,
     ) -> Result<Option<TaskOutcome>> {
-        if !self.make_room() {
+        if !self.activation.replay(Replay::make_room) {
             return Ok(None);
         }
-        let entries = self.activation.state().queue.take().entries;
+        let entries = self.activation.replay(Replay::take_rest);
         match self.commit(commit, entries.clone(), settled).await? {
             Ended::Done(settled) => Ok(Some(settled)),
             Ended::Moved if self.is_ended_elsewhere() => self.acknowledge().await.map(Some),
             Ended::Moved => {
-                self.activation.state().queue.put_back(&entries);
+                self.activation.replay(|replay| replay.put_back(entries));
                 Ok(None)
             }
         }
-    }
-
-    /// Whether the pending entries fit into one commit; otherwise some are written first.
-    fn make_room(&self) -> bool {
-        let mut state = self.activation.state();
-        let fits = state.queue.is_short();
-        if !fits {
-            let newest = state.queue.newest();
-            state.queue.want(newest);
-        }
-        fits
     }
 
     /// Commits with these entries appended at the known version.
@@ -150,34 +136,27 @@ impl Driver {
 
     /// The function has returned or panicked.
     pub(super) async fn finish(&mut self, returned: Returned) -> Result<TaskOutcome> {
-        let (exit, is_replay) = {
-            let state = self.activation.state();
-            (state.exit.clone(), state.cursor.is_replay())
+        let returned = match returned {
+            Ok(returned) => returned,
+            Err(panic) => {
+                let panicked = format!("the workflow panicked: {}", panic_message(&*panic));
+                return self.park(panicked).await;
+            }
         };
-        if let Some(exit) = exit {
+        if let Some(exit) = self.activation.replay(Replay::returned) {
             return self.leave(exit).await;
         }
         match returned {
-            Err(panic) => {
-                self.park(format!("the workflow panicked: {}", panic_message(&*panic))).await
-            }
-            Ok(_) if is_replay => {
-                self.activation.state().held = Some("the end of the workflow".into());
-                let non_determinism = self.activation.state().non_determinism();
-                self.park(non_determinism).await
-            }
-            Ok(Ok(result)) => self.end(Completed { result }.into(), RunState::Completed).await,
-            Ok(Err(error)) => self.fail_with(&error).await,
+            Ok(result) => self.end(Completed { result }.into(), RunState::Completed).await,
+            Err(error) => self.fail_with(&error).await,
         }
     }
 
     /// An error caused by a cancellation ends the run as cancelled; every other error, as failed.
     async fn fail_with(&mut self, error: &BodyError) -> Result<TaskOutcome> {
         let found = StepError::find(&**error);
-        let (cancel, cancel_seen, compensated, last) = {
-            let state = self.activation.state();
-            (state.cancel().cloned(), state.cancel_seen, state.compensated, state.last_failed())
-        };
+        let FailureContext { cancel, cancel_seen, compensated, last_failed } =
+            self.activation.replay(|replay| replay.failure_context());
         let is_cancelled = found.map_or(cancel_seen, StepError::is_cancelled);
         match cancel.filter(|_| is_cancelled) {
             Some(cancel) if !cancel.out_of_time => {
@@ -186,7 +165,7 @@ impl Driver {
             cancel => {
                 let step = match found {
                     Some(error) => error.step().cloned(),
-                    None => last.filter(|_| cancel.is_none()),
+                    None => last_failed.filter(|_| cancel.is_none()),
                 };
                 let error = cut(&error.to_string());
                 self.fail(RunFailure { error, step, compensated, timed_out: cancel.is_some() })
@@ -205,7 +184,7 @@ impl Driver {
         self.flush().await?;
         let last = last.encode()?;
         loop {
-            let mut entries = self.activation.state().queue.take().entries;
+            let mut entries = self.activation.replay(Replay::take_rest);
             entries.push(last.clone());
             let commit = Commit::new().settle(self.finish_item());
             let commit = self.summarized().end(commit, state, self.activation.now())?;
@@ -214,7 +193,7 @@ impl Driver {
                 Ended::Moved if self.is_ended_elsewhere() => return self.acknowledge().await,
                 Ended::Moved => {
                     entries.pop();
-                    self.activation.state().queue.put_back(&entries);
+                    self.activation.replay(|replay| replay.put_back(entries));
                 }
             }
         }
@@ -248,10 +227,7 @@ impl Driver {
     }
 
     fn continued(&self, input: &RawJson) -> Entry {
-        let state = self.activation.state();
-        let carried = state.past.inbox.unreceived();
-        let mut seen = state.past.inbox.newest_seen(REMEMBERED_SIGNALS);
-        seen.retain(|id| carried.iter().all(|signal| signal.id != *id));
+        let (carried, seen) = self.activation.replay(|replay| replay.continued());
         let metadata = self.activation.metadata.to_json().unwrap_or_else(|_| input.clone());
         let generation = self.activation.generation() + 1;
         Continued { generation, input: input.clone(), carried, seen, metadata }.into()
@@ -259,11 +235,11 @@ impl Driver {
 
     /// Writes entries that do not fit into the last commit.
     async fn flush(&mut self) -> Result<()> {
-        while !self.activation.state().queue.is_short() {
-            let batch = self.activation.state().queue.take();
-            let (batch, sent) = self.send(batch).await?;
-            if let super::After::Resend(batch) = self.on_result(batch, sent).await? {
-                self.activation.state().queue.put_back(&batch.entries);
+        while !self.activation.replay(Replay::make_room) {
+            let Some(outgoing) = self.activation.next_batch() else { return Ok(()) };
+            let (outgoing, sent) = self.send(outgoing).await?;
+            if let super::After::Resend(outgoing) = self.on_result(outgoing, sent).await? {
+                self.activation.replay(|replay| replay.put_back(outgoing.batch.entries));
             }
         }
         Ok(())

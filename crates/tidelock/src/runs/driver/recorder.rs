@@ -7,9 +7,9 @@ use tidelock_store::{Commit, ExpectedVersion, Result, Version};
 
 use super::{After, Driver};
 use crate::reactions::HandlerError;
-use crate::runs::activation::{Activation, Batch, Landing, LandingEnd};
+use crate::runs::activation::{Activation, LandingOutcome, Outgoing};
 use crate::runs::keys;
-use crate::staging::{DECISION_ATTEMPTS, Sender, Tried, too_slow};
+use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, too_slow};
 use crate::worker::is_loss;
 
 /// The outcome of a commit.
@@ -31,19 +31,20 @@ pub(crate) enum Sent {
 pub(super) async fn send(
     activation: Arc<Activation>,
     version: Version,
-    mut batch: Batch,
-) -> Result<(Batch, Sent)> {
+    mut outgoing: Outgoing,
+) -> Result<(Outgoing, Sent)> {
+    let batch = &outgoing.batch;
     let entries =
         batch.entries.iter().chain(batch.landing.iter().map(|landing| &landing.entry)).cloned();
     let own = Commit::new()
         .append(&keys::stream(activation.run()), ExpectedVersion::Exact(version), entries)
         .fenced_by(activation.task.token());
     let behind = version.plus(own.appends[0].events.len() as u64);
-    let sent = match &mut batch.landing {
+    let sent = match &mut outgoing.writes {
         None => plain(&activation, own, behind).await?,
-        Some(landing) => land(&activation, &own, behind, landing).await?,
+        Some(writes) => land(&activation, &own, behind, &mut writes.staged).await?,
     };
-    Ok((batch, sent))
+    Ok((outgoing, sent))
 }
 
 async fn plain(activation: &Activation, own: Commit, behind: Version) -> Result<Sent> {
@@ -58,78 +59,65 @@ async fn land(
     activation: &Activation,
     own: &Commit,
     behind: Version,
-    landing: &mut Landing,
+    staged: &mut Staged,
 ) -> Result<Sent> {
     for attempts in 1..=DECISION_ATTEMPTS {
-        return Ok(
-            match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
-                Tried::Landed => Sent::Landed(behind),
-                Tried::Lost => Sent::Lost,
-                Tried::Refused(failure) => Sent::Refused(failure),
-                Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
-                Tried::Moved(_) => Sent::MustRestage,
-                Tried::Stale => continue,
-            },
-        );
+        return Ok(match staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
+            Tried::Landed => Sent::Landed(behind),
+            Tried::Lost => Sent::Lost,
+            Tried::Refused(failure) => Sent::Refused(failure),
+            Tried::Moved(_) if staged.can_be_tried_again() => Sent::Moved,
+            Tried::Moved(_) => Sent::MustRestage,
+            Tried::Stale => continue,
+        });
     }
     Ok(Sent::Refused(too_slow()))
 }
 
 impl Driver {
-    /// Applies the outcome of a batch.
-    pub(super) async fn on_result(&mut self, mut batch: Batch, sent: Sent) -> Result<After> {
+    /// Applies the outcome of a commit.
+    pub(super) async fn on_result(&mut self, mut outgoing: Outgoing, sent: Sent) -> Result<After> {
         match sent {
-            Sent::Lost => return Ok(After::Lost),
+            Sent::Lost => Ok(After::Lost),
             Sent::Landed(version) => {
                 self.version = version;
-                self.landed(batch);
+                self.activation.replay(|replay| replay.committed(&outgoing.batch));
+                outgoing.answer(LandingOutcome::Committed);
+                Ok(After::Done)
             }
             Sent::Moved => {
                 self.catch_up().await?;
-                return Ok(self.again(batch));
+                Ok(self.again(outgoing))
             }
             Sent::MustRestage => {
-                self.refuse(&mut batch, LandingEnd::Restage);
+                self.refuse(&mut outgoing, LandingOutcome::Restage);
                 self.catch_up().await?;
-                return Ok(self.again(batch));
+                Ok(self.again(outgoing))
             }
             Sent::Refused(failure) => {
-                self.refuse(&mut batch, LandingEnd::Refused(failure));
-                return Ok(self.again(batch));
+                self.refuse(&mut outgoing, LandingOutcome::Refused(failure));
+                Ok(self.again(outgoing))
             }
         }
-        Ok(After::Done)
     }
 
-    fn landed(&self, batch: Batch) {
-        let mut state = self.activation.state();
-        state.queue.durable = batch.newest;
-        state.advance();
-        state.wake_all();
-        drop(state);
-        if let Some(landing) = batch.landing {
-            // An operation that no longer waits has been dropped.
-            let _answered = landing.reply.send(LandingEnd::Landed);
+    fn refuse(&self, outgoing: &mut Outgoing, outcome: LandingOutcome) {
+        if let Some(landing) = outgoing.batch.landing.take() {
+            self.activation.replay(|replay| replay.landing_failed(&landing));
         }
-    }
-
-    fn refuse(&self, batch: &mut Batch, end: LandingEnd) {
-        if let Some(landing) = batch.landing.take() {
-            self.activation.state().revoke_end(landing.at);
-            let _answered = landing.reply.send(end);
-        }
+        outgoing.answer(outcome);
     }
 
     /// Sends the rest again, unless another process has ended the run.
-    fn again(&self, batch: Batch) -> After {
-        match (batch.entries.is_empty() && batch.landing.is_none(), self.is_ended_elsewhere()) {
-            (false, false) => After::Resend(batch),
-            (true, false) => {
-                let mut state = self.activation.state();
-                state.queue.durable = batch.newest;
-                After::Done
-            }
-            (_, true) => After::Done,
+    fn again(&self, outgoing: Outgoing) -> After {
+        let batch = &outgoing.batch;
+        if self.is_ended_elsewhere() {
+            return After::Done;
         }
+        if batch.entries.is_empty() && batch.landing.is_none() {
+            self.activation.replay(|replay| replay.committed(batch));
+            return After::Done;
+        }
+        After::Resend(outgoing)
     }
 }

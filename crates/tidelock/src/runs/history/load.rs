@@ -4,13 +4,13 @@ use tidelock_store::{Result, Store, StoreExt, StoredEvent, StreamQuery, Version}
 
 use super::Entry;
 use crate::metadata::Metadata;
-use crate::runs::replay::ReplayState;
+use crate::runs::replay::Replay;
 use crate::runs::{RunId, keys};
 
 /// A loaded history.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) past: ReplayState,
+    pub(crate) replay: Replay,
     /// The last version that was read; `None` if the history is empty.
     pub(crate) version: Option<Version>,
     /// Metadata of the events that the run causes.
@@ -23,17 +23,16 @@ pub(crate) async fn load(
     run: &RunId,
     begins: Option<Version>,
 ) -> Result<Loaded> {
-    let mut loaded =
-        Loaded { past: ReplayState::default(), version: None, metadata: Metadata::new() };
+    let mut loaded = Loaded { replay: Replay::default(), version: None, metadata: Metadata::new() };
     for event in events(store, run, begins).await? {
         let entry = Entry::decode(&event)?;
         if let Entry::Started(_) = entry {
             loaded.metadata = Metadata::caused_by(event.id, &Metadata::of(&event));
         }
-        loaded.past.take(entry)?;
+        loaded.replay.fold(entry)?;
         loaded.version = Some(event.version);
     }
-    if let Some(carried) = &loaded.past.metadata {
+    if let Some(carried) = loaded.replay.metadata() {
         loaded.metadata = Metadata::from_json(carried);
     }
     Ok(loaded)

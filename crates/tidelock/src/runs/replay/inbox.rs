@@ -7,7 +7,7 @@ use tidelock_store::RawJson;
 use crate::runs::history::Signalled;
 
 /// The signals of a run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Inbox {
     waiting: VecDeque<Signalled>,
     received: HashMap<String, RawJson>,
