@@ -10,15 +10,12 @@ mod handle;
 mod info;
 pub(crate) mod listing;
 pub(crate) mod proposal;
-mod resolve;
 mod result;
-mod resume;
-mod retry;
 pub(crate) mod signal;
 pub(crate) mod start;
 mod status;
-mod terminate;
 mod timeline;
+mod verbs;
 
 use serde::Serialize;
 

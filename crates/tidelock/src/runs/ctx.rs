@@ -11,13 +11,11 @@ mod attempts;
 mod child;
 mod compensation;
 mod race;
-mod status;
+mod recorded_values;
+mod signal;
 mod step;
 mod step_key;
-mod time;
 mod transact;
-mod value;
-mod wait;
 
 use std::sync::Arc;
 
@@ -32,10 +30,10 @@ use crate::handle::Tidelock;
 
 pub use child::ChildRun;
 pub use race::RaceWinner;
+pub use signal::{WaitForSignal, WaitForSignalWithin};
 pub use step::{OnUnknownOutcome, Retry, Step};
 pub use step_key::StepKey;
 pub use transact::TransactStep;
-pub use wait::{WaitForSignal, WaitForSignalWithin};
 
 pub(crate) use compensation::Compensation;
 

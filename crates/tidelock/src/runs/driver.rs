@@ -8,8 +8,8 @@
 
 mod body;
 mod children;
-mod ending;
-mod recorder;
+mod commit;
+mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::replay::{Exit, IdleAction, Replay};
 use super::summary::Summarized;
 use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
-use recorder::{Sent, send};
+use commit::{Sent, send};
 
 /// How often signals are polled without a hint during a turn.
 const HINT_POLL: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use super::commit_target::CommitTarget;
 use super::info::load_summary;
 use super::proposal::carry_out;
 use super::signal::SignalRequest;
-use super::{resolve, resume, retry, status, terminate, timeline};
+use super::{status, timeline, verbs};
 use crate::handle::Tidelock;
 use crate::runs::history::{self, Entry};
 use crate::runs::{
@@ -177,7 +177,7 @@ impl<O> RunHandle<O> {
     /// # Errors
     /// As [`get`](Self::get).
     pub async fn resume(&self) -> Result<RunStatus, RunError> {
-        resume::resume(&self.tidelock, self.id()?).await
+        verbs::resume(&self.tidelock, self.id()?).await
     }
 
     /// Requests cancellation.
@@ -203,7 +203,7 @@ impl<O> RunHandle<O> {
     pub async fn terminate(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
         carry_out(&self.tidelock, RunError::contended(run), || {
-            terminate::propose(&self.tidelock, run, reason, self.asked_as())
+            verbs::terminate(&self.tidelock, run, reason, self.asked_as())
         })
         .await
     }
@@ -217,7 +217,7 @@ impl<O> RunHandle<O> {
     pub async fn retry(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
         carry_out(&self.tidelock, RunError::contended(run), || {
-            retry::propose(&self.tidelock, run, reason, self.asked_as())
+            verbs::retry(&self.tidelock, run, reason, self.asked_as())
         })
         .await
     }
@@ -229,7 +229,7 @@ impl<O> RunHandle<O> {
     /// [`Ended`](RunError::Ended) if the run has ended, and as [`get`](Self::get).
     pub async fn resolve(&self, step: impl AsRef<str>, verdict: Verdict) -> Result<(), RunError> {
         let (run, step) = (self.id()?, step.as_ref());
-        resolve::resolve(&self.tidelock, run, step, verdict, self.asked_as()).await
+        verbs::resolve(&self.tidelock, run, step, verdict, self.asked_as()).await
     }
 
     fn asked_as(&self) -> Option<&str> {
