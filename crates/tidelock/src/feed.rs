@@ -152,8 +152,7 @@ impl<T> Feed<T> {
 
     /// Whether an event belongs to the application, or its stream was asked for.
     fn is_meant(&self, event: &StoredEvent) -> bool {
-        is_reserved(&self.filter.stream_prefix)
-            || !is_reserved(event.stream.as_str())
+        is_reserved(&self.filter.stream_prefix) || !is_reserved(event.stream.as_str())
     }
 }
 
