@@ -81,14 +81,14 @@ fn run_all(
     let end = Instant::now() + Duration::from_secs(60 * rounds.args.minutes.unwrap_or(0));
     let mut rng = Rng::seeded(seed);
     let mut rows: Vec<Row> =
-        chosen.iter().map(|scenario| first_row(rounds.target, *scenario)).collect();
+        chosen.iter().map(|scenario| first_row(rounds.target, scenario)).collect();
     for round in 0.. {
         if round > 0 && Instant::now() >= end {
             break;
         }
         for (scenario, row) in chosen.iter().zip(&mut rows) {
             let folder = journals.join(format!("{round}-{}", scenario.name));
-            run_round(rounds, *scenario, rng.next(), &folder, row)?;
+            run_round(rounds, scenario, rng.next(), &folder, row)?;
         }
     }
     Ok(rows)

@@ -230,7 +230,7 @@ impl World {
             let view = self.view(&entry).await;
             yield_now().await;
             let seen = view.state.clone();
-            let waiter = if number % 4 == 0 {
+            let waiter = if number.is_multiple_of(4) {
                 Waiting::begin(number, || entry.push(&view, number).map(|(waiter, ())| waiter))
             } else {
                 let mut is_confirmed = self.plan.unconfirmed;
@@ -250,7 +250,7 @@ impl World {
             let Some(waiter) = waiter else { continue };
             drop((turn, view));
             match waiter.waiter.outcome(self).await {
-                Outcome::Landed(_) if number % 4 == 0 => return End::Landed(seen),
+                Outcome::Landed(_) if number.is_multiple_of(4) => return End::Landed(seen),
                 Outcome::Landed(_) => return End::Unchanged(seen, known),
                 Outcome::Conflict(_) => assert!(self.may_conflict(), "a conflict with itself"),
                 Outcome::Failed(error) => return End::Failed(error.clone()),

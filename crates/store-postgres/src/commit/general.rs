@@ -275,7 +275,7 @@ async fn load(
     }
     let asked = wanted.ask(&mut pipeline);
     let loaded = match pipeline.send().await {
-        Ok(answers) => Loaded::read(asked, &answers).map_err(Failure::from),
+        Ok(answers) => Loaded::read(&asked, &answers).map_err(Failure::from),
         // Nothing was written yet, so even a lost connection leaves no doubt.
         Err(error) if is_race(&error) => Err(Failure::Race(error)),
         Err(error) => Err(failed(error).into()),

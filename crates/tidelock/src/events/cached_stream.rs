@@ -298,7 +298,7 @@ impl<A: Aggregate> Entry<CachedStream<A>> {
                 return Ok(folded);
             }
             // Trimmed, or another stream of this name: the cached state leads nowhere.
-            self.replace(|state| state.drop_base());
+            self.replace(CachedStream::drop_base);
         }
         load::load(store, &self.key, Until::End).await
     }

@@ -1,9 +1,8 @@
 //! Pipeline: statements that go to the server in one round trip, with their answers by index.
 
 use std::future::Future;
-use std::pin::Pin;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use tokio_postgres::Row;
 
 use crate::connect::Session;
@@ -15,7 +14,7 @@ type PgResult<T> = std::result::Result<T, tokio_postgres::Error>;
 /// Statements to send together, in order.
 pub(super) struct Pipeline<'a> {
     pub(super) session: &'a Session,
-    statements: Vec<Pin<Box<dyn Future<Output = PgResult<Vec<Row>>> + Send + 'a>>>,
+    statements: Vec<BoxFuture<'a, PgResult<Vec<Row>>>>,
 }
 
 /// Where the answer to a statement is found.

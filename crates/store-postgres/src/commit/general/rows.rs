@@ -207,7 +207,7 @@ pub(super) struct Held {
 }
 
 impl Loaded {
-    pub(super) fn read(asked: Asked, answers: &Answers) -> Result<Self> {
+    pub(super) fn read(asked: &Asked, answers: &Answers) -> Result<Self> {
         let (streams, held_streams) = found_or_held(answers.rows(asked.streams), stream)?;
         let (records, held_records) = found_or_held(answers.rows(asked.records), keyed_record)?;
         let items = found(answers.rows(asked.items), keyed_item)?;
