@@ -45,7 +45,8 @@ impl Tidelock {
     /// Starts a run of a workflow under an id of the caller's choice. See [`StartRun`].
     ///
     /// The workflow is a [`Workflow`], which takes its input type and gives a handle with its
-    /// result type; or a name, which takes any input and gives a handle with a [`RawJson`] result.
+    /// result type; or a name, which takes any input and gives a handle with a
+    /// [`RawJson`](tidelock_store::RawJson) result.
     ///
     /// # Examples
     ///
