@@ -1,81 +1,184 @@
-//! Correct concurrency for stateful services, over one store.
+//! Correct concurrency for stateful services: five patterns over one store, and one atomic commit
+//! over all of them.
 //!
-//! A store keeps a log of events in streams, records under keys and leases on work items, and
-//! writes to all of them in one atomic commit. Open one by URL and everything else is a call on it:
+//! Open a store by its URL (`memory:`, `sqlite:shop.db`, `postgres://user@host/shop`); everything
+//! else is a call on the handle. Each pattern below works alone, and [`Tidelock::transact`] commits
+//! several of them together.
+//!
+//! # Events
+//!
+//! An [`Aggregate`] is a state folded from the events of one stream. A decision is made on its
+//! current state, and made again when another writer was first:
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use serde_json::json;
 //! use tidelock::prelude::*;
-//! use tidelock::store::{NewEvent, StoreExt, StreamName};
 //!
-//! let store = tidelock::open("memory:").await?; // or sqlite:shop.db, or postgres://…
-//! let order = StreamName::new("order-7")?;
-//! let placed = NewEvent::of("placed", &json!({ "units": 2 }))?;
+//! #[derive(Debug, Default, Clone)]
+//! struct Stock { left: i64 }
 //!
-//! let outcome = store.append(&order, ExpectedVersion::NoStream, vec![placed]).await?;
-//! assert_eq!(outcome.committed()?.appends[0].version.get(), 1);
+//! #[derive(Debug, Clone, Event)]
+//! enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
 //!
-//! let again = NewEvent::of("placed", &json!({ "units": 9 }))?;
-//! let conflict = store.append(&order, ExpectedVersion::NoStream, vec![again]).await?.conflict();
-//! assert_eq!(conflict.unwrap().to_string(), r#"stream "order-7": expected no stream, found version 1"#);
-//! # Ok(())
-//! # }
-//! ```
+//! impl Aggregate for Stock {
+//!     const KIND: &'static str = "stock";
+//!     type Event = StockEvent;
 //!
-//! A worker leases what is due, works, and settles; between, it waits for a signal, and for no
-//! longer than until something is due by itself:
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # use std::time::Duration;
-//! # use tidelock::prelude::*;
-//! # use tidelock::store::{Commit, ItemRef, LeaseRequest, QueueName, Topic, Wake, WorkerName};
-//! # use tidelock::When;
-//! # let store = tidelock::open("memory:").await?;
-//! let (mail, worker) = (QueueName::new("mail")?, WorkerName::new("worker-1")?);
-//! # store.commit(Commit::new().wake(Wake::at(ItemRef::parse("mail", "order-7")?, When::NOW))).await?.committed()?;
-//! # let mut rounds = 0;
-//! let mut signal = store.signal(Topic::Queue(mail.clone())); // taken before the first look, so nothing is missed
-//! loop {
-//!     let leased = store.lease(LeaseRequest::new(&mail, &worker, Duration::from_secs(30), 10)).await?;
-//!     for lease in &leased.leases {
-//!         // … the work; long work renews its lease with `store.renew` meanwhile …
-//!         match store.commit(Commit::new().settle(lease.ack())).await?.committed() {
-//!             Ok(_) => println!("{} is done", lease.item),
-//!             Err(conflict) => println!("another worker has it now: {conflict}"),
+//!     fn apply(&mut self, event: &StockEvent) {
+//!         match event {
+//!             StockEvent::Received { units } => self.left += units,
+//!             StockEvent::Reserved { units } => self.left -= units,
 //!         }
 //!     }
-//! #   rounds += 1;
-//! #   if rounds == 2 { break }
-//!     if leased.leases.is_empty() {
-//!         let due = leased.next_due.map_or(Duration::from_secs(5), |due| due.since(leased.at));
-//! #       let due = due.min(Duration::ZERO);
-//!         let _ = tokio::time::timeout(due.min(Duration::from_secs(5)), signal.wait()).await;
-//!     }
 //! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> tidelock::Result<()> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let stock = tidelock.aggregate::<Stock>("assam");
+//! stock.append(StockEvent::Received { units: 3 }).await?;
+//! stock
+//!     .execute(|stock| match stock.left {
+//!         2.. => Ok(StockEvent::Reserved { units: 2 }),
+//!         left => Err(format!("only {left} left")),
+//!     })
+//!     .await?;
+//! assert_eq!(stock.load().await?.state.left, 1);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! After an unknown outcome (the connection died, the caller was cut off), the same commit under
-//! its id tells what the first one did:
+//! # Reactions
+//!
+//! A [reaction](reactions) handles every event of its kind, in order, at least once, and what it
+//! writes with `ctx` exactly once:
 //!
 //! ```
+//! use tidelock::prelude::*;
+//!
+//! #[derive(Debug, Event)]
+//! struct Placed { cents: i64 }
+//!
+//! async fn invoice(order: Recorded<Placed>, ctx: ReactionCtx) -> Result<(), HandlerError> {
+//!     Ok(ctx.put(format!("invoice/{}", order.stream), &order.event.cents)?)
+//! }
+//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # use tidelock::prelude::*;
-//! # use tidelock::store::{Bounds, Commit, CommitId, RecordKey, RecordWrite};
-//! # let store = tidelock::open("memory:").await?;
-//! let taken = RecordKey::new("boat-3/taken")?;
-//! let commit = Commit::new().with_id(CommitId::fresh()).write(RecordWrite::add(&taken, 1, Bounds::at_most(18)));
-//! let first = store.commit(commit.clone()).await?;
-//! assert_eq!(store.commit(commit).await?, first, "one place was taken, not two");
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let app = tidelock.app().reaction("invoice", on::<Placed>(), invoice).build()?;
+//! app.run_until(async { /* until the process is told to stop */ }).await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Runs
+//!
+//! A [run](runs) is a function that survives the death of its process. A finished step is never
+//! run again:
+//!
+//! ```
+//! use tidelock::prelude::*;
+//!
+//! const DELIVERY: Workflow<String, String> = Workflow::new("delivery");
+//!
+//! async fn deliver(ctx: RunCtx, order: String) -> Result<String, StepError> {
+//!     let label = ctx.step("label", |_key| async { Ok::<_, HandlerError>(format!("label of {order}")) }).await?;
+//!     let packer: String = ctx.wait_for_signal("packed").await?;
+//!     Ok(format!("{label}, packed by {packer}"))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let app = tidelock.app().workflow(DELIVERY, deliver).build()?;
+//! let client = async {
+//!     let run = tidelock.start(DELIVERY, "order-7", "order 7").await?;
+//!     run.signal("packed", "Ada").await?;
+//!     run.result().await
+//! };
+//! let (stop, stopped) = tokio::sync::oneshot::channel();
+//! let client = async { let result = client.await; let _ = stop.send(()); result };
+//! let (ran, result) = tokio::join!(app.run_until(async { let _ = stopped.await; }), client);
+//! ran?;
+//! assert_eq!(result?, "label of order 7, packed by Ada");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Scopes
+//!
+//! A [scope](scopes) is a small document that many callers change at once without losing a change:
+//!
+//! ```
+//! use tidelock::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> tidelock::Result<()> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
+//! let count = basket.mutate(|basket| { basket.push("tea".into()); basket.len() }).await?;
+//! assert_eq!(count.value, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Claims
+//!
+//! A [claim](claims) is a first-come right: an idempotency key, a lock, a quota, one of a kind.
+//! Claim first, then work:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidelock::prelude::*;
+//!
+//! async fn pay(cents: u32) -> Result<String, std::io::Error> {
+//!     Ok(format!("receipt of {cents}"))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let payment = tidelock.idempotency("pay:42").fingerprint(&700);
+//! let receipt = payment.once(Duration::from_secs(5), || pay(700)).await?;
+//! let again = payment.once(Duration::from_secs(5), || pay(700)).await?; // paid once
+//! assert_eq!(receipt, again);
+//!
+//! let daily = tidelock.quota("orders", 20).of("alice").per(Period::Day);
+//! let _grant = daily.take(1).await?.granted()?; // an error if the day's units are used up
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # One commit over all of them
+//!
+//! [`transact`](Tidelock::transact) makes one unit of work of several patterns: all of it is
+//! committed, or nothing, and a conflict runs it again.
+//!
+//! ```
+//! use tidelock::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> tidelock::Result<()> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
+//! let daily = tidelock.quota("orders", 20).of("alice");
+//! tidelock
+//!     .transact(async |tx: Tx| -> tidelock::Result<()> {
+//!         let items = tx.mutate(&basket, std::mem::take).await?; // the basket is empty afterwards
+//!         tx.take(&daily, 1).await?.granted()?; // one of twenty
+//!         tx.put("orders/7", &items)?; // a record
+//!         Ok(())
+//!     })
+//!     .await
+//! # }
+//! ```
+//!
+//! # The store below
+//!
+//! The patterns are built on a small contract, [`store`]: a log of events, records, and leases on
+//! work items, written together by one [`Commit`](store::Commit). Use it directly for a pattern of
+//! your own; [`queues`] and [`worker`] help with leased work. [`doctor`] finds what is stuck,
+//! [`telemetry`] lists the metrics, and [`testing`] helps to test all of it without waiting.
 
 // The derive names this crate from outside, and is used inside it too.
 #[allow(unused_extern_crates)]

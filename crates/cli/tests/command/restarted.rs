@@ -71,12 +71,14 @@ fn following_continues_after_a_restart_of_the_server() {
         let mut seen = next(&out, before);
         for how in [Stop::Fast, Stop::Immediate] {
             server.stop(how).unwrap();
-            assert!(next(&err, 1)[0].contains("waiting for the store"));
+            let said = next(&err, 1).remove(0);
+            assert!(said.contains("waiting for the store"), "{said}");
             server.start_again().unwrap();
             let nth = json!(seen.len());
             shop.with(|store| async move { append(&*store, "a", "noted", &[nth]).await });
             seen.extend(next(&out, 1));
-            assert!(next(&err, 1)[0].contains("continuing"));
+            let said = next(&err, 1).remove(0);
+            assert!(said.contains("continuing"), "{said}");
         }
         kill(Pid::from_raw(follower.id() as i32), Signal::SIGINT).unwrap();
         assert_eq!(follower.wait().unwrap().code(), Some(0));

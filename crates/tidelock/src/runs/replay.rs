@@ -7,8 +7,8 @@
 //!
 //! The function is replayed against its history. A result is delivered only after everything known
 //! before it has been requested again and delivered. An operation that is not recorded starts only
-//! after the replay. If nothing progresses before the replay is over, the code is non-deterministic:
-//! it does not fit its history.
+//! after the replay. If nothing progresses before the replay is over, the code is
+//! non-deterministic: it does not fit its history.
 
 mod cursor;
 mod fold;
