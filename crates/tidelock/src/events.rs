@@ -47,5 +47,6 @@ pub use personal::Personal;
 pub use retry::RetryPolicy;
 pub use snapshots::Snapshots;
 
+pub(crate) use execution::{erased, moved};
 pub(crate) use keys::snapshot as snapshot_key;
 pub(crate) use retry::{Attempts, Random};

@@ -6,6 +6,8 @@
 mod commit_via;
 mod decision;
 mod fenced;
+mod landing;
+mod merge;
 mod staged;
 mod tx;
 
@@ -14,5 +16,7 @@ pub(crate) use commit_via::CommitVia;
 pub(crate) use commit_via::Sender;
 pub(crate) use decision::Decision;
 pub use fenced::Fenced;
+pub(crate) use landing::Landing;
 pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, too_slow};
 pub use tx::Tx;
+pub(crate) use tx::TxOwner;

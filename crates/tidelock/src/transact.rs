@@ -1,5 +1,6 @@
 //! [`Tidelock::transact`]: one unit of work over every pattern.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::IntoFuture;
 
@@ -8,11 +9,11 @@ use futures_util::future::BoxFuture;
 use tidelock_store::{Commit, Conflict, EventId, ViolationReason};
 
 use crate::error::{Error, ErrorKind};
-use crate::events::RetryPolicy;
+use crate::events::{ExecuteError, RetryPolicy, moved};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::reactions::HandlerError;
-use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, Tx, too_slow};
+use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, Tx, TxOwner, too_slow};
 
 impl Tidelock {
     /// Runs a closure that stages events, records, scope mutations, quota draws, claims, queue
@@ -26,6 +27,8 @@ impl Tidelock {
     ///
     /// # Errors
     /// The closure's own; `Contended` when the attempts of the [`RetryPolicy`] are used up;
+    /// `Conflict` or `Closed` when what the closure expects itself does not hold, such as a
+    /// [`put_if`](Tx::put_if) or an append to a closed stream;
     /// `LeaseLost` when something that [fences](Tx::fence) the commit is no longer held; the
     /// store's.
     ///
@@ -110,6 +113,7 @@ impl<F> Transact<'_, F> {
         let mut attempts = self.retry.begin();
         loop {
             let tx = Tx::new(self.tidelock, self.metadata.clone(), effect_key.clone());
+            let tx = TxOwner::new(tx);
             let value = (self.closure)(tx.clone()).await?;
             let Some(conflict) = self.land(tx.finish()).await? else { return Ok(value) };
             if !attempts.next(self.tidelock.random()).await {
@@ -147,7 +151,22 @@ fn refused(error: HandlerError, staged: &Staged) -> Result<Option<HandlerError>,
         let lost = format!("a lock or claim that fences the commit is no longer held: {conflict}");
         return Err(lease_lost(&lost));
     }
+    if let Some(conflict) = error.error().downcast_ref::<Conflict>()
+        && staged.is_final(conflict)
+    {
+        return Err(of_own_expectation(conflict, staged));
+    }
     Ok(Some(error))
+}
+
+/// The error of parts that were staged as they are.
+fn of_own_expectation(conflict: &Conflict, staged: &Staged) -> Error {
+    let streams: Vec<_> =
+        staged.commit.appends.iter().map(|append| append.stream.clone()).collect();
+    match moved::<Infallible>(conflict, &streams) {
+        Ok((stream, conflict)) => ExecuteError::<Infallible>::Conflict { stream, conflict }.into(),
+        Err(error) => error.into(),
+    }
 }
 
 fn is_unfenced(conflict: &Conflict, staged: &Staged) -> bool {

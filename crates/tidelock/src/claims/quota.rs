@@ -20,13 +20,15 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, RawJson, RecordKey, RecordWrite, Revision, Slot,
-    StoreError, Timestamp,
+    Commit, CommitOutcome, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Revision,
+    Slot, StoreError, Timestamp,
 };
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::{ClaimError, ClaimKey, Claims, Period, keys, lease_term};
+use crate::handle::Tidelock;
 use crate::outcome::Outcome;
+use crate::staging::Landing;
 use crate::telemetry;
 
 use booking::Booking;
@@ -244,34 +246,61 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
+    pub(crate) fn tidelock(&self) -> &Tidelock {
+        &self.claims.tidelock
+    }
+
     /// Returns the record that counts the units taken.
     pub(crate) fn counter(&self) -> Result<RecordKey, StoreError> {
         keys::taken(&self.key())
     }
 
-    /// Returns the parts of a commit that take the units, and the grant; or that the quota is
-    /// exceeded. The commit takes `staged` other units already.
+    /// Returns the parts of a commit that take the units, and the grant, which tells by `landing`
+    /// whether they were taken; or that the quota is exceeded, with guards on what this rests on.
+    /// The commit takes `staged` other units already.
     pub(crate) async fn propose(
         &self,
         units: u32,
         staged: i64,
-    ) -> Result<Outcome<(Commit, Grant), QuotaExceeded>, ClaimError> {
+        landing: &Landing,
+    ) -> Result<Outcome<(Commit, Grant), (QuotaExceeded, Vec<Guard>)>, ClaimError> {
         self.check()?;
         self.claims.refuse_operation()?;
         let window = self.current_window().await?;
         let mut debit = Debit::new(self.key(), window, i64::from(units), self.limit)?;
         for _ in 0..ATTEMPTS {
-            let used = taken(&**self.claims.store(), self.key().as_str()).await?;
-            let used = used.map_or(0, |(used, _)| used).saturating_add(staged);
-            if used.saturating_add(i64::from(units)) <= self.limit {
-                return Ok(Outcome::Granted((debit.stage(Commit::new())?, debit.grant())));
+            let after = |used: i64| used.saturating_add(staged).saturating_add(i64::from(units));
+            let mut guards = Vec::new();
+            let mut used = self.used().await?;
+            if after(used) > self.limit {
+                // Judged again after its guards were read, so that a change in between fails the
+                // commit.
+                guards = self.guards().await?;
+                used = self.used().await?;
             }
-            debit.refusal = Some(DebitRefusal::Exceeded(used));
+            if after(used) <= self.limit {
+                let grant = Grant { landing: Some(landing.clone()), ..debit.grant() };
+                return Ok(Outcome::Granted((debit.stage(Commit::new())?, grant)));
+            }
+            debit.refusal = Some(DebitRefusal::Exceeded(used.saturating_add(staged)));
             if let Some(exceeded) = self.make_room(&mut debit).await? {
-                return Ok(Outcome::Refused(exceeded));
+                return Ok(Outcome::Refused((exceeded, guards)));
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
+    }
+
+    async fn used(&self) -> Result<i64, ClaimError> {
+        let taken = taken(&**self.claims.store(), self.key().as_str()).await?;
+        Ok(taken.map_or(0, |(used, _)| used))
+    }
+
+    /// The units taken and their window, as they are now.
+    async fn guards(&self) -> Result<Vec<Guard>, ClaimError> {
+        let keys = [keys::window(&self.key())?, self.counter()?];
+        let slots = self.claims.store().get(&keys).await?;
+        let guard = |(key, slot): (RecordKey, &Slot)| Guard::Record { expected: seen(slot), key };
+        Ok(keys.into_iter().zip(&slots).map(guard).collect())
     }
 
     /// Handles a refusal: opens the next window, or credits expired reservations; or returns that
@@ -374,6 +403,11 @@ impl Quota {
         self.cached_window = Arc::default();
         self
     }
+}
+
+fn seen(slot: &Slot) -> ExpectedRevision {
+    slot.live()
+        .map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision))
 }
 
 /// Returns the window after an attempt to open one, unless it is over already.

@@ -7,7 +7,8 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Commit, ExpectedRevision, RawJson, RecordWrite, StoreError, Timestamp, When, WorkerName,
+    Commit, ExpectedRevision, Guard, RawJson, RecordWrite, StoreError, Timestamp, When,
+    WorkerName,
 };
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
@@ -17,6 +18,7 @@ use super::entry::Entry;
 use super::held_claim::WorkKind;
 use super::operation::NotExecuted;
 use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, lease_term};
+use crate::handle::Tidelock;
 use crate::outcome::Outcome;
 use crate::telemetry;
 
@@ -223,12 +225,16 @@ impl Singleton {
         })
     }
 
+    pub(crate) fn tidelock(&self) -> &Tidelock {
+        &self.claims.tidelock
+    }
+
     /// Returns the parts of a commit that take it, with the write of its record first; or its
-    /// holder.
+    /// holder, with guards on what this rests on.
     pub(crate) async fn propose(
         &self,
         details: &(impl Serialize + ?Sized),
-    ) -> Result<Outcome<Commit, SingletonTaken>, ClaimError> {
+    ) -> Result<Outcome<Commit, (SingletonTaken, Vec<Guard>)>, ClaimError> {
         self.claims.refuse_operation()?;
         let now = self.claims.store().now().await?;
         let (key, write) = (self.key_at(now)?, self.part_at(details, now)?);
@@ -238,10 +244,18 @@ impl Singleton {
             return Ok(Outcome::Granted(Commit::new().write(write)));
         };
         let entry = Entry::read(there)?;
+        let same = Guard::Record {
+            key: there.key.clone(),
+            expected: ExpectedRevision::Revision(there.revision),
+        };
         Ok(match slots[1].live() {
-            _ if !entry.is_pending() => Outcome::Refused(SingletonTaken::entry(&key, entry)),
+            _ if !entry.is_pending() => {
+                Outcome::Refused((SingletonTaken::entry(&key, entry), vec![same]))
+            }
             Some(lease) => {
-                Outcome::Refused(SingletonTaken::by_contender(&key, Contender::new(entry, lease)))
+                let taken = SingletonTaken::by_contender(&key, Contender::new(entry, lease));
+                let held = Guard::Record { key: lease.key.clone(), expected: ExpectedRevision::Exists };
+                Outcome::Refused((taken, vec![same, held]))
             }
             // The lease of its holder has expired, so it can be taken over.
             None => {

@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use tidelock_store::{Position, Result, StoreExt, StreamName, Timestamp, Version};
+use tidelock_store::{
+    Commit, ExpectedVersion, Position, Result, StoreExt, StreamName, Timestamp, Version,
+};
 
 use super::aggregate::Aggregate;
 use super::cached_stream::CachedStream;
@@ -13,7 +15,7 @@ use super::folded::{Folded, Loaded};
 use super::into_events::IntoEvents;
 use super::keys;
 use super::load::{self, Until};
-use super::participant::Participant;
+use super::participant::{Participant, write_snapshot};
 use crate::handle::Tidelock;
 use crate::recorded::{ReadError, Recorded};
 
@@ -125,6 +127,32 @@ impl<A: Aggregate> AggregateRef<A> {
     pub(crate) async fn fold(&self) -> Result<Folded<A>, LoadError> {
         let entry = self.tidelock.states().entry::<CachedStream<A>>(self.stream()?);
         entry.load(&**self.tidelock.store()).await
+    }
+
+    /// Writes the snapshot that a commit of these parts made due. A failure is only logged: a later
+    /// commit writes the next one.
+    pub(crate) async fn write_snapshot_after(&self, committed: &Commit) {
+        let Ok(stream) = self.stream() else { return };
+        let appended = committed.appends.iter().find(|append| append.stream == *stream);
+        let Some(append) = appended else { return };
+        let before = match append.expected {
+            ExpectedVersion::Exact(version) => Some(version),
+            _ => None,
+        };
+        let events = append.events.len() as u64;
+        let after = before.map_or(Version::FIRST.plus(events - 1), |before| before.plus(events));
+        if !A::snapshots().can_be_due(before, after) {
+            return;
+        }
+        match self.fold().await {
+            Ok(folded) if A::snapshots().are_due(before, &folded) => {
+                write_snapshot(&self.tidelock, stream, &folded).await;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(stream = stream.as_str(), %error, "a snapshot could not be kept");
+            }
+        }
     }
 
     async fn load_until(&self, until: Until) -> Result<Loaded<A>, LoadError> {

@@ -1,7 +1,7 @@
 //! A decision on one aggregate.
 
 use tidelock_store::{
-    Commit, CommitOutcome, EventId, ExpectedVersion, Result, StoreError, Version,
+    Commit, CommitOutcome, EventId, ExpectedVersion, Guard, Result, StoreError, Version,
 };
 
 use super::aggregate::Aggregate;
@@ -118,6 +118,16 @@ impl<A: Aggregate> Decision<A> {
         decide: impl FnMut(&A) -> Result<D, X>,
     ) -> Result<Commit, ExecuteError<X>> {
         self.execution()?.propose(decide).await
+    }
+
+    /// Like [`propose`](Self::propose); a refusal, or a decision without effect, comes with guards
+    /// on the state that it rests on.
+    pub(crate) async fn propose_guarded<D: IntoEvents<A::Event>, X>(
+        self,
+        decide: impl FnMut(&A) -> Result<D, X>,
+    ) -> Result<Commit, (ExecuteError<X>, Vec<Guard>)> {
+        let execution = self.execution().map_err(|error| (error.into(), Vec::new()))?;
+        execution.propose_guarded(decide).await
     }
 
     /// The parts of a commit that append these events, whatever the state.

@@ -4,11 +4,12 @@
 //! has its own commit: over several streams, with an operation id, a required version, personal
 //! data or other parts. Both run in the same retry loop.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedVersion, RecordKey, Result, StreamName,
-    StreamState, Version, ViolationReason,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedVersion, Guard, RecordKey, Result,
+    StreamName, StreamState, Version, ViolationReason,
 };
 use tokio::sync::OwnedMutexGuard;
 
@@ -26,6 +27,7 @@ use super::participant::{
 use super::rebase::PendingDecision;
 use super::retry::Attempts;
 use super::submit::ensure_retry_id;
+use crate::error::Error;
 use crate::group_commit::{Confirmed, Outcome, Submit, View, Waiter};
 use crate::handle::Tidelock;
 use crate::telemetry;
@@ -92,10 +94,47 @@ impl<'a, S: ParticipantSet> Execution<'a, S> {
     where
         S: IntoDecisions<D>,
     {
+        self.judge(&mut decide).await
+    }
+
+    /// Like [`propose`](Self::propose), for a commit that is made later: a refusal, or a decision
+    /// without effect, comes with guards on the states that it rests on.
+    pub(crate) async fn propose_guarded<D, X>(
+        mut self,
+        mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
+    ) -> Result<Commit, (ExecuteError<X>, Vec<Guard>)>
+    where
+        S: IntoDecisions<D>,
+    {
+        match self.judge(&mut decide).await {
+            Ok(parts) if parts == Commit::new() => {
+                Ok(Commit { guards: self.guards(), ..Commit::new() })
+            }
+            Ok(parts) => Ok(parts),
+            Err(refused @ ExecuteError::Refused(_)) => Err((refused, self.guards())),
+            Err(error) => Err((error, Vec::new())),
+        }
+    }
+
+    async fn judge<D, X>(
+        &mut self,
+        decide: &mut impl FnMut(S::States<'_>) -> Result<D, X>,
+    ) -> Result<Commit, ExecuteError<X>>
+    where
+        S: IntoDecisions<D>,
+    {
         self.take_turns().await?;
         self.participants.each().iter().for_each(|participant| participant.invalidate());
-        self.load_and_decide(&mut decide).await?;
+        self.load_and_decide(decide).await?;
         Ok(self.commit()?.unwrap_or_default())
+    }
+
+    /// The states as they were loaded.
+    fn guards(&mut self) -> Vec<Guard> {
+        let participants = self.participants.each().into_iter();
+        participants
+            .map(|one| Guard::Stream { stream: one.stream().clone(), expected: one.expected() })
+            .collect()
     }
 
     async fn attempt_alone<D, X>(
@@ -370,6 +409,15 @@ impl<A: Aggregate> Execution<'_, Participant<A>> {
             attempts: self.attempts.made,
             how,
         }
+    }
+}
+
+/// Returns the error of a conflict over personal data of an erased subject, which no other attempt
+/// can resolve.
+pub(crate) fn erased(conflict: &Conflict) -> Option<Error> {
+    match moved::<Infallible>(conflict, &[]) {
+        Err(erased @ ExecuteError::SubjectErased { .. }) => Some(erased.into()),
+        _ => None,
     }
 }
 

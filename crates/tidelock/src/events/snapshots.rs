@@ -80,16 +80,24 @@ impl<A: Serialize + DeserializeOwned> Snapshots<A> {
 }
 
 impl<A> Snapshots<A> {
+    /// Whether a commit that moved a stream between these versions can make a snapshot due, whatever
+    /// the state.
+    pub(crate) fn can_be_due(&self, before: Option<Version>, after: Version) -> bool {
+        self.codec.is_some()
+            && match self.when {
+                When::Every(n) => before.map_or(0, Version::get) / n != after.get() / n,
+                When::After(_) => true,
+            }
+    }
+
     /// Whether a commit that moved a stream from `before` to `after` makes a snapshot due.
     pub(crate) fn are_due(&self, before: Option<Version>, after: &Folded<A>) -> bool {
-        let Some(version) = after.version.filter(|_| self.codec.is_some() && !after.personal)
-        else {
-            return false;
-        };
-        match self.when {
-            When::Every(n) => before.map_or(0, Version::get) / n != version.get() / n,
-            When::After(is_due) => is_due(&after.state, version),
-        }
+        let Some(version) = after.version.filter(|_| !after.personal) else { return false };
+        self.can_be_due(before, version)
+            && match self.when {
+                When::Every(_) => true,
+                When::After(is_due) => is_due(&after.state, version),
+            }
     }
 
     /// Returns the stored snapshot, if this program can read it.

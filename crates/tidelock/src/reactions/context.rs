@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{HandlerError, ReactionName};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
-use crate::staging::{Staged, Tx};
+use crate::staging::{Staged, Tx, TxOwner};
 use crate::worker::LeasedTask;
 
 /// The context of a handler: a [`Tx`] that lands with the handler's acknowledgement, or not at all.
@@ -112,6 +112,11 @@ impl ReactionCtx {
     /// What was staged, once the handler is done.
     pub(crate) fn take(&self) -> Staged {
         self.shared.tx.finish()
+    }
+
+    /// Ends the unit of work when it is dropped, however the handler ends.
+    pub(crate) fn owner(&self) -> TxOwner {
+        TxOwner::new(self.shared.tx.clone())
     }
 
     pub(crate) fn task(&self) -> &LeasedTask {

@@ -175,6 +175,7 @@ impl TargetTurn<'_> {
             &events[0],
             self.replay(mark),
         );
+        let _owner = context.owner();
         let timeout = reaction.options.timeout;
         let call = AssertUnwindSafe(async {
             let handled = within(timeout, reaction.handler.handle(events, context.clone())).await;

@@ -55,10 +55,10 @@ impl<'a, S: ScopeState> Call<'a, S> {
         options: &'a Options<S>,
         name: &Name,
     ) -> Result<Self, ScopeError<X>> {
-        let entry = tidelock.documents().entry(name);
-        if is_inside(identity(&entry)) {
+        if is_mutating::<S>(tidelock, name) {
             return Err(ScopeError::reentered(name));
         }
+        let entry = tidelock.documents().entry(name);
         let operation = options.operation.as_ref();
         let operation =
             operation.map(|operation| keys::operation(name.key(), &operation.id)).transpose()?;
@@ -210,6 +210,11 @@ impl<'a, S: ScopeState> Call<'a, S> {
     fn name(&self) -> &Name {
         &self.entry.key
     }
+}
+
+/// Whether the current code runs inside the mutator of this scope.
+pub(super) fn is_mutating<S: ScopeState>(tidelock: &Tidelock, name: &Name) -> bool {
+    is_inside(identity::<S>(&tidelock.documents().entry(name)))
 }
 
 fn identity<S: ScopeState>(entry: &CacheEntry<CachedScope<S>>) -> Identity {

@@ -138,7 +138,7 @@ impl<X> ScopeError<X> {
 
 impl ScopeError {
     /// Converts to the error type of a mutator that can refuse.
-    pub(super) fn widen<X>(self) -> ScopeError<X> {
+    pub(crate) fn widen<X>(self) -> ScopeError<X> {
         self.map_refused(|never| match never {})
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Change, Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Slot, StoreError,
+    Change, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Result, Slot, StoreError,
     StoreExt,
 };
 
+use super::call::is_mutating;
 use super::document::Doc;
 use super::error::ScopeError;
+use super::name::Name;
 use super::scope::Scope;
 use super::state::ScopeState;
 
@@ -24,43 +26,31 @@ impl<S: ScopeState> Scope<S> {
         }
     }
 
-    /// Applies a mutation to the state as it is in the store now, or as `staged` leaves it, and
-    /// returns the parts of a commit that make it so. An unchanged state is guarded, not written:
-    /// the caller has seen it, so it must not change until the commit.
-    pub(crate) async fn propose<R, X>(
+    /// The state as it is in the store now, or as `staged` leaves it.
+    ///
+    /// # Errors
+    /// `Reentered` inside the scope's own mutator; `Gone` if it was deleted.
+    pub(crate) async fn read(
         &self,
         staged: Option<RecordWrite>,
-        mutate: impl FnOnce(&mut S) -> Result<R, X>,
-    ) -> Result<(Commit, R), ScopeError<X>> {
+    ) -> Result<ScopeRead<'_, S>, ScopeError> {
         let (tidelock, name) = self.stored().ok_or_else(|| self.unstored())?;
-        let is_staged = staged.is_some();
+        if is_mutating::<S>(tidelock, name) {
+            return Err(ScopeError::reentered(name));
+        }
         let (doc, expected) = match staged {
             Some(RecordWrite { expected, change: Change::Put { value, .. }, .. }) => {
-                (Doc::parse(name, value).map_err(ScopeError::widen)?, expected)
+                (Doc::parse(name, value)?, expected)
             }
             _ => match tidelock.store().get_one(name.key()).await? {
-                Slot::Live(record) => (
-                    Doc::of(name, &record).map_err(ScopeError::widen)?,
-                    ExpectedRevision::Revision(record.revision),
-                ),
+                Slot::Live(record) => {
+                    (Doc::of(name, &record)?, ExpectedRevision::Revision(record.revision))
+                }
                 Slot::Absent => (Doc::first(), ExpectedRevision::Absent),
                 Slot::Deleted(revision) => return Err(ScopeError::gone(name, Some(revision))),
             },
         };
-        let mut state = S::clone(&doc.state);
-        let answer = mutate(&mut state).map_err(ScopeError::Refused)?;
-        if *doc.state == state {
-            let guarded = if is_staged {
-                Commit::new()
-            } else {
-                Commit::new().guard_record(name.key(), expected)
-            };
-            return Ok((guarded, answer));
-        }
-        self.options().allow(name, &state)?;
-        let text = RawJson::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?;
-        let write = self.options().with_ttl(RecordWrite::put(name.key(), expected, text));
-        Ok((Commit::new().write(write), answer))
+        Ok(ScopeRead { scope: self, name, doc, expected })
     }
 
     fn unstored(&self) -> StoreError {
@@ -69,9 +59,41 @@ impl<S: ScopeState> Scope<S> {
     }
 }
 
+/// A state that was read, and may be changed by a commit.
+pub(crate) struct ScopeRead<'a, S: ScopeState> {
+    scope: &'a Scope<S>,
+    name: &'a Name,
+    doc: Doc<S>,
+    expected: ExpectedRevision,
+}
+
+impl<S: ScopeState> ScopeRead<'_, S> {
+    /// That the state is still what was read.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard::Record { key: self.name.key().clone(), expected: self.expected }
+    }
+
+    /// Applies a mutation, and returns the write that makes it so; none for an unchanged state.
+    pub(crate) fn change<R, X>(
+        &self,
+        mutate: impl FnOnce(&mut S) -> Result<R, X>,
+    ) -> Result<(Option<RecordWrite>, R), ScopeError<X>> {
+        let mut state = S::clone(&self.doc.state);
+        let answer = mutate(&mut state).map_err(ScopeError::Refused)?;
+        if *self.doc.state == state {
+            return Ok((None, answer));
+        }
+        let (name, options) = (self.name, self.scope.options());
+        options.allow(name, &state)?;
+        let text = RawJson::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?;
+        let write = RecordWrite::put(name.key(), self.expected, text);
+        Ok((Some(options.with_ttl(write)), answer))
+    }
+}
+
 impl<S: ScopeState> Doc<S> {
     /// The document that a staged write leaves.
-    fn parse(name: &super::name::Name, text: RawJson) -> Result<Self, ScopeError> {
+    fn parse(name: &Name, text: RawJson) -> Result<Self, ScopeError> {
         let unreadable = |error: StoreError| ScopeError::unreadable(name, error.context());
         Ok(Self { state: Arc::new(text.to().map_err(unreadable)?), text: Some(text) })
     }

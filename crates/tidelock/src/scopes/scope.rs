@@ -433,7 +433,7 @@ impl<S: ScopeState> Scope<S> {
     }
 
     /// Returns the store and the scope's name, if it is kept in a store.
-    pub(super) fn stored(&self) -> Option<(&Tidelock, &Name)> {
+    pub(crate) fn stored(&self) -> Option<(&Tidelock, &Name)> {
         match &self.backend {
             Backend::Store(tidelock, name) => Some((tidelock, name)),
             Backend::Memory(_) | Backend::Invalid(_) => None,

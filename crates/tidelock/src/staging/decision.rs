@@ -14,10 +14,14 @@ use crate::worker::panic_message;
 pub(crate) type Take =
     Box<dyn Fn() -> BoxFuture<'static, Result<Commit, HandlerError>> + Send + Sync>;
 
+/// Follows the commit of these parts.
+pub(crate) type Follow = Box<dyn Fn(&Commit) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// A decision that can be taken again.
 pub(crate) struct Decision {
     take: Take,
     parts: Commit,
+    follow: Option<Follow>,
 }
 
 impl Decision {
@@ -29,7 +33,19 @@ impl Decision {
 
     /// A decision that was evaluated to these parts.
     pub(crate) fn taken(take: Take, parts: Commit) -> Self {
-        Self { take, parts }
+        Self { take, parts, follow: None }
+    }
+
+    /// Sets what follows the commit.
+    pub(crate) fn followed_by(self, follow: Follow) -> Self {
+        Self { follow: Some(follow), ..self }
+    }
+
+    /// Does what follows the commit.
+    pub(crate) async fn landed(&self) {
+        if let Some(follow) = &self.follow {
+            follow(&self.parts).await;
+        }
     }
 
     /// Whether it appends to this stream, or guards it.
@@ -62,7 +78,7 @@ impl Decision {
 }
 
 /// Joins appends without expectations: a commit has at most one append to each stream.
-fn add_append(commit: &mut Commit, append: Append) {
+pub(super) fn add_append(commit: &mut Commit, append: Append) {
     let joins = |there: &&mut Append| {
         there.stream == append.stream && is_undemanding(there) && is_undemanding(&append)
     };

@@ -1,12 +1,15 @@
 //! Staged parts, and the attempts to commit them.
 
 use tidelock_store::{
-    Change, Commit, CommitOutcome, Conflict, Part, RecordKey, RecordWrite, Result, Settlement,
-    StreamName, ViolationKind,
+    Change, Commit, CommitOutcome, Conflict, ExpectedRevision, Guard, Part, RecordKey, RecordWrite,
+    Result, Settlement, StreamName, ViolationKind,
 };
 
 use super::commit_via::{CommitVia, Sender};
-use super::decision::Decision;
+use super::decision::{Decision, add_append};
+use super::landing::Landing;
+use super::merge;
+use crate::events;
 use crate::reactions::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
 
@@ -20,6 +23,10 @@ pub(crate) struct Staged {
     pub(crate) decisions: Vec<Decision>,
     /// Records that prove that a lock or claim is still held.
     pub(crate) fenced: Vec<RecordKey>,
+    /// Records whose staged writes follow from a value that was read.
+    pub(crate) derived: Vec<RecordKey>,
+    /// Told when the commit has landed.
+    pub(crate) landings: Vec<Landing>,
     pub(crate) via: CommitVia,
 }
 
@@ -66,6 +73,45 @@ impl Staged {
         join(&mut self.commit, parts);
     }
 
+    /// Adds parts as they are: later events of a stream follow the earlier ones, a later write to a
+    /// record takes the place of the earlier one, and additions to a counter add up.
+    pub(crate) fn stage(&mut self, parts: Commit) -> Result<()> {
+        let Commit { appends, writes, .. } = parts;
+        merge::stage(&mut self.commit.writes, writes)?;
+        appends.into_iter().for_each(|append| add_append(&mut self.commit, append));
+        self.join(Commit { appends: Vec::new(), writes: Vec::new(), ..parts });
+        Ok(())
+    }
+
+    /// Adds parts that follow from a value that was read: when one of them fails, the code that
+    /// read the value has to run again.
+    pub(crate) fn derive(&mut self, parts: Commit) {
+        self.derived.extend(parts.writes.iter().map(|write| write.key.clone()));
+        self.join(parts);
+    }
+
+    /// Requires that what was read has not changed.
+    pub(crate) fn pin(&mut self, guards: impl IntoIterator<Item = Guard>) {
+        for guard in guards {
+            if self.commit.guards.contains(&guard) || self.pin_write(&guard) {
+                continue;
+            }
+            self.commit.guards.push(guard);
+        }
+    }
+
+    /// A staged write without an expectation gets that of the guard.
+    fn pin_write(&mut self, guard: &Guard) -> bool {
+        let Guard::Record { key, expected } = guard else { return false };
+        let unpinned = |write: &&mut RecordWrite| {
+            write.key == *key && write.expected == ExpectedRevision::Any
+        };
+        let Some(write) = self.commit.writes.iter_mut().find(unpinned) else { return false };
+        write.expected = *expected;
+        self.derived.push(key.clone());
+        true
+    }
+
     /// The staged write to this record.
     pub(crate) fn writes_to(&self, key: &RecordKey) -> Option<&RecordWrite> {
         self.commit.writes.iter().find(|write| write.key == *key)
@@ -74,7 +120,7 @@ impl Staged {
     /// Stages parts whose writes take the place of earlier ones to the same records.
     pub(crate) fn replace(&mut self, parts: Commit) {
         self.commit.writes.retain(|there| parts.writes.iter().all(|write| write.key != there.key));
-        self.join(parts);
+        self.derive(parts);
     }
 
     /// The sum of the staged additions to this counter.
@@ -90,7 +136,7 @@ impl Staged {
     pub(crate) fn add(&mut self, counter: &RecordKey, parts: Commit) {
         let earlier = self.commit.writes.iter_mut().find(|write| write.key == *counter);
         let Some(Change::Add { delta, within, .. }) = earlier.map(|write| &mut write.change) else {
-            return self.join(parts);
+            return self.derive(parts);
         };
         for write in parts.writes {
             if let Change::Add { delta: more, within: limit, .. } = write.change {
@@ -140,9 +186,15 @@ impl Staged {
             return Ok(Tried::Refused(HandlerError::fatal(error)));
         }
         let conflict = match self.via.commit(sender, commit).await? {
-            CommitOutcome::Committed(_) => return Ok(Tried::Landed),
+            CommitOutcome::Committed(_) => {
+                self.landed().await;
+                return Ok(Tried::Landed);
+            }
             CommitOutcome::Conflict(conflict) => conflict,
         };
+        if let Some(erased) = events::erased(&conflict) {
+            return Ok(Tried::Refused(HandlerError::fatal(erased)));
+        }
         Ok(match self.blame(own, &conflict) {
             Blame::Lease => Tried::Lost,
             Blame::Own => Tried::Moved(conflict),
@@ -158,6 +210,27 @@ impl Staged {
                     Err(failure) => Tried::Refused(failure),
                 }
             }
+        })
+    }
+
+    /// What follows the commit: grants can be refunded, and snapshots that are due are written.
+    async fn landed(&self) {
+        self.landings.iter().for_each(Landing::landed);
+        for decision in &self.decisions {
+            decision.landed().await;
+        }
+    }
+
+    /// Whether only parts that were staged as they are did not hold: running the same code again
+    /// cannot help.
+    pub(crate) fn is_final(&self, conflict: &Conflict) -> bool {
+        conflict.violations.iter().all(|violation| match violation.part {
+            Part::Append(at) => at < self.commit.appends.len(),
+            Part::Write(at) => {
+                let write = self.commit.writes.get(at);
+                write.is_some_and(|write| !self.derived.contains(&write.key))
+            }
+            _ => false,
         })
     }
 

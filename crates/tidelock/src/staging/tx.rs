@@ -8,11 +8,11 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Bounds, Commit, ExpectedRevision, ExpectedVersion, Guard, NewEvent, RawJson, RecordKey,
+    Bounds, Change, Commit, ExpectedRevision, ExpectedVersion, Guard, NewEvent, RawJson, RecordKey,
     RecordWrite, Slot, Store, StoreError, StoreExt, StreamName, Wake,
 };
 
-use super::{Decision, Fenced, Staged};
+use super::{Decision, Fenced, Landing, Staged};
 use crate::claims::{
     ClaimGuard, Grant, Quota, QuotaExceeded, Reservation, Singleton, SingletonTaken,
 };
@@ -65,6 +65,22 @@ impl Tx {
         self.lock().take().unwrap_or_default()
     }
 
+    /// Refuses a handle on another store: its parts would land in this one.
+    fn check_store(&self, of: &Tidelock) -> Result<(), StoreError> {
+        self.check()?;
+        match Arc::ptr_eq(of.store(), self.store()) {
+            true => Ok(()),
+            false => Err(StoreError::invalid(
+                "a handle of another store in a transaction; make it with the Tidelock that runs the transaction",
+            )),
+        }
+    }
+
+    /// Requires at the commit that what was read has not changed.
+    fn pin(&self, guards: impl IntoIterator<Item = Guard>) -> Result<(), StoreError> {
+        self.staged(|staged| staged.pin(guards))
+    }
+
     /// The handle. Writes made through it are not part of this unit of work.
     pub fn tidelock(&self) -> &Tidelock {
         &self.shared.tidelock
@@ -104,24 +120,43 @@ impl Tx {
         D: IntoEvents<A::Event> + Send + 'static,
         X: Display + Debug + Send + Sync + 'static,
     {
-        self.check()?;
+        self.check_store(aggregate.tidelock())?;
         let stream = aggregate.stream()?;
         if self.staged(|staged| staged.decides_on(stream))? {
             return Err(twice("stream", stream).into());
         }
         let decide = Arc::new(decide);
         let decision = aggregate.decision().metadata(self.metadata().clone());
-        let first = decision.clone().propose(&*decide).await?;
+        let first = match decision.clone().propose_guarded(&*decide).await {
+            Ok(parts) => parts,
+            Err((error, guards)) => {
+                self.pin(guards)?;
+                return Err(error);
+            }
+        };
         let again = move || {
             let (decision, decide) = (decision.clone(), decide.clone());
             async move {
-                let proposed = decision.propose(&*decide).await;
-                proposed.map_err(|error| HandlerError::again(error.to_string()))
+                let proposed = decision.propose_guarded(&*decide).await;
+                proposed.map_err(|(error, _)| HandlerError::again(error.to_string()))
             }
             .boxed()
         };
-        let decision = Decision::taken(Box::new(again), first);
-        Ok(self.staged(|staged| staged.decisions.push(decision))?)
+        let decided = aggregate.clone();
+        let follow = move |parts: &Commit| {
+            let (decided, parts) = (decided.clone(), parts.clone());
+            async move { decided.write_snapshot_after(&parts).await }.boxed()
+        };
+        let decision = Decision::taken(Box::new(again), first).followed_by(Box::new(follow));
+        let is_first = self.staged(|staged| {
+            let is_first = !staged.decides_on(stream);
+            if is_first {
+                staged.decisions.push(decision);
+            }
+            is_first
+        })?;
+        // A concurrent call may have decided about the aggregate meanwhile.
+        if is_first { Ok(()) } else { Err(twice("stream", stream).into()) }
     }
 
     /// Stages the parts that a function of the current state returns. On a conflict the function
@@ -141,29 +176,43 @@ impl Tx {
         Ok(self.staged(|staged| staged.decisions.push(decision))?)
     }
 
-    /// Loads an aggregate, and stages a guard on its version.
+    /// Loads an aggregate as it is in the store, and stages a guard on its version. Events that
+    /// this unit of work stages are not part of the state.
     ///
     /// # Errors
     /// Those of [`AggregateRef::load`].
     pub async fn load<A: Aggregate>(&self, aggregate: &AggregateRef<A>) -> Result<Loaded<A>> {
-        self.check()?;
+        self.check_store(aggregate.tidelock())?;
         let (stream, loaded) = (aggregate.stream()?, aggregate.load().await?);
         let expected = loaded.version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
-        self.guard(Guard::Stream { stream: stream.clone(), expected })?;
+        self.pin([Guard::Stream { stream: stream.clone(), expected }])?;
         Ok(loaded)
     }
 
-    /// Reads the record under a key, and stages a guard on its revision.
+    /// Reads the record under a key as this unit of work leaves it, and stages a guard on the
+    /// revision that was read.
     ///
     /// # Errors
     /// `Unreadable` if the record is not a `T`; the store's errors.
     pub async fn get<T: DeserializeOwned>(&self, key: impl AsRef<str>) -> Result<Option<T>> {
-        self.check()?;
         let key = RecordKey::new(key.as_ref())?;
+        let staged = self.staged(|staged| staged.writes_to(&key).cloned())?;
+        let added = match staged.map(|write| write.change) {
+            Some(Change::Put { value, .. }) => return Ok(Some(value.to()?)),
+            Some(Change::Delete) => return Ok(None),
+            Some(Change::Add { delta, .. }) => Some(delta),
+            Some(_) | None => None,
+        };
         let slot = self.store().get_one(&key).await?;
-        let value = slot.live().map(|record| record.value.to()).transpose()?;
-        self.guard(Guard::Record { expected: expected(&slot), key })?;
-        Ok(value)
+        self.pin([Guard::Record { expected: expected(&slot), key }])?;
+        let value = slot.live().map(|record| &record.value);
+        Ok(match added {
+            Some(delta) => {
+                let count: i64 = value.map(RawJson::to).transpose()?.unwrap_or_default();
+                Some(RawJson::new(&count.saturating_add(delta))?.to()?)
+            }
+            None => value.map(RawJson::to).transpose()?,
+        })
     }
 
     /// Changes the state of a stored scope by a function of it, and returns what the function
@@ -194,13 +243,36 @@ impl Tx {
     ) -> Result<R, ScopeError<X>> {
         self.check()?;
         let key = scope.key()?;
+        scope.stored().map_or(Ok(()), |(tidelock, _)| self.check_store(tidelock))?;
         let staged = self.staged(|staged| staged.writes_to(key).cloned())?;
-        let (parts, answer) = scope.propose(staged, mutate).await?;
-        self.staged(|staged| staged.replace(parts))?;
-        Ok(answer)
+        let read = match scope.read(staged).await {
+            Ok(read) => read,
+            Err(error) => {
+                if matches!(error, ScopeError::Gone { .. }) {
+                    let expected = ExpectedRevision::Absent;
+                    self.pin([Guard::Record { key: key.clone(), expected }])?;
+                }
+                return Err(error.widen());
+            }
+        };
+        match read.change(mutate) {
+            Ok((Some(write), answer)) => {
+                self.staged(|staged| staged.replace(Commit::new().write(write)))?;
+                Ok(answer)
+            }
+            Ok((None, answer)) => {
+                self.pin([read.guard()])?;
+                Ok(answer)
+            }
+            Err(refused) => {
+                self.pin([read.guard()])?;
+                Err(refused)
+            }
+        }
     }
 
-    /// Takes units of a quota, if so many are left. Several calls for one quota add up.
+    /// Takes units of a quota, if so many are left. Several calls for one quota add up. The grant
+    /// can be refunded once this unit of work is committed.
     ///
     /// # Errors
     /// The store's errors; an exceeded quota is an outcome.
@@ -224,18 +296,23 @@ impl Tx {
     /// # }
     /// ```
     pub async fn take(&self, quota: &Quota, units: u32) -> Result<Outcome<Grant, QuotaExceeded>> {
-        let counter = quota.counter()?;
+        self.check_store(quota.tidelock())?;
+        let (counter, landing) = (quota.counter()?, Landing::default());
         loop {
             let before = self.staged(|staged| staged.added_to(&counter))?;
-            let (parts, grant) = match quota.propose(units, before).await? {
+            let (parts, grant) = match quota.propose(units, before, &landing).await? {
                 Outcome::Granted(proposed) => proposed,
-                Outcome::Refused(exceeded) => return Ok(Outcome::Refused(exceeded)),
+                Outcome::Refused((exceeded, guards)) => {
+                    self.pin(guards)?;
+                    return Ok(Outcome::Refused(exceeded));
+                }
             };
             // A concurrent call may have staged units meanwhile.
             if self.staged(|staged| {
                 let is_current = staged.added_to(&counter) == before;
                 if is_current {
                     staged.add(&counter, parts);
+                    staged.landings.push(landing.clone());
                 }
                 is_current
             })? {
@@ -254,17 +331,23 @@ impl Tx {
         singleton: &Singleton,
         details: &(impl Serialize + ?Sized),
     ) -> Result<Outcome<(), SingletonTaken>> {
-        self.check()?;
+        self.check_store(singleton.tidelock())?;
         let parts = match singleton.propose(details).await? {
             Outcome::Granted(parts) => parts,
-            Outcome::Refused(taken) => return Ok(Outcome::Refused(taken)),
+            Outcome::Refused((taken, guards)) => {
+                self.pin(guards)?;
+                return Ok(Outcome::Refused(taken));
+            }
         };
-        let key = &parts.writes[0].key;
-        if self.staged(|staged| staged.writes_to(key).is_some())? {
-            return Err(twice("claim", key).into());
-        }
-        self.parts(parts)?;
-        Ok(Outcome::Granted(()))
+        let key = parts.writes[0].key.clone();
+        let is_first = self.staged(|staged| {
+            let is_first = staged.writes_to(&key).is_none();
+            if is_first {
+                staged.derive(parts);
+            }
+            is_first
+        })?;
+        if is_first { Ok(Outcome::Granted(())) } else { Err(twice("claim", &key).into()) }
     }
 
     /// Stages events at the end of an aggregate's stream, whatever its state.
@@ -276,7 +359,7 @@ impl Tx {
         aggregate: &AggregateRef<A>,
         events: impl IntoEvents<A::Event>,
     ) -> Result<()> {
-        self.check()?;
+        self.check_store(aggregate.tidelock())?;
         self.parts(aggregate.decision().metadata(self.metadata().clone()).parts(events)?)
     }
 
@@ -297,7 +380,8 @@ impl Tx {
         self.parts(Commit::new().append(&stream, expected, events))
     }
 
-    /// Stages the JSON of a value under a key, whatever was there.
+    /// Stages the JSON of a value under a key, whatever was there. A second value takes the place
+    /// of the first.
     ///
     /// # Errors
     /// `Invalid` if the key is none, or the value cannot be stored.
@@ -328,10 +412,12 @@ impl Tx {
         self.write(RecordWrite::delete(&key, ExpectedRevision::Any))
     }
 
-    /// Stages an addition to a counter, which must then be within the range.
+    /// Stages an addition to a counter, which must then be within the range. Several additions to
+    /// one counter add up.
     ///
     /// # Errors
-    /// `Invalid` if the key is none.
+    /// `Invalid` if the key is none, if the record is replaced by this unit of work, or if additions
+    /// of both signs have bounds.
     pub fn add(
         &self,
         key: impl AsRef<str>,
@@ -417,9 +503,10 @@ impl Tx {
     /// Stages parts that no longer hold for good once one of these records has changed.
     fn fenced_parts(&self, keys: impl IntoIterator<Item = RecordKey>, parts: Commit) -> Result<()> {
         Ok(self.staged(|staged| {
+            staged.stage(parts)?;
             staged.fenced.extend(keys);
-            staged.join(parts);
-        })?)
+            Ok::<_, StoreError>(())
+        })??)
     }
 
     /// Stages parts of a commit as they are: everything that the store's contract has.
@@ -427,7 +514,7 @@ impl Tx {
     /// # Errors
     /// `Invalid` if the unit of work is over.
     pub fn parts(&self, parts: Commit) -> Result<()> {
-        Ok(self.staged(|staged| staged.join(parts))?)
+        Ok(self.staged(|staged| staged.stage(parts))??)
     }
 
     /// Lands a transaction of the store's PostgreSQL database with this unit of work. Begin it with
@@ -482,6 +569,31 @@ impl Tx {
             Ok(metadata) => event.with_metadata(metadata),
             Err(_) => event,
         }
+    }
+}
+
+/// The one that began a unit of work. Dropping it ends the unit of work, so that no clone outlives
+/// the closure or handler, however that ends.
+#[derive(Debug)]
+pub(crate) struct TxOwner(Tx);
+
+impl TxOwner {
+    pub(crate) fn new(tx: Tx) -> Self {
+        Self(tx)
+    }
+}
+
+impl std::ops::Deref for TxOwner {
+    type Target = Tx;
+
+    fn deref(&self) -> &Tx {
+        &self.0
+    }
+}
+
+impl Drop for TxOwner {
+    fn drop(&mut self) {
+        self.0.finish();
     }
 }
 

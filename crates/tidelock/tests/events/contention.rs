@@ -117,10 +117,10 @@ async fn until(mut reached: impl FnMut() -> bool) {
 /// next one starts.
 async fn one_after_the_other(
     tidelock: &Tidelock,
-    callers: usize,
+    callers: std::ops::Range<usize>,
 ) -> Vec<tokio::task::JoinHandle<Result<u64, No>>> {
     let mut handles = Vec::new();
-    for caller in 0..callers {
+    for caller in callers {
         let stock = tidelock.aggregate::<Stock>("tea");
         let (entered, has_entered) = tokio::sync::oneshot::channel();
         let mut entered = Some(entered);
@@ -151,7 +151,7 @@ async fn callers_of_one_process_commit_in_fifo_order(ground: Ground) {
     let tidelock = Tidelock::over(meddler.clone());
     tidelock.aggregate::<Stock>("tea").execute(receive(9)).await.unwrap();
     meddler.hold();
-    let callers = one_after_the_other(&tidelock, 6).await;
+    let callers = one_after_the_other(&tidelock, 0..6).await;
     meddler.let_through();
     assert_eq!(versions(callers).await, (2..8).map(Ok).collect::<Vec<_>>());
     let orders = tidelock.aggregate::<Stock>("tea").load().await.unwrap().orders.clone();
@@ -165,7 +165,7 @@ async fn waiting_callers_share_a_commit_and_are_judged_separately(ground: Ground
     tidelock.aggregate::<Stock>("tea").execute(receive(4)).await.unwrap();
     let (reads, commits) = meddler.counts();
     meddler.hold();
-    let callers = one_after_the_other(&tidelock, 6).await;
+    let callers = one_after_the_other(&tidelock, 0..6).await;
     meddler.let_through();
     let no = || Err(No::OnlySoMany(0));
     assert_eq!(versions(callers).await, [Ok(2), Ok(3), Ok(4), Ok(5), no(), no()]);
@@ -185,7 +185,7 @@ async fn decisions_on_a_failed_commit_are_retried(ground: Ground) {
     let (tidelock, elsewhere) = (Tidelock::over(meddler.clone()), ground.open().await);
     tidelock.aggregate::<Stock>("tea").execute(receive(3)).await.unwrap();
     meddler.hold();
-    let callers = one_after_the_other(&tidelock, 3).await;
+    let callers = one_after_the_other(&tidelock, 0..3).await;
     elsewhere
         .aggregate::<Stock>("tea")
         .execute(|stock| stock.reserve(1, "elsewhere"))
@@ -249,7 +249,7 @@ async fn a_cancelled_caller_does_not_affect_others(ground: Ground) {
     tidelock.aggregate::<Stock>("tea").execute(receive(9)).await.unwrap();
     let (_, commits) = meddler.counts();
     meddler.hold();
-    let mut callers = one_after_the_other(&tidelock, 4).await;
+    let mut callers = one_after_the_other(&tidelock, 0..4).await;
     until(|| meddler.counts().1 > commits).await;
     // The caller whose commit is in flight, and one behind it.
     for gone in [2, 0] {
@@ -273,9 +273,10 @@ async fn a_caller_cancelled_before_its_commit_appends_nothing(ground: Ground) {
     stock.execute(receive(9)).await.unwrap();
     let (_, commits) = meddler.counts();
     meddler.hold();
-    let mut callers = one_after_the_other(&tidelock, 2).await;
+    let callers = one_after_the_other(&tidelock, 0..1).await;
+    // Only then: before it is sent, the second one would share its commit.
     until(|| meddler.counts().1 > commits).await;
-    let leaving = callers.remove(1);
+    let leaving = one_after_the_other(&tidelock, 1..2).await.remove(0);
     leaving.abort();
     assert!(leaving.await.unwrap_err().is_cancelled());
     meddler.let_through();

@@ -23,4 +23,6 @@ mod personal;
 mod snapshots;
 mod together;
 mod transact;
+mod transact_ends;
+mod transact_reads;
 mod travel;

@@ -114,6 +114,7 @@ impl Debit {
             window: self.window.revision,
             ends: self.window.end,
             reserved: self.booking.is_some(),
+            landing: None,
         }
     }
 

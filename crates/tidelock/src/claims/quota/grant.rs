@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::super::acquire::found;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
+use crate::staging::Landing;
 
 /// Units taken from a quota. Store it with the purpose if it may have to be refunded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Grant {
     /// Whether it is only reserved, and goes back automatically.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) reserved: bool,
+    /// The unit of work that takes the units with its commit.
+    #[serde(skip)]
+    pub(super) landing: Option<Landing>,
 }
 
 /// Outcome of a refund.
@@ -48,6 +52,12 @@ impl Grant {
         if self.reserved {
             let context = format!(
                 "a grant of {key:?} that is reserved and not confirmed goes back by its reservation"
+            );
+            return Err(StoreError::invalid(context).into());
+        }
+        if self.landing.as_ref().is_some_and(|landing| !landing.has_landed()) {
+            let context = format!(
+                "a grant of {key:?} from a transaction that is not known to be committed took nothing to refund"
             );
             return Err(StoreError::invalid(context).into());
         }

@@ -21,7 +21,7 @@ use crate::runs::activation::{LandingOutcome, Op};
 use crate::runs::history::{StepDone, Why};
 use crate::runs::replay::Kind;
 use crate::runs::{InvalidName, StepError, StepName};
-use crate::staging::Tx;
+use crate::staging::{Tx, TxOwner};
 use crate::worker::{TIMEOUT, panic_message, within};
 
 impl RunCtx {
@@ -153,7 +153,7 @@ where
 {
     let mut attempts = step.op.progress().attempts;
     while step.may_try().await {
-        let tx = tx(step.ctx, step.name);
+        let tx = TxOwner::new(tx(step.ctx, step.name));
         let staged = match begin(|| effect(tx.clone())) {
             Ok(staging) => within(step.timeout, stage(step.op, staging)).await,
             Err(failed) => Some(Err(failed)),
