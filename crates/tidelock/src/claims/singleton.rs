@@ -7,8 +7,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Commit, ExpectedRevision, Guard, RawJson, RecordWrite, StoreError, Timestamp, When,
-    WorkerName,
+    Commit, ExpectedRevision, Guard, RawJson, RecordWrite, StoreError, Timestamp, When, WorkerName,
 };
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
@@ -254,7 +253,8 @@ impl Singleton {
             }
             Some(lease) => {
                 let taken = SingletonTaken::by_contender(&key, Contender::new(entry, lease));
-                let held = Guard::Record { key: lease.key.clone(), expected: ExpectedRevision::Exists };
+                let held =
+                    Guard::Record { key: lease.key.clone(), expected: ExpectedRevision::Exists };
                 Outcome::Refused((taken, vec![same, held]))
             }
             // The lease of its holder has expired, so it can be taken over.

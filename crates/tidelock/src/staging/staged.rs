@@ -103,9 +103,8 @@ impl Staged {
     /// A staged write without an expectation gets that of the guard.
     fn pin_write(&mut self, guard: &Guard) -> bool {
         let Guard::Record { key, expected } = guard else { return false };
-        let unpinned = |write: &&mut RecordWrite| {
-            write.key == *key && write.expected == ExpectedRevision::Any
-        };
+        let unpinned =
+            |write: &&mut RecordWrite| write.key == *key && write.expected == ExpectedRevision::Any;
         let Some(write) = self.commit.writes.iter_mut().find(unpinned) else { return false };
         write.expected = *expected;
         self.derived.push(key.clone());
