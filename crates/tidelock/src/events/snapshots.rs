@@ -80,8 +80,8 @@ impl<A: Serialize + DeserializeOwned> Snapshots<A> {
 }
 
 impl<A> Snapshots<A> {
-    /// Whether a commit that moved a stream between these versions can make a snapshot due, whatever
-    /// the state.
+    /// Whether a commit that moved a stream between these versions can make a snapshot due,
+    /// whatever the state.
     pub(crate) fn can_be_due(&self, before: Option<Version>, after: Version) -> bool {
         self.codec.is_some()
             && match self.when {

@@ -47,7 +47,8 @@ fn add_up(one: (i64, Bounds), other: (i64, Bounds)) -> Option<(i64, Bounds)> {
     let ((first, earlier), (second, later)) = (one, other);
     let unbounded = |bounds: Bounds| bounds.min.is_none() && bounds.max.is_none();
     let same_sign = (first >= 0) == (second >= 0);
-    if !same_sign && !(unbounded(earlier) && unbounded(later)) {
+    let comparable = same_sign || (unbounded(earlier) && unbounded(later));
+    if !comparable {
         return None;
     }
     // The sum is compared once, at its end: the first bound moves by what follows.

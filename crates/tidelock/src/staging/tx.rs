@@ -416,8 +416,8 @@ impl Tx {
     /// one counter add up.
     ///
     /// # Errors
-    /// `Invalid` if the key is none, if the record is replaced by this unit of work, or if additions
-    /// of both signs have bounds.
+    /// `Invalid` if the key is none, if the record is replaced by this unit of work, or if
+    /// additions of both signs have bounds.
     pub fn add(
         &self,
         key: impl AsRef<str>,
