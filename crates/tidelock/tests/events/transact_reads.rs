@@ -99,7 +99,10 @@ async fn a_refused_mutation_is_compared_at_the_commit(ground: Ground) {
     let unit = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
         let sold = tx.try_mutate(&stock, |left| match left {
             0 => Err("sold out"),
-            _ => Ok(*left -= 1),
+            _ => {
+                *left -= 1;
+                Ok(())
+            }
         });
         if sold.await.is_err() {
             if runs.is_first() {
