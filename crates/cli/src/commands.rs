@@ -4,6 +4,7 @@ mod bulk_action;
 mod confirm;
 mod interrupt;
 mod paged;
+mod target_file;
 
 mod bench;
 mod cancel;

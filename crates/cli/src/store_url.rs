@@ -3,7 +3,9 @@
 //! A command that only reads creates nothing and changes no table: a missing file is reported, and
 //! a file that is not Tidelock's is left as it is. Messages never contain the password of a URL.
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidelock::postgres::PostgresStore;
@@ -92,6 +94,13 @@ impl StoreUrl {
     /// Whether it is a file that does not exist yet.
     pub(crate) fn is_missing(&self) -> bool {
         self.path().is_some_and(|path| !path.is_empty() && !Path::new(path).exists())
+    }
+
+    /// Whether a path is the file of the store, or one that SQLite keeps beside it.
+    pub(crate) fn owns(&self, path: &Path) -> bool {
+        let Some(file) = self.path().filter(|file| !file.is_empty()) else { return false };
+        let own = ["", "-wal", "-shm", "-journal"].map(|end| PathBuf::from(format!("{file}{end}")));
+        own.iter().any(|own| is_same(own, path))
     }
 
     /// The schema version that this program knows for it.
@@ -187,6 +196,19 @@ impl StoreUrl {
         let mark = if self.url.contains('?') { '&' } else { '?' };
         format!("{}{mark}{option}", self.url)
     }
+}
+
+/// Whether two paths are one file, or will be when they are created.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (fs::metadata(one), fs::metadata(other)) {
+        return (one.dev(), one.ino()) == (other.dev(), other.ino());
+    }
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    place(one).is_some_and(|one| Some(one) == place(other))
 }
 
 fn is_postgres(url: &str) -> bool {

@@ -6,8 +6,8 @@ use serde::Serialize;
 use tidelock::store::{StoreExt, StoredEvent, StreamState};
 use tidelock::{AnyStream, CloseSummary, Closing, Tidelock, discard};
 
-use super::Cx;
 use super::confirm::confirm;
+use super::{Cx, target_file};
 use crate::args::CloseArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Style, many};
@@ -25,6 +25,9 @@ struct Done {
 
 pub(crate) async fn run(args: CloseArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let tidelock = Tidelock::over(store_url.open().await?.store);
+    if let Some(path) = &args.archive {
+        target_file::check(path, store_url)?;
+    }
     let events = events(&tidelock, &args).await?;
     for reaction in &args.ignore {
         if let Some(missing) = tidelock.reactions().missing_reaction(reaction).await? {

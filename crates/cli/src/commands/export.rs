@@ -1,6 +1,6 @@
 //! `tidelock export`: writes everything in a store as JSON lines.
 
-use std::fs::{self, File, FileType, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,19 +9,20 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tidelock::store::Store;
 
-use super::Cx;
+use super::{Cx, target_file};
 use crate::args::ExportArgs;
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
+use crate::store_url::StoreUrl;
 use crate::transfer::{Totals, export};
 
 pub(crate) async fn run(args: ExportArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
-    check_free(&args)?;
+    check_free(&args, store_url)?;
     let store = store_url.open().await?.store;
     let progress = Progress::counting("events");
     let (totals, settled) = match args.file.as_os_str() == "-" {
         true => to_stdout(&store, &progress).await?,
-        false => to_file(&store, &args, &progress).await?,
+        false => to_file(&store, store_url, &args, &progress).await?,
     };
     drop(progress);
     let Totals { events, records, items } = totals;
@@ -41,34 +42,15 @@ pub(crate) async fn run(args: ExportArgs, Cx { store_url, out }: Cx<'_>) -> Resu
     ))
 }
 
-/// Refuses an existing path; with `--overwrite`, everything but a regular file. A link is not
-/// followed: its target was not named.
-fn check_free(args: &ExportArgs) -> Result<()> {
-    if args.file.as_os_str() == "-" {
+/// Refuses an existing path without `--overwrite`.
+fn check_free(args: &ExportArgs, store: &StoreUrl) -> Result<()> {
+    if args.file.as_os_str() == "-" || !target_file::check(&args.file, store)? || args.overwrite {
         return Ok(());
     }
-    let path = args.file.display().to_string();
-    match fs::symlink_metadata(&args.file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::file("write", &path, &error)),
-        Ok(there) if !there.is_file() => Err(Failure::refused(
-            format!("{path:?} is {}, not a file", called(there.file_type())),
-            "another name",
-        )),
-        Ok(_) if args.overwrite => Ok(()),
-        Ok(_) => Err(Failure::refused(
-            format!("{path:?} already exists"),
-            "another name, or --overwrite",
-        )),
-    }
-}
-
-fn called(kind: FileType) -> &'static str {
-    match kind {
-        kind if kind.is_symlink() => "a link",
-        kind if kind.is_dir() => "a folder",
-        _ => "a pipe, a socket or a device",
-    }
+    Err(Failure::refused(
+        format!("{:?} already exists", args.file.display().to_string()),
+        "another name, or --overwrite",
+    ))
 }
 
 async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Totals, bool)> {
@@ -79,6 +61,7 @@ async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Total
 /// Writes to a temporary file and renames it at the end: the named file is always complete.
 async fn to_file(
     store: &Arc<dyn Store>,
+    store_url: &StoreUrl,
     args: &ExportArgs,
     progress: &Progress,
 ) -> Result<(Totals, bool)> {
@@ -89,7 +72,7 @@ async fn to_file(
         other => other,
     })?;
     // The path may have changed during the export.
-    check_free(args)?;
+    check_free(args, store_url)?;
     match args.overwrite {
         true => path.persist(&args.file),
         false => path.persist_noclobber(&args.file),
@@ -115,17 +98,4 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
     // The usual permissions of a new file, according to the umask.
     builder.permissions(Permissions::from_mode(0o666));
     builder.prefix(&name).suffix(".partial").tempfile_in(folder)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// CMD-9. Devices are never opened; nothing is written here.
-    #[test]
-    fn a_device_is_not_a_file() {
-        let args = ExportArgs { file: "/dev/null".into(), overwrite: true };
-        let refused = check_free(&args).unwrap_err();
-        assert!(refused.to_string().contains("a pipe, a socket or a device"), "{refused}");
-    }
 }

@@ -347,6 +347,30 @@ fn an_import_does_not_overwrite_streams() {
     other.another().ok(&["import", &file, "--reactions", "none", "--dry-run"]);
 }
 
+/// CMD-9. A store's own files, under any of their names, whether they exist or not.
+#[test]
+fn nothing_is_written_over_the_store_itself() {
+    let shop = Shop::sqlite();
+    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
+    let hard = shop.path("hard-link");
+    fs::hard_link(shop.path("shop.db"), &hard).unwrap();
+    let mut own: Vec<String> = ["", "-wal", "-shm", "-journal"]
+        .iter()
+        .map(|end| shop.path(&format!("shop.db{end}")))
+        .collect();
+    own.push(hard);
+    for path in &own {
+        let archive = ["close", "order-1", "--archive", path, "--yes"];
+        for args in [&["export", path, "--overwrite"][..], &archive] {
+            let refused = shop.run(args);
+            assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
+            assert!(refused.err.contains("of the store"), "{refused:?}");
+        }
+    }
+    let streams = shop.json(&["streams"]);
+    assert_eq!((&streams[0]["stream"], &streams[0]["version"]), (&json!("order-1"), &json!(1)));
+}
+
 /// CMD-9. A link is neither followed nor replaced, nor is anything else but a regular file; a file
 /// is replaced atomically.
 #[test]
@@ -364,7 +388,8 @@ fn an_export_replaces_regular_files_only() {
     for path in [&link, &fifo, &socket, &folder, &dangling] {
         let kind = |path: &str| fs::symlink_metadata(path).unwrap().file_type();
         let before = kind(path);
-        for args in [&["export", path][..], &["export", path, "--overwrite"]] {
+        let archive = ["close", "order-1", "--archive", path, "--yes"];
+        for args in [&["export", path][..], &["export", path, "--overwrite"], &archive] {
             let refused = shop.run(args);
             assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
             assert!(
