@@ -7,7 +7,8 @@
 use std::fmt::Debug;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, RecordKey, Result, Slot, Timestamp, ViolationReason,
+    Commit, CommitOutcome, Committed, Conflict, RecordKey, Result, Slot, StoreError, Timestamp,
+    ViolationReason,
 };
 
 use super::{ClaimError, ClaimKey, Claims};
@@ -104,6 +105,20 @@ pub(super) async fn acquire(
         }
     }
     Err(ClaimError::Contended { key: first(requests), attempts: ATTEMPTS })
+}
+
+/// Runs an acquisition in its own task, so that a commit in flight is never abandoned: if the caller
+/// has gone, the guard is dropped and releases what it holds.
+pub(super) async fn run_to_completion<T: Send + 'static>(
+    acquisition: impl Future<Output = Result<T, ClaimError>> + Send + 'static,
+) -> Result<T, ClaimError> {
+    match tokio::spawn(acquisition).await {
+        Ok(outcome) => outcome,
+        Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
+        Err(_) => {
+            Err(StoreError::invalid("a claim was made while the runtime was shut down").into())
+        }
+    }
 }
 
 fn first(requests: &[&mut dyn Acquire]) -> ClaimKey {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp, Topic};
 
-use super::acquire::{Acquire, AcquireOutcome, acquire};
+use super::acquire::{Acquire, AcquireOutcome, acquire, run_to_completion};
 use super::claim_attempt::ClaimAttempt;
 use super::claim_set::{ClaimSet, Hold};
 use super::held_claim::CompoundKind;
@@ -119,6 +119,11 @@ impl Compound {
     /// # Errors
     /// `Refused` if a part of the added commit is rejected; `Store` if the store failed.
     ///
+    /// # Cancel safety
+    /// A dropped future holds nothing: what was granted meanwhile is released at once. Under an
+    /// [operation id](Claims::operation_id) it is kept for a repeat of the call, until its lease
+    /// expires.
+    ///
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
@@ -143,7 +148,7 @@ impl Compound {
         let mut waiting = self.wait_policy.begin();
         let refusals = match self.attempt(self.no_waiters()?, Commit::new()).await? {
             Outcome::Refused(refusals) => refusals,
-            won => return Ok(won),
+            Outcome::Granted(guard) => return Ok(Outcome::Granted(guard.handed_over())),
         };
         if self.wait_policy.deadline.is_zero() || !refusals.are_locks() {
             return Ok(Outcome::Refused(refusals));
@@ -157,7 +162,7 @@ impl Compound {
         for waiter in waiters {
             waiter.leave().await?;
         }
-        outcome
+        outcome.map(|outcome| outcome.map(CompoundGuard::handed_over))
     }
 
     /// Waits in the queue of every lock until this compound is first in all of them and everything
@@ -200,7 +205,12 @@ impl Compound {
     }
 
     /// Tries to acquire everything, under these conditions and with these writes in the commit.
-    async fn attempt(&self, mut no_waiters: Vec<NoWaiters>, leave: Commit) -> Acquired {
+    async fn attempt(&self, no_waiters: Vec<NoWaiters>, leave: Commit) -> Acquired {
+        let compound = self.clone();
+        run_to_completion(async move { compound.try_acquire(no_waiters, leave).await }).await
+    }
+
+    async fn try_acquire(&self, mut no_waiters: Vec<NoWaiters>, leave: Commit) -> Acquired {
         let mut attempts = self.attempts().await?;
         self.check(&attempts)?;
         let mut debits = self.debits().await?;
@@ -271,7 +281,7 @@ impl Compound {
             pledges.push(debit.into_pledge(quota).await?);
         }
         let set = ClaimSet::renewing_all(&self.claims, first, holds, pledges, lease);
-        let kind = CompoundKind::of(&set);
+        let kind = CompoundKind::of(&set, self.claims.operation.is_some());
         Ok(CompoundGuard::new(set, kind))
     }
 

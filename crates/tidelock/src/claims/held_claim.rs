@@ -80,6 +80,10 @@ pub struct WorkKind<T> {
 pub struct CompoundKind {
     pub(super) grants: Vec<Grant>,
     has_only_locks: bool,
+    /// Whether a repeat of the call may still ask for it.
+    has_operation: bool,
+    /// Whether it has reached its caller. Before that, no work was begun.
+    pub(super) is_handed_over: bool,
 }
 
 impl ClaimKind for LockKind {
@@ -96,7 +100,7 @@ impl<T> ClaimKind for WorkKind<T> {
 
 impl ClaimKind for CompoundKind {
     fn is_released_on_drop(&self) -> bool {
-        self.has_only_locks
+        if self.is_handed_over { self.has_only_locks } else { !self.has_operation }
     }
 }
 
@@ -110,10 +114,12 @@ impl<T> WorkKind<T> {
 }
 
 impl CompoundKind {
-    pub(super) fn of(set: &ClaimSet) -> Self {
+    pub(super) fn of(set: &ClaimSet, has_operation: bool) -> Self {
         Self {
             grants: set.pledges().iter().map(|pledge| pledge.grant.clone()).collect(),
             has_only_locks: set.holds().iter().all(Hold::is_lock),
+            has_operation,
+            is_handed_over: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 
-use super::acquire::{Acquire, AcquireOutcome, acquire};
+use super::acquire::{Acquire, AcquireOutcome, acquire, run_to_completion};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::claim_set::{ClaimSet, Hold};
 use super::entry::Entry;
@@ -42,20 +42,6 @@ pub struct Lock {
 }
 
 type Acquired = Result<Outcome<LockGuard, LockBusy>, ClaimError>;
-
-/// Runs the acquisition in its own task, so that a commit in flight is never abandoned: if the
-/// caller has gone, the guard is dropped and releases the lock.
-async fn run_to_completion(
-    acquisition: impl Future<Output = Acquired> + Send + 'static,
-) -> Acquired {
-    match tokio::spawn(acquisition).await {
-        Ok(outcome) => outcome,
-        Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
-        Err(_) => {
-            Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into())
-        }
-    }
-}
 
 /// A lock that another claimant holds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -24,6 +24,9 @@ use crate::telemetry;
 /// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
+/// The least time for which one is remembered that is taken as its period ends.
+const MIN_LIFE: Duration = Duration::from_millis(1);
+
 /// A singleton claim with its options.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed until `claim` or `take` is called"]
@@ -180,7 +183,7 @@ impl Singleton {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
         let mut attempt =
-            ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
+            ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life(now)?)?;
         let mut not_executed = self.not_executed()?;
         let mut requests: Vec<&mut dyn Acquire> = vec![&mut attempt];
         requests.extend(not_executed.as_mut().map(|not_executed| not_executed as &mut dyn Acquire));
@@ -214,11 +217,12 @@ impl Singleton {
         now: Timestamp,
     ) -> Result<RecordWrite, StoreError> {
         let key = self.key_at(now)?;
-        lease_term::check_ttl(&key, self.life())?;
+        let life = self.life(now)?;
+        lease_term::check_ttl(&key, life)?;
         let record = keys::record(&key)?;
         let write =
             RecordWrite::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
-        Ok(match self.life() {
+        Ok(match life {
             Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
         })
@@ -268,7 +272,7 @@ impl Singleton {
 
     pub(super) fn attempt(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, None);
-        ClaimAttempt::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
+        ClaimAttempt::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life(now)?)
     }
 
     fn taken(
@@ -298,12 +302,13 @@ impl Singleton {
         })
     }
 
-    /// Returns how long it is remembered. A period that begins when it is taken ends only by this.
-    fn life(&self) -> Option<Duration> {
-        match self.period {
-            Period::Every(long) => Some(self.ttl.unwrap_or(long)),
-            _ => self.ttl,
+    /// Returns how long it is remembered: until its period is over, by default.
+    fn life(&self, now: Timestamp) -> Result<Option<Duration>, StoreError> {
+        if self.ttl.is_some() {
+            return Ok(self.ttl);
         }
+        let end = self.period.at(now, &self.zone)?.end;
+        Ok(end.map(|end| end.resolve(now).since(now).max(MIN_LIFE)))
     }
 
     fn outcome(

@@ -227,6 +227,35 @@ async fn a_cancelled_acquire_holds_no_lock(stage: TestStore) {
     until("it was given back", async || door.holder().await.unwrap().is_none()).await;
 }
 
+/// CLAIM-20: a compound releases everything, a key and units among it.
+async fn a_cancelled_compound_holds_nothing(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    // Opens the quota's window, which is a commit of its own.
+    tidelock.quota("seats", 5).take(1).await.unwrap().granted().unwrap();
+    let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
+    let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
+    let asking = tokio::spawn(async move {
+        let claims = slow.claims();
+        let (lock, quota) = (claims.lock("door"), claims.quota("seats", 5));
+        let all =
+            claims.claim_all().lock(&lock).quota(&quota, 3).idempotency(&claims.idempotency("key"));
+        all.lease(10 * MINUTE).claim().await.map(drop)
+    });
+    landed.acquire().await.unwrap().forget();
+    let (door, seats) = (tidelock.claims().lock("door"), tidelock.quota("seats", 5));
+    assert!(door.holder().await.unwrap().is_some());
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    allowed.add_permits(Semaphore::MAX_PERMITS >> 1);
+    until("it was given back", async || {
+        door.holder().await.unwrap().is_none() && seats.usage().await.unwrap().used == 1
+    })
+    .await;
+    let key = tidelock.claims().idempotency("key").claim::<i64>().await.unwrap();
+    assert!(matches!(key, IdempotencyClaim::Won(_)), "{key:?}");
+}
+
 /// CLAIM-20. CLAIM-21: it may already belong to a retry.
 async fn a_lock_with_an_operation_id_is_left_for_a_retry(stage: TestStore) {
     let tidelock = stage.tidelock().await;
@@ -258,6 +287,7 @@ async fn a_lock_with_an_operation_id_is_left_for_a_retry(stage: TestStore) {
 
 on_every_store!(
     a_cancelled_acquire_holds_no_lock,
+    a_cancelled_compound_holds_nothing,
     a_lock_with_an_operation_id_is_left_for_a_retry,
     a_detached_lock_is_held_by_its_fence,
     detached_work_is_completed_elsewhere,

@@ -141,3 +141,28 @@ async fn once_a_day_is_once_a_day_in_the_callers_zone() {
     won(take().await);
     assert_eq!(clock.wall().to_string(), "2026-03-29T22:00:00.000000Z");
 }
+
+/// CLAIM-9. Every way of taking one leaves a record that ends with its period.
+#[tokio::test]
+async fn a_singleton_is_forgotten_when_its_period_is_over() {
+    let clock = ManualClock::at("2026-03-28T12:00:00Z".parse().unwrap());
+    let store = MemoryStore::with_clock(std::sync::Arc::new(clock.clone()));
+    let tidelock = Tidelock::over(std::sync::Arc::new(store));
+    for period in [Period::Hour, Period::Day, Period::Week, Period::Month, Period::Year] {
+        let of =
+            |how: &str| tidelock.claims().singleton("s").of(format!("{period}-{how}")).per(period);
+        won(of("taken").take(&1, Commit::new()).await.unwrap());
+        won(of("claimed").claim::<i64>().await.unwrap()).complete(&1).await.unwrap();
+        let unit = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+            assert!(tx.claim(&of("staged"), &1).await?.is_granted());
+            Ok(())
+        });
+        unit.await.unwrap();
+        let compound = tidelock.claims().claim_all().singleton(&of("all"));
+        compound.claim().await.unwrap().granted().unwrap().complete(&1).await.unwrap();
+    }
+    let left = async || tidelock.claims().list("").all().await.unwrap().len();
+    assert_eq!(left().await, 20);
+    clock.advance(Duration::from_secs(2 * 366 * 24 * 3_600));
+    assert_eq!(left().await, 0);
+}

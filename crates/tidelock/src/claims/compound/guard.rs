@@ -8,6 +8,12 @@ use super::super::entry::{Entry, State};
 use super::super::{ClaimError, ClaimKey, CompoundGuard, Grant};
 
 impl CompoundGuard {
+    /// The guard in its caller's hands.
+    pub(super) fn handed_over(mut self) -> Self {
+        self.kind.is_handed_over = true;
+        self
+    }
+
     /// Returns the names and fences of the held claims.
     pub fn fences(&self) -> impl Iterator<Item = (&ClaimKey, Fence)> {
         self.set.holds().iter().map(|held| (&held.key, held.fence()))
