@@ -176,9 +176,28 @@
 //! # The store below
 //!
 //! The patterns are built on a small contract, [`store`]: a log of events, records, and leases on
-//! work items, written together by one [`Commit`](store::Commit). Use it directly for a pattern of
-//! your own; [`queues`] and [`worker`] help with leased work. [`doctor`] finds what is stuck,
-//! [`telemetry`] lists the metrics, and [`testing`] helps to test all of it without waiting.
+//! work items, written together by one commit. Use it directly for a pattern of your own:
+//!
+//! ```
+//! use serde_json::json;
+//! use tidelock::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> tidelock::Result<()> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let done = tidelock
+//!     .commit()
+//!     .append("order-7", ExpectedVersion::NoStream, event("placed", json!({ "units": 2 })))
+//!     .add("sold/tea", 2, ..=18) // refused beyond 18, and then there is no order either
+//!     .enqueue("mail", "order-7")
+//!     .await?;
+//! assert_eq!(done.writes[0].sum, Some(2));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`queues`] and [`worker`] help with leased work. [`doctor`] finds what is stuck, [`telemetry`]
+//! lists the metrics, and [`testing`] helps to test all of it without waiting.
 
 // The derive names this crate from outside, and is used inside it too.
 #[allow(unused_extern_crates)]
@@ -190,10 +209,13 @@ mod backoff;
 mod handler_error;
 mod retry;
 
+mod commit_builder;
 mod event;
+mod event_draft;
 mod feed;
 mod metadata;
 mod recorded;
+mod refusal;
 
 mod events;
 mod group_commit;
@@ -236,8 +258,10 @@ pub use tidelock_store::{ExpectedVersion, Timestamp, When};
 
 pub use crate::backoff::Backoff;
 pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
+pub use crate::commit_builder::CommitBuilder;
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::event::{DecodeError, Event, Upcaster};
+pub use crate::event_draft::{EventDraft, IntoNewEvents, event};
 pub use crate::events::{
     Aggregate, AggregateRef, AggregateSet, Decision, ExecuteError, Executed, IntoEvents, LoadError,
     Loaded, MultiDecision, ParticipantSet, Personal, Provenance, Snapshots, VersionConflict,
@@ -252,6 +276,7 @@ pub use crate::outcome::Outcome;
 pub use crate::reactions::app::{App, AppBuilder};
 pub use crate::reactions::reaction::BuildError;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
+pub use crate::refusal::RefusalExt;
 pub use crate::retry::Retry;
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub use crate::staging::{Fenced, Tx};
@@ -260,8 +285,10 @@ pub use crate::transact::Transact;
 /// What derived code needs. Not for people.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::commit_builder::CommitBuilder;
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::event::{DecodeError, Upcaster, decode, encode, unknown_type};
+    pub use crate::event_draft::{EventDraft, IntoNewEvents, event};
     pub use serde;
     pub use tidelock_store::{RawJson, StoreError};
 }
@@ -311,12 +338,10 @@ struct ScopesGuide;
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};
-    pub use crate::reactions::{ReactionCtx, ReactionFilter, on, on_any};
-    pub use crate::runs::{
-        OnUnknownOutcome, RaceWinner, RunCtx, Schedule, StepError, StepKey, Workflow,
-    };
+    pub use crate::reactions::{ReactionCtx, on, on_any};
+    pub use crate::runs::{RunCtx, Schedule, StepError, StepKey, Workflow};
     pub use crate::{
         Aggregate, Backoff, Event, ExecuteError, ExpectedVersion, HandlerError, Metadata, Outcome,
-        Personal, Recorded, Retry, Scope, ScopeKind, Tidelock, Timestamp, Tx,
+        Personal, Recorded, RefusalExt, Retry, Scope, ScopeKind, Tidelock, Timestamp, Tx, event,
     };
 }

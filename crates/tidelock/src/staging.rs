@@ -14,5 +14,5 @@ pub(crate) use commit_via::CommitVia;
 pub(crate) use commit_via::Sender;
 pub(crate) use decision::Decision;
 pub use fenced::Fenced;
-pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, too_slow};
+pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, join, too_slow};
 pub use tx::Tx;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{
     Bounds, Commit, ItemRef, LeaseRequest, Mark, NewEvent, QueueName, RecordKey, RecordWrite,
     Settlement, Store, StoreExt, StreamName, Wake, WorkerName,

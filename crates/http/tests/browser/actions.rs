@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidelock::AppBuilder;
 use tidelock::prelude::*;
+use tidelock::runs::OnUnknownOutcome;
 use tidelock::runs::{RunOutcome, RunStatus};
 use tidelock::store::{ItemFilter, ItemQuery, StoreExt, StreamName};
 use tidelock_test_stage::{Running, brisk, until};

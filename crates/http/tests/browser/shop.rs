@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tidelock::AppBuilder;
 use tidelock::claims::LockGuard;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::runs::RunStatus;
 use tidelock::store::{
     Commit, ItemRef, LeaseRequest, Mark, NewEvent, QueueName, StoreExt, StreamName, Wake,

@@ -211,7 +211,8 @@ pub(crate) fn too_slow() -> HandlerError {
     HandlerError::again("others were quicker every time that the decision was taken")
 }
 
-fn join(commit: &mut Commit, other: Commit) {
+/// Adds the parts of another commit; its id is not used.
+pub(crate) fn join(commit: &mut Commit, other: Commit) {
     let Commit {
         appends,
         writes,

@@ -17,6 +17,7 @@ use crate::claims::{
     ClaimGuard, Grant, Quota, QuotaExceeded, Reservation, Singleton, SingletonTaken,
 };
 use crate::error::Result;
+use crate::event_draft::IntoNewEvents;
 use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents, Loaded};
 use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
@@ -284,16 +285,17 @@ impl Tx {
     /// metadata of the unit of work where they do not say otherwise.
     ///
     /// # Errors
-    /// `Invalid` if the name is none.
+    /// `Invalid` if the name is none, or an event cannot be stored.
     pub fn append_to(
         &self,
         stream: impl AsRef<str>,
         expected: ExpectedVersion,
-        events: impl IntoIterator<Item = NewEvent>,
+        events: impl IntoNewEvents,
     ) -> Result<()> {
         self.check()?;
         let stream = StreamName::new(stream.as_ref())?;
-        let events: Vec<NewEvent> = events.into_iter().map(|event| self.caused(event)).collect();
+        let events = events.into_new_events()?.into_iter().map(|event| self.caused(event));
+        let events: Vec<_> = events.collect();
         self.parts(Commit::new().append(&stream, expected, events))
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{
     Commit, Item, ItemFilter, ItemQuery, ItemRef, StoreExt, StoredEvent, StreamName, Wake, limits,
 };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::{EventsGone, ResetEffects, ResetError};
 use tidelock::store::{
     Commit, ItemRef, NewEvent, QueueName, StoreExt, StoredEvent, StreamName, Wake,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::ResetEffects;
 use tidelock::store::{
     Bounds, Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, StoreExt,

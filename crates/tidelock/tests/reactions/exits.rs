@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::reactions::OnExhausted;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{LeaseRequest, QueueName, RecordKey, StoreExt, StoredEvent, WorkerName};
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, text, until};
 use tokio::time::Instant;
@@ -300,7 +301,7 @@ async fn a_lease_that_ran_out_is_no_failure_and_has_its_own_budget(stage: TestSt
         })
     };
     // A holder that dies: leased, never settled.
-    let running = Running::start(app(true).lanes(["nobody"]));
+    let running = Running::start(app(true).lanes(["unserved"]));
     until("it is routed", async || target(&tidelock, "deadly", "diary").await.is_some()).await;
     running.stop().await;
     let (queue, dead) =

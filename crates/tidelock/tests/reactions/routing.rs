@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::{Rerouted, StartFrom};
 use tidelock::store::{
     Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, StoreExt, StoredEvent,
@@ -380,7 +381,7 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
     note(&tidelock, "news", "hear, hear").await;
     let app = (0..REACTIONS).fold(tidelock.app().worker(brisk("one")), |app, nth| {
         let (noted, source) =
-            (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "everybody"));
+            (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "subscribers"));
         app.reaction(&format!("ear-{nth}"), source, move |_: StoredEvent, _| {
             noted.note(nth.to_string());
             async { Ok(()) }

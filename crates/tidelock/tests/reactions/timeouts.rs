@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidelock::doctor::{Doctor, FindingKind, Thresholds};
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{Mark, RecordKey, StoreExt, StoredEvent};
 use tidelock_test_stage::{
     Observed, PATIENCE, Running, TestStore, brisk, for_real, note, on_every_store, text, until,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::ResetEffects;
 use tidelock::store::{LeaseRequest, QueueName, StoredEvent, WorkerName};
 use tidelock::telemetry::{EXPIRED, HANDLED, LEASED, ROUTED, SETTLED, UNROUTED, WORKED};
@@ -126,7 +127,7 @@ async fn an_expired_lease_is_logged_by_the_new_holder(stage: TestStore) {
             .reaction(&name, on_any(), |_: StoredEvent, _| async { Ok(()) })
     };
     note(&tidelock, "diary", CANARY).await;
-    let routing = Running::start(app().lanes(["nobody"]));
+    let routing = Running::start(app().lanes(["unserved"]));
     until("it is routed", async || target(&tidelock, &name, "diary").await.is_some()).await;
     routing.stop().await;
     // A holder that dies: leased, never settled.

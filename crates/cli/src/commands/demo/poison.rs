@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::TargetInfo;
 use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName};
 use tokio::sync::{mpsc, oneshot};
