@@ -68,7 +68,7 @@ fn long(app: AppBuilder, told: UnboundedSender<Instant>) -> AppBuilder {
             for nth in 0..steps {
                 ctx.step(format!("step-{nth}"), |_| async move { Ok::<_, Failed>(nth) }).await?;
             }
-            let _nobody_waits = told.send(Instant::now());
+            let _no_receiver = told.send(Instant::now());
             ctx.wait_for_signal::<()>("never").await?;
             Ok::<_, StepError>(())
         }
