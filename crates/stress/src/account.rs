@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::closing::{CloseError, discard};
+use tidelock::events::{Aggregate, AggregateRef, Snapshots};
 use tidelock::store::{HeadQuery, StoreExt, StoredEvent};
-use tidelock::{
-    Aggregate, AggregateRef, CloseError, Event, ExecuteError, Snapshots, Tidelock, discard,
-};
+use tidelock::{Event, ExecuteError, Tidelock};
 
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;

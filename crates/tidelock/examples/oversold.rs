@@ -14,7 +14,7 @@
 use std::error::Error;
 use std::fmt;
 
-use tidelock::Provenance;
+use tidelock::events::Provenance;
 use tidelock::prelude::*;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;

@@ -7,6 +7,8 @@
 //! a call after a crash continues where the last one stopped, and two callers never close the same
 //! stream concurrently.
 //!
+//! Start at [`AggregateRef::archive_to`].
+//!
 //! This module never runs a handler, and does not define what an archive is.
 
 mod any_stream;
@@ -65,7 +67,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::discard;
+    /// use tidelock::closing::discard;
     ///
     /// # #[derive(Default, Clone)]
     /// # struct Order;

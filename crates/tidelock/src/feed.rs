@@ -1,4 +1,5 @@
-//! [`Feed`]: the events of all streams, in the order of their positions.
+//! [`Feed`]: the events of all streams, in the order of their positions, page by page or followed as
+//! a stream.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -7,7 +7,7 @@
 //!
 //! # Events
 //!
-//! An [`Aggregate`] is a state folded from the events of one stream. A decision is made on its
+//! An [`Aggregate`](events::Aggregate) is a state folded from the events of one stream. A decision is made on its
 //! current state, and made again when another writer was first:
 //!
 //! ```
@@ -196,8 +196,17 @@
 //! # }
 //! ```
 //!
-//! [`queues`] and [`worker`] help with leased work. [`doctor`] finds what is stuck, [`telemetry`]
-//! lists the metrics, and [`testing`] helps to test all of it without waiting.
+//! # All modules
+//!
+//! - The patterns: [`events`] (with [`closing`] the books, and the [`feed`] of all events),
+//!   [`reactions`], [`runs`], [`scopes`], [`claims`], and [`queues`] for leased work of any kind.
+//! - Shared by them, at the root: [`Tidelock`] and [`Tx`]; [`App`] for what a process runs;
+//!   [`Error`], [`ExecuteError`] and [`HandlerError`]; [`Outcome`]; [`Retry`] and [`Backoff`];
+//!   [`List`] and [`Page`]; [`Metadata`].
+//! - The contract below: [`store`], with `sqlite` and `postgres` for what only those stores have.
+//! - Operations: [`doctor`] finds what is stuck, [`telemetry`] lists the metrics, [`worker`] leases
+//!   and renews, and [`testing`] helps to test all of it without waiting.
+//! - What most programs import: [`prelude`].
 
 // The derive names this crate from outside, and is used inside it too.
 #[allow(unused_extern_crates)]
@@ -212,12 +221,12 @@ mod retry;
 mod commit_builder;
 mod event;
 mod event_draft;
-mod feed;
+pub mod feed;
 mod metadata;
 mod recorded;
 mod refusal;
 
-mod events;
+pub mod events;
 mod group_commit;
 
 pub mod reactions;
@@ -225,7 +234,7 @@ pub mod reactions;
 pub mod runs;
 
 mod bounds;
-mod closing;
+pub mod closing;
 mod missing;
 
 pub mod claims;
@@ -257,16 +266,11 @@ pub use tidelock_store as store;
 pub use tidelock_store::{ExpectedVersion, Timestamp, When};
 
 pub use crate::backoff::Backoff;
-pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
 pub use crate::commit_builder::CommitBuilder;
 pub use crate::error::{Error, ErrorKind, Result};
-pub use crate::event::{DecodeError, Event, Upcaster};
+pub use crate::event::Event;
 pub use crate::event_draft::{EventDraft, IntoNewEvents, event};
-pub use crate::events::{
-    Aggregate, AggregateRef, AggregateSet, Decision, ExecuteError, Executed, IntoEvents, LoadError,
-    Loaded, MultiDecision, ParticipantSet, Personal, Provenance, Snapshots, VersionConflict,
-};
-pub use crate::feed::{Feed, FeedItem, Follow};
+pub use crate::events::error::ExecuteError;
 pub use crate::handle::Tidelock;
 pub use crate::handler_error::HandlerError;
 pub use crate::list::{List, ListStream, Page};
@@ -275,10 +279,8 @@ pub use crate::missing::Missing;
 pub use crate::outcome::Outcome;
 pub use crate::reactions::app::{App, AppBuilder};
 pub use crate::reactions::reaction::BuildError;
-pub use crate::recorded::{ReadError, Recorded, Unreadable};
 pub use crate::refusal::RefusalExt;
 pub use crate::retry::Retry;
-pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub use crate::staging::{Fenced, Tx};
 pub use crate::transact::Transact;
 
@@ -338,10 +340,12 @@ struct ScopesGuide;
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};
+    pub use crate::events::{Aggregate, Personal, Recorded};
     pub use crate::reactions::{ReactionCtx, on, on_any};
     pub use crate::runs::{RunCtx, Schedule, StepError, StepKey, Workflow};
+    pub use crate::scopes::{Scope, ScopeKind};
     pub use crate::{
-        Aggregate, Backoff, Event, ExecuteError, ExpectedVersion, HandlerError, Metadata, Outcome,
-        Personal, Recorded, RefusalExt, Retry, Scope, ScopeKind, Tidelock, Timestamp, Tx, event,
+        Backoff, Event, ExecuteError, ExpectedVersion, HandlerError, Metadata, Outcome, RefusalExt,
+        Retry, Tidelock, Timestamp, Tx, event,
     };
 }

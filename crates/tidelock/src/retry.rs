@@ -13,7 +13,7 @@ use crate::deadline;
 
 /// A retry policy: the number of attempts, the pauses between them, and a time limit.
 ///
-/// Given to a [handle](crate::Tidelock::with_retry), a [decision](crate::Decision::retry), a
+/// Given to a [handle](crate::Tidelock::with_retry), a [decision](crate::events::Decision::retry), a
 /// [transaction](crate::Transact::retry), a [step](crate::runs::Step::retry), a
 /// [reaction](crate::reactions::Subscription::retry) or a [lock](crate::claims::Lock::retry). What
 /// is not set has the default of that call:

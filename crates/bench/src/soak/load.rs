@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidelock::HandlerError as Failed;
+use tidelock::Tidelock;
 use tidelock::claims::IdempotencyClaim;
 use tidelock::runs::{RunCtx, StepError, Workflow};
+use tidelock::scopes::ScopeKind;
 use tidelock::store::{RecordQuery, Store};
 use tidelock::worker::Stopped;
-use tidelock::{ScopeKind, Tidelock};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 

@@ -3,8 +3,9 @@
 mod archive_file;
 
 use serde::Serialize;
+use tidelock::Tidelock;
+use tidelock::closing::{AnyStream, CloseSummary, Closing, discard};
 use tidelock::store::{StoreExt, StoredEvent, StreamState};
-use tidelock::{AnyStream, CloseSummary, Closing, Tidelock, discard};
 
 use super::Cx;
 use super::confirm::confirm;

@@ -103,7 +103,7 @@ async fn done_with_everything(tidelock: &Tidelock) {
     let _taken = tidelock.claims().quota("mails", 9).take(1).await.unwrap();
     append(&**tidelock.store(), "year-2025", "sold", &[json!(1)]).await;
     let year = StreamName::new("year-2025").unwrap();
-    tidelock.archive_stream_to(&year, tidelock::discard).close().await.unwrap();
+    tidelock.archive_stream_to(&year, tidelock::closing::discard).close().await.unwrap();
 }
 
 /// CMD-5.

@@ -63,7 +63,7 @@ impl<S: ParticipantSet> MultiDecision<S> {
     /// Decides on the states of all aggregates and appends the resulting events in one commit.
     ///
     /// A stream without new events is still guarded: it must not have moved either. Otherwise as
-    /// [`AggregateRef::execute`](crate::AggregateRef::execute).
+    /// [`AggregateRef::execute`](crate::events::AggregateRef::execute).
     ///
     /// Returns one [`Executed`] per stream, in the order in which they were given.
     ///

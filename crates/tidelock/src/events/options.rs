@@ -50,7 +50,7 @@ macro_rules! setters {
         }
 
         /// Sets the event that caused this decision: correlation and causation are taken from it.
-        pub fn caused_by<C>(self, cause: &$crate::Recorded<C>) -> Self {
+        pub fn caused_by<C>(self, cause: &$crate::events::Recorded<C>) -> Self {
             self.metadata(cause.consequence())
         }
 

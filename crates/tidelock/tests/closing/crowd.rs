@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tidelock::closing::{CloseError, discard};
 use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
 use tidelock::store::{
     Append, Commit, HeadQuery, NewEvent, Result, RetryAdvice, Store, StoreError, StoreErrorKind,
     StoreExt, StoreOperation, StoredEvent, StreamName, StreamState,
 };
-use tidelock::{CloseError, discard};
 use tidelock_test_stage::{
     DyingStore, Interceptor, Observed, PATIENCE, Running, TestStore, Wrapped, brisk, in_memory,
     on_every_store,

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidelock::When;
+use tidelock::closing::discard;
+use tidelock::events::AggregateRef;
 use tidelock::prelude::*;
 use tidelock::reactions::ReactionFilter;
 use tidelock::store::{
     Commit, Item, ItemFilter, ItemQuery, ItemRef, StoreExt, StoredEvent, StreamName, Wake, limits,
 };
-use tidelock::{AggregateRef, When, discard};
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, until};
 
 use crate::account::{Account, pay};

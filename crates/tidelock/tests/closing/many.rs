@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tidelock::closing::{CloseError, discard};
 use tidelock::prelude::*;
 use tidelock::store::{ItemFilter, ItemQuery, StoreExt, StoredEvent};
-use tidelock::{CloseError, discard};
 use tidelock_test_stage::{Running, TestStore, brisk, many_items, on_every_store};
 
 use crate::account::{Account, paid_into};

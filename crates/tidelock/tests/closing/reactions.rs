@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidelock::closing::{CloseError, discard};
 use tidelock::prelude::*;
 use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState};
-use tidelock::{CloseError, discard};
 use tokio::sync::Semaphore;
 
 use crate::account::{Shelf, paid_into, pay};

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidelock::When;
+use tidelock::closing::discard;
+use tidelock::events::AggregateRef;
 use tidelock::prelude::*;
 use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::{EventsGone, ResetEffects, ResetError};
 use tidelock::store::{
     Commit, ItemRef, NewEvent, QueueName, StoreExt, StoredEvent, StreamName, Wake,
 };
-use tidelock::{AggregateRef, When, discard};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
 use crate::account::{Account, pay};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use tidelock::ExpectedVersion;
 use tidelock::When;
+use tidelock::events::VersionConflict;
 use tidelock::prelude::*;
 use tidelock::store::{Commit, ItemRef, NewEvent, StoreExt, StreamState, Version, Wake};
-use tidelock::{ExpectedVersion, VersionConflict};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{No, Stock, StockEvent, receive};

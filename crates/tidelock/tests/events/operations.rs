@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tidelock::Provenance;
+use tidelock::events::Provenance;
 use tidelock::prelude::*;
 use tidelock::store::{Bounds, Commit, EventId, RecordKey, RecordQuery, RecordWrite, RetryAdvice};
 use tokio::task::JoinSet;

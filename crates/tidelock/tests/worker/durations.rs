@@ -125,7 +125,7 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
             async move {
                 let stream = StreamName::new(format!("books-{long:?}")).unwrap();
                 tidelock_test_stage::note(&tidelock, stream.as_str(), "one").await;
-                let books = tidelock.archive_stream_to(&stream, tidelock::discard);
+                let books = tidelock.archive_stream_to(&stream, tidelock::closing::discard);
                 let _closed = books.within(long).close().await;
             }
             .boxed()

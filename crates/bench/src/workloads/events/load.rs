@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tidelock::Tidelock;
+use tidelock::events::{Aggregate, AggregateRef};
 use tidelock::store::{Store, StoreExt, StreamName, limits};
-use tidelock::{Aggregate, AggregateRef, Tidelock};
 
 use super::account::{Account, Kept, many};
 use super::{baseline, finish};

@@ -1,7 +1,7 @@
 //! Streams whose closing was interrupted.
 
 use serde_json::json;
-use tidelock::CloseError;
+use tidelock::closing::CloseError;
 use tidelock::prelude::*;
 use tidelock::store::StreamName;
 
