@@ -205,7 +205,8 @@
 //!   [`List`] and [`Page`]; [`Metadata`].
 //! - The contract below: [`store`], with `sqlite` and `postgres` for what only those stores have.
 //! - Operations: [`doctor`] finds what is stuck, [`telemetry`] lists the metrics, [`worker`] leases
-//!   and renews, and [`testing`] helps to test all of it without waiting.
+//!   and renews, [`testing`] helps to test all of it without waiting, and `problem` (a feature)
+//!   makes errors responses of HTTP (RFC 9457).
 //! - What most programs import: [`prelude`].
 
 // The derive names this crate from outside, and is used inside it too.
