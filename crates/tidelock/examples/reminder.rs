@@ -98,6 +98,7 @@ async fn drive(tidelock: &Tidelock, is_so: impl AsyncFn() -> Result<bool>) -> Re
 fn app(tidelock: &Tidelock) -> Result<App> {
     // The clock is advanced without notice, so the worker polls often.
     let mut options = WorkerOptions::new(WorkerName::new("reminders")?);
-    options.pace = PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
+    options.poll_interval =
+        PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
     Ok(tidelock.app().workflow(REMIND, remind).worker(options).build()?)
 }

@@ -18,7 +18,7 @@ use crate::metadata::Metadata;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> tidelock::Result<()> {
 /// # let tidelock = Tidelock::open("memory:").await?;
-/// let placed = event("placed", json!({ "units": 2 })).with_metadata(Metadata::new().by("ada"));
+/// let placed = event("placed", json!({ "units": 2 })).with_metadata(&Metadata::new().by("ada"));
 /// tidelock.commit().append("order-7", ExpectedVersion::NoStream, placed).await?;
 /// # Ok(())
 /// # }
@@ -40,7 +40,7 @@ impl EventDraft {
     }
 
     /// Sets the metadata.
-    pub fn with_metadata(self, metadata: Metadata) -> Self {
+    pub fn with_metadata(self, metadata: &Metadata) -> Self {
         Self(self.0.and_then(|event| Ok(event.with_metadata(metadata.to_json()?))))
     }
 }

@@ -10,7 +10,7 @@ use crate::group_commit::StateCache;
 use crate::recorded::{ReadError, Recorded};
 use crate::retry::{Random, Retry, RetryLimits};
 use crate::runs::registered::Workflows;
-use crate::runs::{Active, Runs};
+use crate::runs::{Active, Runs, Schedules};
 use crate::scopes::{self, Scope, ScopeKind, ScopeState};
 
 /// A handle on one store and the patterns over it. Cheap to clone; clones share their caches.
@@ -54,7 +54,7 @@ impl Tidelock {
     /// Sets the capacity of the state caches (LRU, aggregates and scopes each), and clears them. 0
     /// disables them.
     #[must_use]
-    pub fn with_cache(mut self, aggregates: usize) -> Self {
+    pub fn with_cache_capacity(mut self, aggregates: usize) -> Self {
         self.states = StateCache::new(aggregates);
         self.documents = StateCache::new(aggregates);
         self
@@ -80,6 +80,11 @@ impl Tidelock {
     /// Returns the client of runs: start, signal, wait, list, operate.
     pub fn runs(&self) -> Runs {
         Runs::new(self.clone())
+    }
+
+    /// Returns the schedules of the store: put, pause, list, delete.
+    pub fn schedules(&self) -> Schedules {
+        Schedules::new(self.clone())
     }
 
     /// The workflows registered in this process.
@@ -140,6 +145,18 @@ impl Tidelock {
     ///
     /// # Errors
     /// The store's errors.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let events_with_personal_data = tidelock.erase_subject("customer-7").await?;
+    /// assert_eq!(events_with_personal_data, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn erase_subject(&self, subject: &str) -> Result<usize> {
         personal::erase(&*self.store, subject).await
     }

@@ -5,7 +5,7 @@
 //! target in order. What a handler stages for the store is committed together with its ack: exactly
 //! once. External effects happen at least once, under a stable idempotency key.
 //!
-//! [`App`] registers and runs reactions; [`Reactions`] lists and adjusts them.
+//! [`App`](crate::App) registers and runs reactions; [`Reactions`] lists and adjusts them.
 
 pub(crate) mod app;
 mod context;

@@ -92,8 +92,8 @@ impl Reactor {
     fn options(&self, holds: Holds) -> WorkerOptions {
         let name = WorkerName::new(self.spec.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
-        options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
-        options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
+        options.poll_interval = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.max_concurrency = if holds == Holds::Alone { 1 } else { SLOTS };
         options
     }
 

@@ -173,6 +173,20 @@ impl Lock {
     ///
     /// # Errors
     /// `Store` if the store fails, or the name is invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let lock = tidelock.lock("report");
+    /// assert!(lock.holder().await?.is_none());
+    /// let guard = lock.acquire().await?.granted()?;
+    /// assert_eq!(lock.holder().await?.unwrap().fence, guard.fence());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn holder(&self) -> Result<Option<LockHolder>, ClaimError> {
         LockHolder::of(&self.claims, &self.key).await
     }

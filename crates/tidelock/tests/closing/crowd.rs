@@ -220,7 +220,7 @@ fn a_close_that_takes_longer_than_its_lease_keeps_it_and_the_doctor_finds_nothin
         let examined = move |_: Vec<StoredEvent>| {
             let (store, noted) = (store.clone(), noted.clone());
             async move {
-                let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
+                let bounds = Thresholds { stuck_after: Duration::ZERO, ..Thresholds::default() };
                 let diagnosis = Doctor::over(store).within(bounds).examine().await?;
                 noted.note(format!("{}", diagnosis.is_healthy()));
                 Ok::<_, StoreError>(())

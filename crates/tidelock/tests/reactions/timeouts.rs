@@ -137,8 +137,8 @@ async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: TestStore) {
         },
     ));
     seen.until(1).await;
-    let examine = async |hung: Duration| {
-        let bounds = Thresholds { hung, ..Thresholds::default() };
+    let examine = async |hung_after: Duration| {
+        let bounds = Thresholds { hung_after, ..Thresholds::default() };
         let found =
             Doctor::over(stage.store().await).within(bounds).examine().await.unwrap().findings;
         found
@@ -149,7 +149,7 @@ async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: TestStore) {
     };
     let named: Vec<String> = examine(Duration::ZERO).await;
     assert_eq!(named, [r#"reaction "stuck", target "diary""#]);
-    let named: Vec<String> = examine(Thresholds::default().hung).await;
+    let named: Vec<String> = examine(Thresholds::default().hung_after).await;
     assert!(named.is_empty(), "it may take its time: {named:?}");
     drop(running);
 }

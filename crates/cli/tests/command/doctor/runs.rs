@@ -194,7 +194,7 @@ fn run_maintenance_without_a_worker_is_found(shop: &Shop) {
             .unwrap()
             .committed()
             .unwrap();
-        let schedules = Tidelock::over(store.clone()).runs().schedules();
+        let schedules = Tidelock::over(store.clone()).schedules();
         let daily = schedules
             .put("daily", Schedule::cron("* * * * * *").starts("count", &()))
             .await
