@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io;
 
+use tidelock::Missing;
+use tidelock::closing::CloseError;
 use tidelock::reactions::ResetError;
 use tidelock::runs::RunError;
 use tidelock::store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
-use tidelock::{CloseError, Missing};
 
 use crate::exit_status::ExitStatus;
 use crate::output::plain;

@@ -72,7 +72,7 @@ fn the_demo_runs_twice_on_an_existing_store_and_leaves_it_healthy() {
     assert!(path.exists());
     let held = run(&["leases", "--store", &url, "--state", "held"]);
     assert_eq!(stdout(&held), "", "no lease is left behind");
-    let exam = run(&["doctor", "--patience", "0s", "--store", &url]);
+    let exam = run(&["doctor", "--stuck-after", "0s", "--store", &url]);
     assert_eq!(exam.status.code(), Some(0), "{}", stdout(&exam));
     assert!(stdout(&exam).ends_with("nothing is wrong\n"), "{}", stdout(&exam));
 }

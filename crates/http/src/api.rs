@@ -2,8 +2,9 @@
 
 use axum::Router;
 use serde::Serialize;
+use tidelock::Tidelock;
 use tidelock::doctor::Doctor;
-use tidelock::{Aggregate, Tidelock};
+use tidelock::events::Aggregate;
 use tokio_util::sync::CancellationToken;
 
 use crate::app_state::{AppState, Setup};

@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tidelock::Tidelock;
+use tidelock::events::{Aggregate, LoadError};
 use tidelock::store::{RawJson, Version};
-use tidelock::{Aggregate, LoadError, Tidelock};
 
 /// A state, as JSON.
 #[derive(Debug)]

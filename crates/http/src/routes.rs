@@ -86,7 +86,7 @@ fn table(served: &AppState) -> Table {
         .writer(routes!(scopes::remove_entry))
         // Claims, locks, singletons and quotas
         .reader(routes!(claims::list))
-        .reader(routes!(claims::look))
+        .reader(routes!(claims::peek))
         .writer(routes!(claims::claim))
         .writer(routes!(claims::renew))
         .writer(routes!(claims::complete))
@@ -107,7 +107,7 @@ fn table(served: &AppState) -> Table {
         .writer(routes!(quotas::refund))
         // Work items
         .reader(routes!(queues::items))
-        .writer(routes!(queues::put))
+        .writer(routes!(queues::enqueue))
         .writer(routes!(queues::lease))
         .writer(routes!(queues::renew))
         .writer(routes!(queues::settle))

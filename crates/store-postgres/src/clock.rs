@@ -79,7 +79,7 @@ impl StoreTime {
         shift: i64,
     ) -> Result<Reading> {
         match self.try_read_clock(connection, &CORRECT, &[&reading.shift, &shift]).await {
-            Ok(Some(mended)) => Ok(mended),
+            Ok(Some(repaired)) => Ok(repaired),
             Ok(None) => self.read_clock(connection, &READ, &[]).await,
             Err(error) if is_denied(&error) => Ok(reading),
             Err(error) => Err(error),

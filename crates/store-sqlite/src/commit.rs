@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
-use tidelock_store::plan::{self, Decision, Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
+use tidelock_store::plan::{
+    self, Decided, Floors, Plan, ReadRows, RecordRow, Remembered, StreamRow,
+};
 use tidelock_store::{
     Commit, CommitId, CommitOutcome, Committed, EventId, Item, ItemRef, Position, RecordKey,
     Result, StoreError, StoredEvent, StreamName, Timestamp, Topic, Version,
@@ -68,16 +70,16 @@ pub(crate) struct Transaction<'a> {
 
 pub(crate) fn commit(transaction: &mut Transaction<'_>, commit: &Commit) -> Result<CommitOutcome> {
     Ok(match plan::decide(commit, transaction.now, transaction)? {
-        Decision::Replay(committed) => CommitOutcome::Committed(committed),
-        Decision::Conflict(conflict) => CommitOutcome::Conflict(conflict),
-        Decision::Apply(plan) => CommitOutcome::Committed(transaction.write(*plan)?),
+        Decided::Replay(committed) => CommitOutcome::Committed(committed),
+        Decided::Conflict(conflict) => CommitOutcome::Conflict(conflict),
+        Decided::Apply(plan) => CommitOutcome::Committed(transaction.write(*plan)?),
     })
 }
 
 const FIND_EVENT: &str =
     concat!("SELECT ", event_columns!(), " FROM tidelock_events WHERE id = ?1");
 
-impl Rows for Transaction<'_> {
+impl ReadRows for Transaction<'_> {
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
         let sql = "SELECT fingerprint, committed, coalesce(forget_at, committed_at + 604800000000)
                    FROM tidelock_commits WHERE id = ?1";

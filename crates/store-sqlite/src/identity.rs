@@ -8,7 +8,7 @@
 //! on is above.
 
 use rusqlite::params;
-use tidelock_store::plan::Rows;
+use tidelock_store::plan::ReadRows;
 use tidelock_store::{Position, Result};
 
 use crate::commit::Transaction;

@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_store::plan::{FairShare, Rows, check_names, check_renewal};
+use tidelock_store::plan::{FairShare, ReadRows, check_names, check_renewal};
 use tidelock_store::{
     Adjusted, Adjustment, Capabilities, ChangeHint, ChangeHints, Commit, CommitOutcome, FeedPage,
     FeedQuery, HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken,

@@ -5,7 +5,7 @@
 
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use rusqlite::{Connection, ToSql};
-use tidelock_store::plan::{self, Decision, Plan, Rows};
+use tidelock_store::plan::{self, Decided, Plan, ReadRows};
 use tidelock_store::{Commit, CommitOutcome, Result, StoreError, StoreOperation};
 
 use crate::SqliteStore;
@@ -104,9 +104,9 @@ impl SqliteStore {
 impl Transaction<'_> {
     fn commit_with(&mut self, commit: &Commit, own: &[SqlStatement]) -> Result<CommitOutcome> {
         match plan::decide(commit, self.now, self)? {
-            Decision::Replay(committed) => Ok(CommitOutcome::Committed(committed)),
-            Decision::Conflict(conflict) => Ok(CommitOutcome::Conflict(conflict)),
-            Decision::Apply(plan) => {
+            Decided::Replay(committed) => Ok(CommitOutcome::Committed(committed)),
+            Decided::Conflict(conflict) => Ok(CommitOutcome::Conflict(conflict)),
+            Decided::Apply(plan) => {
                 if !self.was_made_before(commit, &plan)? {
                     self.run(own)?;
                 }

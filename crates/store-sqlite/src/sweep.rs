@@ -174,7 +174,7 @@ fn highest(streams: &[(StreamName, u64)]) -> HashMap<&str, u64> {
 #[cfg(test)]
 mod tests {
     use tidelock_store::CommitId;
-    use tidelock_store::plan::Rows;
+    use tidelock_store::plan::ReadRows;
 
     use super::*;
     use crate::commit::WriterCache;

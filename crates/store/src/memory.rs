@@ -25,7 +25,7 @@ use crate::leases::{
 };
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery, check_names};
 use crate::names::RecordKey;
-use crate::plan::{self, Decision, FairShare, YieldOnce};
+use crate::plan::{self, Decided, FairShare, YieldOnce};
 use crate::records::{RecordPage, RecordQuery, Slot};
 use crate::signal::{ChangeHint, ChangeHints, Topic};
 use crate::store::Store;
@@ -142,11 +142,9 @@ impl Store for MemoryStore {
             .with(StoreOperation::Commit, |state, now| {
                 state.sweep(now, SWEEP_PER_COMMIT);
                 Ok(match plan::decide(&commit, now, state)? {
-                    Decision::Replay(committed) => {
-                        (CommitOutcome::Committed(committed), Vec::new())
-                    }
-                    Decision::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
-                    Decision::Apply(plan) => {
+                    Decided::Replay(committed) => (CommitOutcome::Committed(committed), Vec::new()),
+                    Decided::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
+                    Decided::Apply(plan) => {
                         let waited_for = self.shared.signals.any_waiter();
                         let topics = if waited_for { plan.topics().collect() } else { Vec::new() };
                         (CommitOutcome::Committed(state.apply(*plan)), topics)

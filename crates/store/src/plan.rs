@@ -36,7 +36,7 @@ pub fn stored_json(text: &str) -> RawJson {
 }
 
 /// Row lookup inside the transaction of the commit.
-pub trait Rows {
+pub trait ReadRows {
     /// The commit remembered under this id, even if its retention has passed.
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>>;
     /// A stream's row.
@@ -90,7 +90,7 @@ pub struct Remembered {
 
 /// The judgement of a commit.
 #[derive(Debug)]
-pub enum Decision {
+pub enum Decided {
     /// Write these rows.
     Apply(Box<Plan>),
     /// It was committed before; this is its result.
@@ -131,7 +131,7 @@ impl Plan {
 }
 
 /// Judges a validated commit against the rows it names.
-pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<Decision> {
+pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl ReadRows) -> Result<Decided> {
     let fingerprint = commit.id.map(|id| (id, commit.fingerprint()));
     if let Some((id, fingerprint)) = fingerprint
         && let Some(earlier) = rows.remembered(id)?.filter(|earlier| earlier.forget_at > now)
@@ -145,14 +145,14 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
     check_guards(commit, now, rows, &mut violations)?;
     if !violations.is_empty() {
         violations.sort_by_key(|violation: &Violation| violation.part.order());
-        return Ok(Decision::Conflict(Conflict { violations }));
+        return Ok(Decided::Conflict(Conflict { violations }));
     }
     let committed = Committed { at: now, appends: log.appended, writes: written.written };
     let forget_at = now.plus(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY));
     let remember = fingerprint.map(|(id, fingerprint)| {
         (id, Remembered { fingerprint, committed: committed.clone(), forget_at })
     });
-    Ok(Decision::Apply(Box::new(Plan {
+    Ok(Decided::Apply(Box::new(Plan {
         committed,
         remember,
         trims: log.trims,
@@ -163,19 +163,19 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
     })))
 }
 
-fn replay(id: CommitId, fingerprint: [u8; 16], earlier: Remembered) -> Result<Decision> {
+fn replay(id: CommitId, fingerprint: [u8; 16], earlier: Remembered) -> Result<Decided> {
     if earlier.fingerprint != fingerprint {
         return Err(StoreError::mismatch(format!(
             "commit id {id} was used before for another commit"
         )));
     }
-    Ok(Decision::Replay(earlier.committed))
+    Ok(Decided::Replay(earlier.committed))
 }
 
 fn check_guards(
     commit: &Commit,
     now: Timestamp,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
     violations: &mut Vec<Violation>,
 ) -> Result<()> {
     for (at, guard) in commit.guards.iter().enumerate() {

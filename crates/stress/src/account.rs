@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::closing::{CloseError, discard};
+use tidelock::events::{Aggregate, AggregateRef, Snapshots};
 use tidelock::store::{HeadQuery, StoreExt, StoredEvent};
-use tidelock::{
-    Aggregate, AggregateRef, CloseError, Event, ExecuteError, Snapshots, Tidelock, discard,
-};
+use tidelock::{Event, ExecuteError, Tidelock};
 
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;
@@ -132,7 +132,7 @@ pub(crate) async fn all(caller: &Caller, space: &Space) -> Result<Vec<String>, B
 
 /// The final state of an account.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standing {
+pub(crate) struct AccountState {
     /// The events that remain in its stream.
     pub(crate) left: Vec<Kept>,
     /// The number of bookings in its state; none if it was closed for good.
@@ -145,7 +145,7 @@ pub(crate) struct Standing {
 pub(crate) async fn read(
     caller: &Caller,
     space: &Space,
-) -> Result<BTreeMap<String, Standing>, Bug> {
+) -> Result<BTreeMap<String, AccountState>, Bug> {
     let mut accounts = BTreeMap::new();
     for name in all(caller, space).await? {
         let account = account(caller, space, &name);
@@ -166,7 +166,7 @@ pub(crate) async fn read(
             false => Some(account.load().await.map_err(|e| Bug(e.to_string()))?.state.bookings),
         };
         let left = events.iter().map(kept).collect();
-        accounts.insert(name, Standing { left, bookings, open: !is_done });
+        accounts.insert(name, AccountState { left, bookings, open: !is_done });
     }
     Ok(accounts)
 }

@@ -5,9 +5,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::Tidelock;
 use tidelock::scopes::{Mutated, Mutation, MutationOutcome};
+use tidelock::scopes::{Scope, ScopeError, ScopeKind};
 use tidelock::store::Revision;
-use tidelock::{Scope, ScopeError, ScopeKind, Tidelock};
 
 use crate::caller::{Backoff, Bug, Caller};
 use crate::journal::Entry;

@@ -7,7 +7,7 @@ use tidelock::store::{
     StoreExt, StoredEvent, StreamName,
 };
 
-use crate::account::{self, Standing};
+use crate::account::{self, AccountState};
 use crate::board::{self, Board};
 use crate::caller::{Bug, Caller};
 use crate::claim_audit::ClaimAudit;
@@ -34,7 +34,7 @@ pub(crate) struct Evidence {
     /// The traces of runs, if there were any.
     pub(crate) run_audit: Option<RunAudit>,
     /// The final state of accounts, if there are any.
-    pub(crate) accounts: Option<BTreeMap<String, Standing>>,
+    pub(crate) accounts: Option<BTreeMap<String, AccountState>>,
     /// The final state of the boards, if there were any, and their revisions.
     pub(crate) boards: Option<Boards>,
     /// The traces of claims, if there were any.

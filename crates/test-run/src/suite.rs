@@ -12,7 +12,7 @@ use crate::binary::Binary;
 /// The relevant fields of a cargo message.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-enum Said {
+enum CargoMessage {
     CompilerArtifact(Artifact),
     #[serde(other)]
     Else,
@@ -51,9 +51,9 @@ pub(crate) fn build(selection: &[String]) -> Result<Vec<Binary>, String> {
         return Err("the tests do not compile".to_owned());
     }
     let libraries = libraries()?;
-    let said = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Said>();
+    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<CargoMessage>();
     let binaries: Result<Vec<Option<Binary>>, _> =
-        said.map(|said| said.map(|said| binary(said, &libraries))).collect();
+        messages.map(|message| message.map(|message| binary(message, &libraries))).collect();
     let binaries: Vec<Binary> = binaries
         .map_err(|e| format!("cargo's answer is not understood: {e}"))?
         .into_iter()
@@ -62,8 +62,8 @@ pub(crate) fn build(selection: &[String]) -> Result<Vec<Binary>, String> {
     if binaries.is_empty() { Err("cargo names no tests".to_owned()) } else { Ok(binaries) }
 }
 
-fn binary(said: Said, libraries: &OsString) -> Option<Binary> {
-    let Said::CompilerArtifact(artifact) = said else { return None };
+fn binary(message: CargoMessage, libraries: &OsString) -> Option<Binary> {
+    let CargoMessage::CompilerArtifact(artifact) = message else { return None };
     let executable = artifact.executable.filter(|_| artifact.profile.test)?;
     let folder = artifact.manifest_path.parent()?.to_owned();
     Some(Binary {

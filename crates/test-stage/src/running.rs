@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::reactions::AppBuilder;
+use tidelock::AppBuilder;
 use tidelock::store::WorkerName;
 use tidelock::worker::{PollInterval, Stopped, WorkerOptions};
 use tokio::task::JoinHandle;
@@ -13,9 +13,10 @@ use crate::PATIENCE;
 /// Worker options with fast polling, so that a test in real time does not wait for a lost hint, and
 /// with this name.
 pub fn brisk(name: &str) -> WorkerOptions {
-    let pace = PollInterval { least: Duration::from_millis(50), per_queue: Duration::ZERO };
+    let poll = PollInterval { least: Duration::from_millis(50), per_queue: Duration::ZERO };
     let mut options = WorkerOptions::new(WorkerName::new(name).unwrap());
-    (options.pace, options.grace, options.patience) = (pace, Duration::from_millis(50), PATIENCE);
+    (options.poll_interval, options.grace) = (poll, Duration::from_millis(50));
+    options.shutdown_timeout = PATIENCE;
     options
 }
 

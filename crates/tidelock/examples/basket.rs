@@ -13,8 +13,8 @@
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
-use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::scopes::ScopeError;
 use tidelock::store::CommitId;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;

@@ -14,6 +14,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{NewEvent, RecordKey, RecordQuery, StoreExt, StreamName};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::App;
 use tidelock::Timestamp;
 use tidelock::prelude::*;
-use tidelock::reactions::App;
 use tidelock::runs::{PendingWait, RunStatus};
 use tidelock::store::{ManualClock, MemoryStore, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
@@ -98,6 +98,7 @@ async fn drive(tidelock: &Tidelock, is_so: impl AsyncFn() -> Result<bool>) -> Re
 fn app(tidelock: &Tidelock) -> Result<App> {
     // The clock is advanced without notice, so the worker polls often.
     let mut options = WorkerOptions::new(WorkerName::new("reminders")?);
-    options.pace = PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
+    options.poll_interval =
+        PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
     Ok(tidelock.app().workflow(REMIND, remind).worker(options).build()?)
 }

@@ -9,9 +9,10 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
+use tidelock::ExecuteError;
+use tidelock::events::Snapshots;
 use tidelock::prelude::*;
 use tidelock::store::StoredEvent;
-use tidelock::{ExecuteError, Snapshots};
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Account {

@@ -7,6 +7,8 @@
 //! a call after a crash continues where the last one stopped, and two callers never close the same
 //! stream concurrently.
 //!
+//! Start at [`AggregateRef::archive_to`].
+//!
 //! This module never runs a handler, and does not define what an archive is.
 
 mod any_stream;
@@ -65,7 +67,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::discard;
+    /// use tidelock::closing::discard;
     ///
     /// # #[derive(Default, Clone)]
     /// # struct Order;
@@ -163,6 +165,36 @@ impl<A: Aggregate> Closing<A> {
     /// # Errors
     /// See [`CloseError`]. Once the tombstone is appended the stream stays closed, whatever fails
     /// afterwards.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::closing::discard;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// stock.append(StockEvent::Received { units: 3 }).await?;
+    /// let closed = stock.archive_to(discard).close().await?;
+    /// assert_eq!(closed.archived, 1);
+    /// assert!(stock.append(StockEvent::Received { units: 1 }).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(self) -> Result<CloseSummary, CloseError> {
         self.work(Plan::StayClosed).await
     }

@@ -130,7 +130,7 @@ impl Doctor {
     /// use tidelock::doctor::{Doctor, Severity, Thresholds};
     ///
     /// let store = tidelock::open("memory:").await?;
-    /// let thresholds = Thresholds { patience: Duration::from_secs(5), ..Thresholds::default() };
+    /// let thresholds = Thresholds { stuck_after: Duration::from_secs(5), ..Thresholds::default() };
     /// let diagnosis = Doctor::over(store).within(thresholds).examine().await?;
     /// assert!(diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info));
     /// # Ok(())

@@ -15,8 +15,10 @@ use crate::claims::{
 };
 use crate::closing::CloseError;
 use crate::events::{ExecuteError, LoadError};
-use crate::reactions::{HandlerError, ResetError};
+use crate::handler_error::HandlerError;
+use crate::reactions::ResetError;
 use crate::recorded::{ReadError, Unreadable};
+use crate::refusal::unreachable_refusal;
 use crate::runs::{InvalidName, RunError, ScheduleError};
 use crate::scopes::ScopeError;
 
@@ -136,6 +138,11 @@ impl Error {
     /// Whether the commit may have happened although the call failed.
     pub fn outcome_unknown(&self) -> bool {
         self.0.is_outcome_unknown
+    }
+
+    /// The conflict of a commit, with each part that did not hold and its current state.
+    pub fn conflict(&self) -> Option<&Conflict> {
+        self.details()
     }
 
     /// The application's own error, if its code said no with an `X`.
@@ -422,9 +429,4 @@ impl From<HandlerError> for Error {
             }
         }
     }
-}
-
-/// Only called for a refusal, which was returned before.
-fn unreachable_refusal() -> std::convert::Infallible {
-    unreachable!("a refusal was converted before")
 }

@@ -2,7 +2,7 @@
 //!
 //! A type that implements [`Event`] knows every stored type it can be read from. Upcasters convert
 //! older versions while they are read; stored events never change. The stream and the metadata of
-//! an event are not part of it: see [`Recorded`](crate::Recorded).
+//! an event are not part of it: see [`Recorded`](crate::events::Recorded).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -6,18 +6,20 @@
 //! decisions on the same aggregate are queued in FIFO order and share commits (group commit).
 //! Across processes, the store's version check resolves conflicts.
 //!
+//! Start at [`Tidelock::aggregate`](crate::Tidelock::aggregate), and at
+//! [`Tidelock::decide`](crate::Tidelock::decide) for several aggregates in one commit.
+//!
 //! This module only builds commits and hands them to the store. Every name it uses there is spelled
 //! in `keys.rs`.
 
 mod aggregate;
 mod aggregate_ref;
 mod decision;
-mod error;
+pub(crate) mod error;
 mod executed;
 mod execution;
 mod into_events;
 mod multi_decision;
-mod retry;
 
 mod folded;
 mod load;
@@ -37,16 +39,18 @@ pub(crate) mod submit;
 pub use aggregate::Aggregate;
 pub use aggregate_ref::AggregateRef;
 pub use decision::Decision;
-pub use error::{ExecuteError, LoadError, VersionConflict};
+pub(crate) use error::ExecuteError;
+pub use error::{LoadError, VersionConflict};
 pub use executed::{Executed, Provenance};
 pub use folded::Loaded;
 pub use into_events::IntoEvents;
 pub use multi_decision::MultiDecision;
 pub use participant::{AggregateSet, ParticipantSet};
 pub use personal::Personal;
-pub use retry::RetryPolicy;
 pub use snapshots::Snapshots;
+
+pub use crate::event::{DecodeError, Upcaster};
+pub use crate::recorded::{ReadError, Recorded, Unreadable};
 
 pub(crate) use execution::{erased, moved};
 pub(crate) use keys::snapshot as snapshot_key;
-pub(crate) use retry::{Attempts, Random};

@@ -1,4 +1,5 @@
-//! [`Feed`]: the events of all streams, in the order of their positions.
+//! [`Feed`]: the events of all streams, in the order of their positions, page by page or followed as
+//! a stream.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,11 +18,12 @@ use tidelock_store::{
     StoredEvent, Topic, limits,
 };
 
+use crate::backoff::Backoff;
 use crate::error::Result;
 use crate::event::Event;
 use crate::handle::Tidelock;
 use crate::list::{List, ListStream, Page};
-use crate::reactions::{Backoff, is_reserved};
+use crate::reactions::is_reserved;
 use crate::recorded::Recorded;
 
 /// How long a follower waits for a change hint before it reads anyway.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use tidelock_store::{Result, Store, StoredEvent, StreamName};
 
 use crate::event::Event;
-use crate::events::{
-    Aggregate, AggregateRef, AggregateSet, MultiDecision, Random, RetryPolicy, personal,
-};
+use crate::events::{Aggregate, AggregateRef, AggregateSet, MultiDecision, personal};
 use crate::group_commit::StateCache;
 use crate::recorded::{ReadError, Recorded};
+use crate::retry::{Random, Retry, RetryLimits};
 use crate::runs::registered::Workflows;
-use crate::runs::{Active, Runs};
+use crate::runs::{Active, Runs, Schedules};
 use crate::scopes::{self, Scope, ScopeKind, ScopeState};
 
 /// A handle on one store and the patterns over it. Cheap to clone; clones share their caches.
@@ -20,7 +19,7 @@ pub struct Tidelock {
     store: Arc<dyn Store>,
     states: Arc<StateCache<StreamName>>,
     documents: Arc<StateCache<scopes::Name>>,
-    retry: RetryPolicy,
+    retry: RetryLimits,
     random: Arc<Random>,
     workflows: Arc<Workflows>,
     active: Arc<Active>,
@@ -41,21 +40,21 @@ impl Tidelock {
     /// Creates a handle on an open store.
     pub fn over(store: Arc<dyn Store>) -> Self {
         let (states, documents) = (StateCache::new(CACHED_STATES), StateCache::new(CACHED_STATES));
-        let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
+        let (retry, random, workflows) = (RetryLimits::CALL, Arc::default(), Arc::default());
         Self { store, states, documents, retry, random, workflows, active: Arc::default() }
     }
 
-    /// Sets the default retry policy of calls.
+    /// Sets the default retry policy of decisions, transactions, scopes and commits.
     #[must_use]
-    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = retry;
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry.or(RetryLimits::CALL);
         self
     }
 
     /// Sets the capacity of the state caches (LRU, aggregates and scopes each), and clears them. 0
     /// disables them.
     #[must_use]
-    pub fn with_cache(mut self, aggregates: usize) -> Self {
+    pub fn with_cache_capacity(mut self, aggregates: usize) -> Self {
         self.states = StateCache::new(aggregates);
         self.documents = StateCache::new(aggregates);
         self
@@ -83,6 +82,11 @@ impl Tidelock {
         Runs::new(self.clone())
     }
 
+    /// Returns the schedules of the store: put, pause, list, delete.
+    pub fn schedules(&self) -> Schedules {
+        Schedules::new(self.clone())
+    }
+
     /// The workflows registered in this process.
     pub(crate) fn workflows(&self) -> &Workflows {
         &self.workflows
@@ -103,7 +107,7 @@ impl Tidelock {
         &self.states
     }
 
-    pub(crate) fn retry(&self) -> RetryPolicy {
+    pub(crate) fn retry(&self) -> RetryLimits {
         self.retry
     }
 
@@ -141,6 +145,18 @@ impl Tidelock {
     ///
     /// # Errors
     /// The store's errors.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let events_with_personal_data = tidelock.erase_subject("customer-7").await?;
+    /// assert_eq!(events_with_personal_data, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn erase_subject(&self, subject: &str) -> Result<usize> {
         personal::erase(&*self.store, subject).await
     }

@@ -7,7 +7,7 @@
 //!
 //! # Events
 //!
-//! An [`Aggregate`] is a state folded from the events of one stream. A decision is made on its
+//! An [`Aggregate`](events::Aggregate) is a state folded from the events of one stream. A decision is made on its
 //! current state, and made again when another writer was first:
 //!
 //! ```
@@ -176,9 +176,38 @@
 //! # The store below
 //!
 //! The patterns are built on a small contract, [`store`]: a log of events, records, and leases on
-//! work items, written together by one [`Commit`](store::Commit). Use it directly for a pattern of
-//! your own; [`queues`] and [`worker`] help with leased work. [`doctor`] finds what is stuck,
-//! [`telemetry`] lists the metrics, and [`testing`] helps to test all of it without waiting.
+//! work items, written together by one commit. Use it directly for a pattern of your own:
+//!
+//! ```
+//! use serde_json::json;
+//! use tidelock::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> tidelock::Result<()> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! let done = tidelock
+//!     .commit()
+//!     .append("order-7", ExpectedVersion::NoStream, event("placed", json!({ "units": 2 })))
+//!     .add("sold/tea", 2, ..=18) // refused beyond 18, and then there is no order either
+//!     .enqueue("mail", "order-7")
+//!     .await?;
+//! assert_eq!(done.writes[0].sum, Some(2));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # All modules
+//!
+//! - The patterns: [`events`] (with [`closing`] the books, and the [`feed`] of all events),
+//!   [`reactions`], [`runs`], [`scopes`], [`claims`], and [`queues`] for leased work of any kind.
+//! - Shared by them, at the root: [`Tidelock`] and [`Tx`]; [`App`] for what a process runs;
+//!   [`Error`], [`ExecuteError`] and [`HandlerError`]; [`Outcome`]; [`Retry`] and [`Backoff`];
+//!   [`List`] and [`Page`]; [`Metadata`].
+//! - The contract below: [`store`], with `sqlite` and `postgres` for what only those stores have.
+//! - Operations: [`doctor`] finds what is stuck, [`telemetry`] lists the metrics, [`worker`] leases
+//!   and renews, [`testing`] helps to test all of it without waiting, and `problem` (a feature)
+//!   makes errors responses of HTTP (RFC 9457).
+//! - What most programs import: [`prelude`].
 
 // The derive names this crate from outside, and is used inside it too.
 #[allow(unused_extern_crates)]
@@ -186,12 +215,19 @@ extern crate self as tidelock;
 
 mod open;
 
+mod backoff;
+mod handler_error;
+mod retry;
+
+mod commit_builder;
 mod event;
-mod feed;
+mod event_draft;
+pub mod feed;
 mod metadata;
 mod recorded;
+mod refusal;
 
-mod events;
+pub mod events;
 mod group_commit;
 
 pub mod reactions;
@@ -199,7 +235,7 @@ pub mod reactions;
 pub mod runs;
 
 mod bounds;
-mod closing;
+pub mod closing;
 mod missing;
 
 pub mod claims;
@@ -230,30 +266,32 @@ pub use tidelock_derive::Event;
 pub use tidelock_store as store;
 pub use tidelock_store::{ExpectedVersion, Timestamp, When};
 
-pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
+pub use crate::backoff::Backoff;
+pub use crate::commit_builder::CommitBuilder;
 pub use crate::error::{Error, ErrorKind, Result};
-pub use crate::event::{DecodeError, Event, Upcaster};
-pub use crate::events::{
-    Aggregate, AggregateRef, AggregateSet, Decision, ExecuteError, Executed, IntoEvents, LoadError,
-    Loaded, MultiDecision, ParticipantSet, Personal, Provenance, RetryPolicy, Snapshots,
-    VersionConflict,
-};
-pub use crate::feed::{Feed, FeedItem, Follow};
+pub use crate::event::Event;
+pub use crate::event_draft::{EventDraft, IntoNewEvents, event};
+pub use crate::events::error::ExecuteError;
 pub use crate::handle::Tidelock;
+pub use crate::handler_error::HandlerError;
 pub use crate::list::{List, ListStream, Page};
 pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
 pub use crate::outcome::Outcome;
-pub use crate::recorded::{ReadError, Recorded, Unreadable};
-pub use crate::scopes::{Scope, ScopeError, ScopeKind};
+pub use crate::reactions::app::{App, AppBuilder};
+pub use crate::reactions::reaction::BuildError;
+pub use crate::refusal::RefusalExt;
+pub use crate::retry::Retry;
 pub use crate::staging::{Fenced, Tx};
 pub use crate::transact::Transact;
 
 /// What derived code needs. Not for people.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::commit_builder::CommitBuilder;
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::event::{DecodeError, Upcaster, decode, encode, unknown_type};
+    pub use crate::event_draft::{EventDraft, IntoNewEvents, event};
     pub use serde;
     pub use tidelock_store::{RawJson, StoreError};
 }
@@ -303,12 +341,12 @@ struct ScopesGuide;
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};
-    pub use crate::reactions::{Backoff, HandlerError, ReactionCtx, ReactionFilter, on, on_any};
-    pub use crate::runs::{
-        OnUnknownOutcome, RaceWinner, Retry, RunCtx, Schedule, StepError, StepKey, Workflow,
-    };
+    pub use crate::events::{Aggregate, Personal, Recorded};
+    pub use crate::reactions::{ReactionCtx, on, on_any};
+    pub use crate::runs::{RunCtx, Schedule, StepError, StepKey, Workflow};
+    pub use crate::scopes::{Scope, ScopeKind};
     pub use crate::{
-        Aggregate, Event, ExecuteError, ExpectedVersion, Metadata, Outcome, Personal, Recorded,
-        Scope, ScopeKind, Tidelock, Timestamp, Tx,
+        Backoff, Event, ExecuteError, ExpectedVersion, HandlerError, Metadata, Outcome, RefusalExt,
+        Retry, Tidelock, Timestamp, Tx, event,
     };
 }

@@ -17,6 +17,6 @@ pub(crate) use commit_via::Sender;
 pub(crate) use decision::Decision;
 pub use fenced::Fenced;
 pub(crate) use landing::Landing;
-pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, too_slow};
+pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, join, too_slow};
 pub use tx::Tx;
 pub(crate) use tx::TxOwner;

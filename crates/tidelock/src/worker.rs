@@ -48,31 +48,32 @@ pub struct WorkerOptions {
     /// The worker's name, visible on its leases.
     pub name: WorkerName,
     /// Items processed concurrently, over all queues.
-    pub slots: usize,
+    pub max_concurrency: usize,
     /// How long a shutdown waits for running handlers.
-    pub patience: Duration,
+    pub shutdown_timeout: Duration,
     /// How long a handler whose lease is lost may continue before it is dropped.
     pub grace: Duration,
     /// How often a queue is polled without a change hint.
-    pub pace: PollInterval,
+    pub poll_interval: PollInterval,
 }
 
 impl WorkerOptions {
-    /// Creates options with 64 slots, a patience of 30 seconds and a grace of 5 seconds.
+    /// Creates options with a concurrency of 64, a shutdown timeout of 30 seconds and a grace of 5
+    /// seconds.
     pub fn new(name: WorkerName) -> Self {
         Self {
             name,
-            slots: 64,
-            patience: Duration::from_secs(30),
+            max_concurrency: 64,
+            shutdown_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(5),
-            pace: PollInterval::default(),
+            poll_interval: PollInterval::default(),
         }
     }
 }
 
 /// Serves queues until it is shut down.
 ///
-/// Most programs use [`App`](crate::reactions::App), which contains a worker. A worker of its own
+/// Most programs use [`App`](crate::App), which contains a worker. A worker of its own
 /// serves queues that neither reactions nor runs know.
 ///
 /// # Examples
@@ -129,7 +130,7 @@ pub struct Worker {
 /// The result of a shutdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Handlers that were still running when the patience was over.
+    /// Handlers that were still running when the shutdown timeout was over.
     ///
     /// Their items are neither released nor acknowledged. The leases expire, unless the handlers
     /// finish before another worker takes the items.
@@ -166,14 +167,14 @@ impl Worker {
         let shared = Arc::new(WorkerShared::new(self.store, &self.options));
         let dropped = shared.dropped.clone().drop_guard();
         let _renewals = AbortOnDropHandle::new(tokio::spawn(shared.heartbeat.clone().run()));
-        let pace = self.options.pace.over(self.queues.len());
+        let pace = self.options.poll_interval.over(self.queues.len());
         for options in self.queues {
             let poller = Poller::new(&shared, options, pace).serve();
             shared.pollers.spawn(shared.dropped.clone().run_until_cancelled_owned(poller));
         }
         shutdown.await;
-        let stopped = shared.stop(self.options.patience).await;
-        // Handlers that outlast the patience may still finish.
+        let stopped = shared.stop(self.options.shutdown_timeout).await;
+        // Handlers that outlast the timeout may still finish.
         dropped.disarm();
         Ok(stopped)
     }
@@ -211,7 +212,7 @@ impl WorkerShared {
             store,
             name: options.name.clone(),
             grace: options.grace,
-            slots: Slots::new(options.slots),
+            slots: Slots::new(options.max_concurrency),
             stopping: CancellationToken::new(),
             dropped: CancellationToken::new(),
             pollers: TaskTracker::new(),
@@ -220,12 +221,12 @@ impl WorkerShared {
     }
 
     /// Pollers stop first: what they leased is started or released before the tasks are counted.
-    async fn stop(&self, patience: Duration) -> Stopped {
+    async fn stop(&self, limit: Duration) -> Stopped {
         self.stopping.cancel();
         self.pollers.close();
         self.pollers.wait().await;
         self.tasks.close();
-        let _in_time = tokio::time::timeout(patience, self.tasks.wait()).await;
+        let _in_time = tokio::time::timeout(limit, self.tasks.wait()).await;
         let still_running = self.tasks.len();
         if still_running > 0 {
             tracing::warn!(still_running, "handlers are still running; their leases will expire");

@@ -5,7 +5,6 @@ use axum::extract::{Path, State};
 use axum::routing::post;
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::store::{Commit, NewEvent, StreamName};
 
 use crate::answer::{Answer, Sorry};
 
@@ -17,10 +16,10 @@ async fn give(
     State(tidelock): State<Tidelock>,
     Path((customer, tea)): Path<(String, String)>,
 ) -> Answer<String> {
-    let given = NewEvent::of("sample.given", &json!({ "customer": customer, "tea": tea }))?;
-    let commit = Commit::new().append(&StreamName::new("samples")?, ExpectedVersion::Any, [given]);
-    let sample = tidelock.claims().singleton("sample").of(&customer);
-    match sample.take(&tea, commit).await? {
+    let given = event("sample.given", json!({ "customer": customer, "tea": tea }));
+    let with = tidelock.commit().append("samples", ExpectedVersion::Any, given).build()?;
+    let sample = tidelock.singleton("sample").of(&customer);
+    match sample.take(&tea, with).await? {
         Outcome::Granted(()) => Ok(format!("a sample of {tea} for {customer}")),
         Outcome::Refused(first) => {
             let had = first.details::<String>()?.unwrap_or_default();

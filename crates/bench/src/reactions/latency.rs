@@ -58,7 +58,7 @@ pub(super) async fn measure(
     };
     let (handled, mut times) = mpsc::unbounded_channel();
     let app = over(&store).app().reaction("latency", on_any(), move |_: StoredEvent, _| {
-        let _nobody_waits = handled.send(Instant::now());
+        let _no_receiver = handled.send(Instant::now());
         async { Ok(()) }
     });
     let app = app.build().map_err(|e| Failure::Answer(e.to_string()))?;

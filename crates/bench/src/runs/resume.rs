@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::AppBuilder;
-use tidelock::reactions::HandlerError as Failed;
+use tidelock::AppBuilder;
+use tidelock::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::store::{Commit, ItemRef, StoreExt, StreamName, Wake};
 use tidelock::{Tidelock, When};
@@ -68,7 +68,7 @@ fn long(app: AppBuilder, told: UnboundedSender<Instant>) -> AppBuilder {
             for nth in 0..steps {
                 ctx.step(format!("step-{nth}"), |_| async move { Ok::<_, Failed>(nth) }).await?;
             }
-            let _nobody_waits = told.send(Instant::now());
+            let _no_receiver = told.send(Instant::now());
             ctx.wait_for_signal::<()>("never").await?;
             Ok::<_, StepError>(())
         }

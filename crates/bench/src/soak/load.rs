@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tidelock::HandlerError as Failed;
+use tidelock::Tidelock;
 use tidelock::claims::IdempotencyClaim;
-use tidelock::reactions::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
+use tidelock::scopes::ScopeKind;
 use tidelock::store::{RecordQuery, Store};
 use tidelock::worker::Stopped;
-use tidelock::{ScopeKind, Tidelock};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 

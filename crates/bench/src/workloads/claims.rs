@@ -15,7 +15,7 @@ use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
 use crate::rows;
 
 /// Callers on a quota, and its limit.
-const CROWD: usize = 100;
+const CONTENDERS: usize = 100;
 const QUOTA: i64 = 18;
 
 /// Each caller claims its own keys and completes them. The baseline is as many callers that commit
@@ -63,9 +63,9 @@ pub(super) async fn measure_locks(bench: &Bench<'_>, case: &Case) -> Result<Meas
 pub(super) async fn measure_quota(bench: &Bench<'_>) -> Result<Measured, Failure> {
     let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let crowd =
-        |name, limit| Callers(vec![Crowd { claims: claims(&fixture), name, limit, round: 0 }]);
+        |name, limit| Callers(vec![Contenders { claims: claims(&fixture), name, limit, round: 0 }]);
     let comparison = Comparison::of(crowd("scarce", QUOTA))
-        .against(baseline("ample", crowd("ample", CROWD as i64)));
+        .against(baseline("ample", crowd("ample", CONTENDERS as i64)));
     finish(bench, fixture, comparison).await
 }
 
@@ -159,24 +159,24 @@ impl Caller for Locker {
     }
 }
 
-struct Crowd {
+struct Contenders {
     claims: Claims,
     name: &'static str,
     limit: i64,
     round: u64,
 }
 
-impl Caller for Crowd {
+impl Caller for Contenders {
     async fn call(&mut self) -> Result<u64, Failure> {
         let quota = self.claims.quota(self.name, self.limit).of(self.round);
         self.round += 1;
         let mut granted = 0;
-        for taking in join_all((0..CROWD).map(|_| quota.take(1))).await {
+        for taking in join_all((0..CONTENDERS).map(|_| quota.take(1))).await {
             granted += i64::from(matches!(taking.map_err(answer)?, Outcome::Granted(_)));
         }
         if granted != self.limit {
             return Err(answer(format_args!("{granted} of {} were granted", self.limit)));
         }
-        Ok(CROWD as u64)
+        Ok(CONTENDERS as u64)
     }
 }

@@ -6,7 +6,8 @@ mod load;
 
 use std::sync::Arc;
 
-use tidelock::{AggregateRef, Tidelock};
+use tidelock::Tidelock;
+use tidelock::events::AggregateRef;
 
 use super::{Bench, Case, commits};
 use crate::failure::Failure;

@@ -210,10 +210,10 @@ impl ValueEnum for ClaimStateArg {
 pub(crate) struct DoctorArgs {
     /// How long something can wait before it counts as not moving, such as 30s, 5m or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    patience: Duration,
+    stuck_after: Duration,
     /// How long something can be held without progress before it counts as hung
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
-    hung: Duration,
+    hung_after: Duration,
     /// Show at most this many findings of each kind
     #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().show)]
     show: usize,
@@ -228,8 +228,8 @@ pub(crate) struct DoctorArgs {
 impl DoctorArgs {
     pub(crate) fn bounds(&self) -> Thresholds {
         Thresholds {
-            patience: self.patience,
-            hung: self.hung,
+            stuck_after: self.stuck_after,
+            hung_after: self.hung_after,
             show: self.show,
             scan: self.scan,
             runs: self.runs,

@@ -132,7 +132,7 @@ pub(crate) struct CloseArgs {
     pub(crate) ignore: Vec<String>,
     /// How long to wait for reactions to handle the events
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    pub(crate) patience: Duration,
+    pub(crate) within: Duration,
     /// Show what would be closed, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -3,8 +3,9 @@
 mod archive_file;
 
 use serde::Serialize;
+use tidelock::Tidelock;
+use tidelock::closing::{AnyStream, CloseSummary, Closing, discard};
 use tidelock::store::{StoreExt, StoredEvent, StreamState};
-use tidelock::{AnyStream, CloseSummary, Closing, Tidelock, discard};
 
 use super::confirm::confirm;
 use super::{Cx, target_file};
@@ -63,16 +64,16 @@ async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64> {
 fn books(tidelock: &Tidelock, args: &CloseArgs, progress: Progress) -> Result<Closing<AnyStream>> {
     let closing = match &args.archive {
         Some(path) => {
-            let shelf = ArchiveFile::open(path, &args.stream)
+            let archive = ArchiveFile::open(path, &args.stream)
                 .map_err(|e| Failure::file("write", &path.to_string_lossy(), &e))?;
-            tidelock.archive_stream_to(&args.stream, shelf.archive(progress))
+            tidelock.archive_stream_to(&args.stream, archive.archive(progress))
         }
         None => tidelock.archive_stream_to(&args.stream, move |events: Vec<StoredEvent>| {
             progress.moved(events.len() as u64);
             discard(events)
         }),
     };
-    Ok(args.ignore.iter().fold(closing.within(args.patience), Closing::ignore_reaction))
+    Ok(args.ignore.iter().fold(closing.within(args.within), Closing::ignore_reaction))
 }
 
 fn tell(closed: &CloseSummary, discarded: bool, out: &mut Output) -> Result<()> {

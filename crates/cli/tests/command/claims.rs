@@ -80,7 +80,7 @@ fn claims_and_locks_are_listed_with_holders_and_results(shop: &Shop) {
     assert_eq!(shop.json(&["claims", "--state", "stale", "--state", "failed"]).len(), 3);
     let page = shop.run(&["claims", "--limit", "1"]);
     assert!(page.err.contains("there may be more"), "{page:?}");
-    let none = shop.run(&["claims", "nobody"]);
+    let none = shop.run(&["claims", "unknown"]);
     assert_eq!((none.code, none.out.as_str()), (0, ""));
     assert!(none.err.contains("no such claim"), "{none:?}");
 }

@@ -52,7 +52,7 @@ fn a_stream_with_unhandled_events_is_not_closed(shop: &Shop) {
         append(&*store, "order-1", "placed", &[json!("poison")]).await;
         mail(&store, 1).await;
     });
-    let close = ["close", "order-1", "--discard", "--yes", "--patience", "0s"];
+    let close = ["close", "order-1", "--discard", "--yes", "--within", "0s"];
     let refused = shop.run(&close);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(

@@ -29,7 +29,7 @@ on_files_and_postgres!(
 
 /// The doctor's findings with zero patience, without information.
 fn findings(shop: &Shop, more: &[&str]) -> (i32, Vec<Value>) {
-    let said = shop.run(&[&["doctor", "--json", "--patience", "0s"], more].concat());
+    let said = shop.run(&[&["doctor", "--json", "--stuck-after", "0s"], more].concat());
     let findings =
         lines(&said.out).into_iter().filter(|finding| finding["severity"] != "info").collect();
     assert_eq!(said.err, "");
@@ -103,7 +103,7 @@ async fn done_with_everything(tidelock: &Tidelock) {
     let _taken = tidelock.claims().quota("mails", 9).take(1).await.unwrap();
     append(&**tidelock.store(), "year-2025", "sold", &[json!(1)]).await;
     let year = StreamName::new("year-2025").unwrap();
-    tidelock.archive_stream_to(&year, tidelock::discard).close().await.unwrap();
+    tidelock.archive_stream_to(&year, tidelock::closing::discard).close().await.unwrap();
 }
 
 /// CMD-5.
@@ -128,7 +128,7 @@ fn blocked_items_are_found_with_error_and_remedy(shop: &Shop) {
             && what.contains("there is no such town"),
         "{what}"
     );
-    let printed = shop.run(&["doctor", "--patience", "0s"]).out;
+    let printed = shop.run(&["doctor", "--stuck-after", "0s"]).out;
     for finding in findings(shop, &[]).1.iter().filter(|finding| finding["kind"] != "route") {
         let command = commands(finding).remove(0);
         assert!(printed.contains(&format!("    {command}\n")), "{command}: {printed}");
@@ -167,7 +167,7 @@ fn a_long_lease_without_progress_is_found(shop: &Shop) {
         wake(&*store, "mail", "a", 1).await;
         lease(&*store, "mail", PATIENCE * 60).await;
     });
-    let (code, found) = findings(shop, &["--hung", "0s"]);
+    let (code, found) = findings(shop, &["--hung-after", "0s"]);
     assert_eq!((code, found.len()), (1, 1), "{found:?}");
     assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("hung"), &json!("error")));
     let what = found[0]["what"].as_str().unwrap();
@@ -191,7 +191,7 @@ fn unserved_queues_are_found(shop: &Shop) {
         "{what}"
     );
     assert_eq!(
-        shop.run(&["doctor", "--patience", "1h"]).code,
+        shop.run(&["doctor", "--stuck-after", "1h"]).code,
         0,
         "with more patience there are fewer findings"
     );
@@ -309,7 +309,7 @@ fn shop_said(url: &str) -> crate::harness::Said {
     crate::harness::said(crate::harness::bare(&[
         "doctor",
         "--json",
-        "--patience",
+        "--stuck-after",
         "0s",
         "--store",
         url,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{
     Bounds, Commit, ItemRef, LeaseRequest, Mark, NewEvent, QueueName, RecordKey, RecordWrite,
     Settlement, Store, StoreExt, StreamName, Wake, WorkerName,
@@ -249,7 +250,7 @@ pub(crate) async fn block(store: &dyn Store, queue: &str, key: &str, error: &str
 }
 
 /// The shop's program: mails each order once, and fails on one without an address.
-pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
+pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::AppBuilder {
     let app = tidelock.app().worker(tidelock_test_stage::brisk("mailer"));
     let app = app.reaction(
         "mail",

@@ -57,7 +57,7 @@ const LOOKS: [&[&str]; 9] = [
     &["events", "--full"],
     &["events", NAME],
     &["leases", "--full"],
-    &["doctor", "--patience", "0s"],
+    &["doctor", "--stuck-after", "0s"],
     &["streams", NAME],
     &["claims"],
     &["unblock", "--queue", "*", "--dry-run"],

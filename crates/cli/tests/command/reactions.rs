@@ -43,7 +43,7 @@ fn targets_are_shown_with_their_lag_and_error(shop: &Shop) {
     let routes = shop.json(&["reactions", "--routes"]);
     assert_eq!(routes.iter().map(|route| &route["reaction"]).collect::<Vec<_>>(), ["mail", "tour"]);
     assert!(routes[0]["position"].as_u64().unwrap() > 0);
-    let none = shop.run(&["reactions", "nobody"]);
+    let none = shop.run(&["reactions", "unknown"]);
     assert_eq!((none.code, none.out.as_str()), (0, ""));
 }
 
@@ -64,7 +64,7 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
         counted(&*store, "mailed/order-1").await
     });
     assert_eq!(mailed, 2, "it was handled again");
-    assert_eq!(shop.run(&["reroute", "nobody", "--from", "now", "-y"]).code, 4);
+    assert_eq!(shop.run(&["reroute", "unknown", "--from", "now", "-y"]).code, 4);
     assert_eq!(shop.run(&["reroute", "mail", "--from", "beginning"]).code, 2, "it asks first");
     let dry = shop.run(&["reroute", "mail", "--from", "beginning", "--dry-run"]);
     assert!(
@@ -100,7 +100,7 @@ fn a_reset_that_would_skip_events_is_refused(shop: &Shop) {
     shop.with(|store| async move {
         let tidelock = tidelock::Tidelock::over(store);
         let stream = tidelock::store::StreamName::new("order-1").unwrap();
-        let books = tidelock.archive_stream_to(&stream, tidelock::discard);
+        let books = tidelock.archive_stream_to(&stream, tidelock::closing::discard);
         books.ignore_reaction("mail").ignore_reaction("tour").close().await.unwrap();
     });
     let reset = ["reset", "--reaction", "mail", "--target", "order-1", "-y"];

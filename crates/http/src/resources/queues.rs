@@ -89,32 +89,32 @@ pub(crate) struct EnqueuedDto {
     ),
     request_body = EnqueueRequest,
     responses((status = 201, description = "Enqueued", body = EnqueuedDto)))]
-pub(crate) async fn put(
+pub(crate) async fn enqueue(
     State(served): State<AppState>,
     InPath(name): InPath<String>,
     once: IdempotencyScope,
     Body(asked): Body<EnqueueRequest>,
 ) -> Result<Response, Problem> {
-    let mut put = queue(&served, &name)?.enqueue(asked.key.as_str());
+    let mut item = queue(&served, &name)?.enqueue(asked.key.as_str());
     if let Some(mark) = asked.mark {
-        put = put.to_mark(mark);
+        item = item.to_mark(mark);
     }
     if let Some(due) = when(asked.due_at, asked.in_ms, "due_at and in_ms")? {
-        put = put.due(due);
+        item = item.due(due);
     }
     if let Some(lane) = asked.lane {
-        put = put.lane(lane);
+        item = item.lane(lane);
     }
     if let Some(priority) = asked.priority {
-        put = put.priority(Priority::new(priority)?);
+        item = item.priority(Priority::new(priority)?);
     }
     if let Some(data) = &asked.data {
-        put = put.data(data);
+        item = item.data(data);
     }
     if let Some(id) = once.operation() {
-        put = put.operation_id(id);
+        item = item.operation_id(id);
     }
-    let enqueued_at = put.await?;
+    let enqueued_at = item.await?;
     Ok((StatusCode::CREATED, Answer(EnqueuedDto { key: asked.key, enqueued_at })).into_response())
 }
 

@@ -13,10 +13,11 @@ use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidelock::Timestamp;
 use tidelock::problem::Problem;
 use tidelock::scopes::{Document, ScopeFilter, ScopeInfo};
+use tidelock::scopes::{Scope, ScopeError, ScopeKind};
 use tidelock::store::{RawJson, RecordKey, Revision};
-use tidelock::{Scope, ScopeError, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::durations::{self, Millis};

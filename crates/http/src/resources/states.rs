@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::LoadError;
+use tidelock::events::LoadError;
 use tidelock::problem::Problem;
 use tidelock::store::{RawJson, Version};
 use utoipa::{IntoParams, ToSchema};

@@ -78,7 +78,8 @@ fn letter(nth: usize) -> Wake {
 
 /// A doctor with these thresholds, and no minimum age.
 fn impatient(tidelock: &Tidelock, bounds: Thresholds) -> Doctor {
-    Doctor::over(tidelock.store().clone()).within(Thresholds { patience: Duration::ZERO, ..bounds })
+    Doctor::over(tidelock.store().clone())
+        .within(Thresholds { stuck_after: Duration::ZERO, ..bounds })
 }
 
 /// Starts to close a stream, with an archive that fails.

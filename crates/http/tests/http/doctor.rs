@@ -13,7 +13,7 @@ use crate::harness::{Client, OPERATOR, READER, Reply, Server, WRITER};
 
 /// A server whose doctor has zero thresholds.
 async fn hasty(stage: &TestStore) -> Server {
-    let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
+    let bounds = Thresholds { stuck_after: Duration::ZERO, ..Thresholds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
     Server::start_with(stage, |api| api.tokens(crate::harness::tokens()).doctor(doctor)).await
 }
@@ -115,7 +115,7 @@ async fn only_an_abandoned_claim_is_freed(stage: TestStore) {
 
 /// Schedule 107. CMD-5: a hanging worker is found over HTTP, too, and no request fixes it.
 async fn a_long_lease_without_progress_is_found(stage: TestStore) {
-    let bounds = Thresholds { hung: Duration::ZERO, ..Thresholds::default() };
+    let bounds = Thresholds { hung_after: Duration::ZERO, ..Thresholds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
     let server =
         Server::start_with(&stage, |api| api.tokens(crate::harness::tokens()).doctor(doctor)).await;

@@ -115,7 +115,7 @@ async fn a_reset_that_would_skip_events_is_refused(stage: TestStore) {
     })
     .await;
     tidelock
-        .archive_stream_to(&StreamName::new("good").unwrap(), tidelock::discard)
+        .archive_stream_to(&StreamName::new("good").unwrap(), tidelock::closing::discard)
         .close()
         .await
         .unwrap();

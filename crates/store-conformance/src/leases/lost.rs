@@ -144,10 +144,10 @@ async fn every_lost_lease_of_a_commit_is_named(world: World) {
     let (first, _, theirs) = taken_over(&world, "a").await;
     wake(&*world.store, "b", 1).await;
     let good = lease_one(&*world.store, "w").await;
-    let nobodys = LeaseToken { item: item("c"), fence: Fence::FIRST };
+    let unheld = LeaseToken { item: item("c"), fence: Fence::FIRST };
     let late = Commit::new()
         .fenced_by(good.token())
-        .fenced_by(nobodys.clone())
+        .fenced_by(unheld.clone())
         .settle(Settlement::ack(good.token(), mark(1)))
         .settle(Settlement::release(first.token()));
 
@@ -155,7 +155,7 @@ async fn every_lost_lease_of_a_commit_is_named(world: World) {
 
     let violations = vec![
         lost_part(Part::Settlement(1), &first.token(), Some(theirs)),
-        lost_part(Part::Fence(1), &nobodys, None),
+        lost_part(Part::Fence(1), &unheld, None),
     ];
     assert_eq!(conflict, Conflict { violations });
     assert_eq!(item_now(&*world.store, "b").await.holder.unwrap().deadline, good.deadline);

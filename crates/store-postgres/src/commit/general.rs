@@ -15,7 +15,7 @@ mod pipeline;
 mod rows;
 mod writes;
 
-use tidelock_store::plan::{self, Decision};
+use tidelock_store::plan::{self, Decided};
 use tidelock_store::{
     Adjusted, Adjustment, Commit, CommitOutcome, Committed, Item, ItemFilter, ItemRef, Position,
     Result, StoreError, StoreErrorKind, Timestamp, Topic,
@@ -116,14 +116,14 @@ pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Ve
 }
 
 /// Whether a commit would be accepted because it, or a part of it, was committed before.
-fn was_made_before(commit: &Commit, decided: &Result<Decision>, loaded: &Loaded) -> bool {
+fn was_made_before(commit: &Commit, decided: &Result<Decided>, loaded: &Loaded) -> bool {
     match decided {
-        Ok(Decision::Replay(_)) => true,
-        Ok(Decision::Apply(plan)) => {
+        Ok(Decided::Replay(_)) => true,
+        Ok(Decided::Apply(plan)) => {
             plan.committed.appends.iter().any(|appended| appended.replayed)
                 || commit.settlements.iter().any(|settlement| loaded.was_settled_so(settlement))
         }
-        Ok(Decision::Conflict(_)) | Err(_) => false,
+        Ok(Decided::Conflict(_)) | Err(_) => false,
     }
 }
 
@@ -172,20 +172,20 @@ async fn try_commit(
 
 /// Records the effect of a commit. Its own mistake is its answer; any other error rolls back the
 /// batch.
-fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) -> Result<Verdict> {
+fn judge(decided: Result<Decided>, loaded: &mut Loaded, writes: &mut Writes) -> Result<Verdict> {
     let (outcome, topics) = match decided {
-        Ok(Decision::Apply(plan)) => {
+        Ok(Decided::Apply(plan)) => {
             let topics = plan.topics().collect();
             let committed = plan.committed.clone();
             loaded.apply(&plan, writes);
             writes.confirm();
             (Ok(CommitOutcome::Committed(committed)), topics)
         }
-        Ok(Decision::Replay(committed)) => {
+        Ok(Decided::Replay(committed)) => {
             writes.confirm();
             (Ok(CommitOutcome::Committed(committed)), Vec::new())
         }
-        Ok(Decision::Conflict(conflict)) => (Ok(CommitOutcome::Conflict(conflict)), Vec::new()),
+        Ok(Decided::Conflict(conflict)) => (Ok(CommitOutcome::Conflict(conflict)), Vec::new()),
         Err(error) if error.kind() == StoreErrorKind::IdempotencyMismatch => {
             (Err(error), Vec::new())
         }

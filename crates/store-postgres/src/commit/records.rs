@@ -10,7 +10,7 @@ mod probe;
 
 use std::collections::HashMap;
 
-use tidelock_store::plan::{self, Decision};
+use tidelock_store::plan::{self, Decided};
 use tidelock_store::{
     Change, Commit, CommitOutcome, Committed, ExpectedRevision, RecordWrite, Result, StoreError,
     Timestamp, Topic, When, Written, limits,
@@ -67,7 +67,7 @@ fn judge(nth: usize, commit: &Commit, probe: &Probe) -> Result<Option<Verdict>> 
         return Ok(None);
     }
     match plan::decide(commit, probe.moment, &mut probe.rows(nth, commit))? {
-        Decision::Conflict(conflict) => {
+        Decided::Conflict(conflict) => {
             Ok(Some(Verdict { outcome: Ok(CommitOutcome::Conflict(conflict)), topics: Vec::new() }))
         }
         _ => Ok(None),

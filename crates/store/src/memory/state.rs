@@ -12,7 +12,7 @@ use crate::leases::{Item, ItemRef};
 use crate::log::StoredEvent;
 use crate::names::{ItemKey, LaneName, QueueName, RecordKey, StreamName};
 use crate::numbers::{Fence, Position, Priority, Version};
-use crate::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
+use crate::plan::{Floors, Plan, ReadRows, RecordRow, Remembered, StreamRow};
 
 /// All data, in maps that are ordered where reads are ordered.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub(super) struct Stream {
     pub(super) events: VecDeque<Arc<StoredEvent>>,
 }
 
-impl Rows for State {
+impl ReadRows for State {
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
         Ok(self.remembered.get(&id).cloned())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Rows;
+use super::ReadRows;
 use crate::clock::Timestamp;
 use crate::commit::{Commit, Part, Violation, ViolationReason};
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::leases::{Item, ItemRef, LeaseToken};
 pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
     violations: &mut Vec<Violation>,
 ) -> Result<Vec<Item>> {
     check_fences(commit, rows, violations)?;
@@ -49,7 +49,7 @@ pub(super) fn plan(
 
 fn check_fences(
     commit: &Commit,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
     violations: &mut Vec<Violation>,
 ) -> Result<()> {
     for (at, lease) in commit.fences.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Planning of record writes.
 
-use super::{Floors, Rows};
+use super::{Floors, ReadRows};
 use crate::clock::{Timestamp, When};
 use crate::commit::{Commit, Part, Violation, ViolationReason, Written};
 use crate::error::Result;
@@ -49,7 +49,7 @@ pub(super) struct RecordPlan {
 pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
     violations: &mut Vec<Violation>,
 ) -> Result<RecordPlan> {
     let mut plan = RecordPlan { written: Vec::new(), rows: Vec::new() };
@@ -70,7 +70,7 @@ pub(super) fn guard(
     key: &RecordKey,
     expected: ExpectedRevision,
     now: Timestamp,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
 ) -> Result<Option<ViolationReason>> {
     let found = slot(key, now, rows)?;
     Ok((!found.meets(expected)).then(|| ViolationReason::Record {
@@ -80,7 +80,7 @@ pub(super) fn guard(
     }))
 }
 
-fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl Rows) -> Result<Slot> {
+fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl ReadRows) -> Result<Slot> {
     Ok(rows.record(key)?.map_or(Slot::Absent, |row| row.slot(key, now)))
 }
 

@@ -1,6 +1,6 @@
 //! Planning of streams: appends, tombstones and trims.
 
-use super::Rows;
+use super::ReadRows;
 use crate::clock::Timestamp;
 use crate::commit::{
     AfterTrim, Appended, Commit, Part, Trim, Violation, ViolationReason, stream_category,
@@ -60,7 +60,7 @@ pub(super) struct LogPlan {
 pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
     violations: &mut Vec<Violation>,
 ) -> Result<LogPlan> {
     let mut plan = LogPlan::default();
@@ -87,7 +87,7 @@ pub(super) fn plan(
 pub(super) fn guard(
     stream: &StreamName,
     expected: ExpectedVersion,
-    rows: &mut impl Rows,
+    rows: &mut impl ReadRows,
 ) -> Result<Option<ViolationReason>> {
     let found = state(rows.stream(stream)?);
     Ok((!found.meets(expected)).then(|| ViolationReason::Stream {
@@ -103,7 +103,7 @@ impl LogPlan {
         append: &Append,
         trim: Option<&Trim>,
         now: Timestamp,
-        rows: &mut impl Rows,
+        rows: &mut impl ReadRows,
     ) -> Result<Result<Appended, ViolationReason>> {
         let row = rows.stream(&append.stream)?;
         if let Some(appended) = earlier_append(append, rows)? {
@@ -157,7 +157,7 @@ impl LogPlan {
         trim: &Trim,
         closing: bool,
         now: Timestamp,
-        rows: &mut impl Rows,
+        rows: &mut impl ReadRows,
     ) -> Result<Result<(), ViolationReason>> {
         let before = rows.stream(&trim.stream)?;
         let row = before.filter(|row| (row.closed || closing) && trim.through <= row.version);
@@ -227,7 +227,7 @@ fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
 
 /// Looks for these events in the store. Deduplication comes before the version check, so that a
 /// retry after an unknown outcome returns the first attempt's result.
-fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Appended>> {
+fn earlier_append(append: &Append, rows: &mut impl ReadRows) -> Result<Option<Appended>> {
     let mut earlier: Vec<StoredEvent> = Vec::new();
     for new in &append.events {
         let Some(found) = rows.event(new.id)? else { continue };

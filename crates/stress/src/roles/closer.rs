@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::CloseError;
+use tidelock::closing::CloseError;
 use tokio::time::sleep;
 
 use super::LOOK_AGAIN;

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::{App, BuildError, HandlerError, ReactionCtx, Subscription, on_any};
+use tidelock::reactions::{ReactionCtx, Subscription, on_any};
 use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
+use tidelock::{App, BuildError, HandlerError};
 use tidelock::{ExpectedVersion, Tidelock};
 use tokio::time::sleep;
 
@@ -91,8 +92,8 @@ impl Reactor {
     fn options(&self, holds: Holds) -> WorkerOptions {
         let name = WorkerName::new(self.spec.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
-        options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
-        options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
+        options.poll_interval = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.max_concurrency = if holds == Holds::Alone { 1 } else { SLOTS };
         options
     }
 

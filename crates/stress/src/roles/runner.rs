@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::{App, BuildError, HandlerError};
 use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, WorkflowOptions};
 use tidelock::store::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
+use tidelock::{App, BuildError, HandlerError};
 use tidelock::{Tidelock, Tx};
 use tokio::time::sleep;
 
@@ -76,8 +76,8 @@ impl Runner {
     fn options(&self, holds: Holds) -> WorkerOptions {
         let name = WorkerName::new(self.spec.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
-        options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
-        options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
+        options.poll_interval = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.max_concurrency = if holds == Holds::Alone { 1 } else { SLOTS };
         options
     }
 

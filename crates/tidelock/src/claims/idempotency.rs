@@ -185,6 +185,19 @@ impl Idempotency {
     ///
     /// # Errors
     /// `Unreadable` if the result is not a `T`; `Store` if the store failed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::claims::Peek;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let payment = tidelock.idempotency("pay:42");
+    /// assert!(matches!(payment.peek::<String>().await?, Peek::Free)); // and it stays free
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn peek<T: DeserializeOwned>(&self) -> Result<Peek<T>, ClaimError> {
         Peek::at(&self.claims, self.attempt()?).await
     }

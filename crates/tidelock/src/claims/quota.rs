@@ -204,6 +204,20 @@ impl Quota {
     ///
     /// # Errors
     /// `Store` if the store fails, or the grant belongs to another quota.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.quota("seats", 5);
+    /// let grant = seats.take(3).await?.granted()?;
+    /// seats.refund(&grant).await?;
+    /// assert_eq!(seats.usage().await?.used, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn refund(&self, grant: &Grant) -> Result<RefundOutcome, ClaimError> {
         grant.refund(&self.claims, &self.key()).await
     }
@@ -212,6 +226,20 @@ impl Quota {
     ///
     /// # Errors
     /// `Store` if the store fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.quota("seats", 5);
+    /// seats.take(3).await?.granted()?;
+    /// let usage = seats.usage().await?;
+    /// assert_eq!((usage.used, usage.limit), (3, 5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn usage(&self) -> Result<QuotaUsage, ClaimError> {
         self.check()?;
         let taken = taken(&**self.claims.store(), self.key().as_str()).await?;

@@ -24,6 +24,19 @@ impl LwwRegister {
     ///
     /// # Errors
     /// `Store` if the store fails, or the value cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let avatar = tidelock.register("avatar:ada");
+    /// avatar.put("cat.png").await?;
+    /// assert_eq!(avatar.get::<String>().await?.as_deref(), Some("cat.png"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
         // An unconditional write cannot conflict.
         let _written = self.claims.send(&Commit::new().write(self.part(value)?)).await?;

@@ -16,11 +16,12 @@ pub(super) async fn check(
 ) -> Result<()> {
     let held_up = postgres.blockers().await?;
     if let Some(commits) =
-        held_up.commits.filter(|commits| commits.waiting_for >= exam.thresholds.patience)
+        held_up.commits.filter(|commits| commits.waiting_for >= exam.thresholds.stuck_after)
     {
         findings.add(held_commits(&commits, exam));
     }
-    if let Some(feed) = held_up.feed.filter(|feed| feed.standing_for >= exam.thresholds.patience) {
+    if let Some(feed) = held_up.feed.filter(|feed| feed.standing_for >= exam.thresholds.stuck_after)
+    {
         findings.add(held_feed(&feed, exam));
     }
     Ok(())

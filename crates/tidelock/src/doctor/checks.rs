@@ -216,7 +216,7 @@ async fn hung(item: &Item, exam: &Examination) -> Result<Option<Finding>> {
     );
     Ok(exam.is_hung(since).then(|| {
         Finding::error(FindingKind::Hung, Subject::of(item), what).since(since).advice(
-            "find out what that worker waits for; if work may take this long, pass a larger --hung; give the handler a \
+            "find out what that worker waits for; if work may take this long, pass a larger --hung-after; give the handler a \
              shorter timeout; if its process hangs, end it: the lease expires, and another worker continues",
         )
     }))

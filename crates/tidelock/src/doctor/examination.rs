@@ -14,12 +14,12 @@ use crate::worker::TIMEOUT;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
     /// How long an item may wait before it counts as stuck.
-    pub patience: Duration,
+    pub stuck_after: Duration,
     /// How long an item may be held without progress before it counts as hung.
     ///
     /// The default is twice the default timeout of a handler. Increase it if handlers have longer
     /// timeouts.
-    pub hung: Duration,
+    pub hung_after: Duration,
     /// How many findings of each kind are kept. The rest are counted.
     pub show: usize,
     /// How many work items are read at most, each for the blocked, the held and the remaining ones.
@@ -31,8 +31,8 @@ pub struct Thresholds {
 impl Default for Thresholds {
     fn default() -> Self {
         Self {
-            patience: Duration::from_secs(30),
-            hung: 2 * TIMEOUT,
+            stuck_after: Duration::from_secs(30),
+            hung_after: 2 * TIMEOUT,
             show: 10,
             scan: 100_000,
             runs: 200,
@@ -53,12 +53,12 @@ impl Examination {
 
     /// Whether a wait since then counts as stuck.
     pub(super) fn is_stuck(&self, since: Timestamp) -> bool {
-        since <= self.now && self.now.since(since) >= self.thresholds.patience
+        since <= self.now && self.now.since(since) >= self.thresholds.stuck_after
     }
 
     /// Whether an item held since then, without progress, counts as hung.
     pub(super) fn is_hung(&self, since: Timestamp) -> bool {
-        since <= self.now && self.now.since(since) >= self.thresholds.hung
+        since <= self.now && self.now.since(since) >= self.thresholds.hung_after
     }
 
     /// The time `long` before now.

@@ -103,6 +103,35 @@ impl<A: Aggregate> AggregateRef<A> {
     /// # Errors
     /// As [`load`](Self::load), and [`LoadError::NotReached`] if the stream has not reached the
     /// version.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// let first = stock.append(StockEvent::Received { units: 3 }).await?;
+    /// stock.append(StockEvent::Reserved { units: 2 }).await?;
+    /// let then = stock.load_at_version(first.version.unwrap()).await?;
+    /// assert_eq!(then.state.left, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn load_at_version(&self, version: Version) -> Result<Loaded<A>, LoadError> {
         self.load_until(Until::Version(version)).await
     }
@@ -164,6 +193,35 @@ impl<A: Aggregate> AggregateRef<A> {
     ///
     /// # Errors
     /// [`ReadError`] if an event cannot be decoded, or the store failed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// stock.append([StockEvent::Received { units: 3 }, StockEvent::Reserved { units: 2 }]).await?;
+    /// for recorded in stock.history().await? {
+    ///     println!("{}: {:?}, at {}", recorded.version, recorded.event, recorded.recorded_at);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn history(&self) -> Result<Vec<Recorded<A::Event>>, ReadError> {
         let store = self.tidelock.store();
         let events = store.read_whole_stream(self.stream()?).await?;
@@ -179,7 +237,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// - A refusal is returned as [`Refused`](ExecuteError::Refused) only after its state was
     ///   revalidated against the store (EVT-3).
     /// - After a conflict the decision runs again according to the [retry
-    ///   policy](crate::RetryPolicy) (EVT-2), or its events are rebased behind the missed ones if
+    ///   policy](crate::Retry) (EVT-2), or its events are rebased behind the missed ones if
     ///   they [commute](Aggregate::commutes) (EVT-5).
     /// - Within one process, decisions on one aggregate are queued in FIFO order and share commits
     ///   (EVT-7).

@@ -392,7 +392,7 @@ mod tests {
     }
 
     fn over(capacity: usize) -> Tidelock {
-        Tidelock::over(Arc::new(MemoryStore::new())).with_cache(capacity)
+        Tidelock::over(Arc::new(MemoryStore::new())).with_cache_capacity(capacity)
     }
 
     #[tokio::test]

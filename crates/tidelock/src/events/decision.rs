@@ -62,6 +62,36 @@ impl<A: Aggregate> Decision<A> {
     /// # Errors
     /// [`ExecuteError::Refused`] if the decision returned an error; the other variants tell why
     /// nothing was appended.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// let receive = |_: &Stock| Ok::<_, String>(StockEvent::Received { units: 3 });
+    /// for _ in 0..2 {
+    ///     stock.decision().operation_id("delivery-42").by("ada").execute(receive).await?;
+    /// }
+    /// assert_eq!(stock.load().await?.state.left, 3); // received once
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn execute<D: IntoEvents<A::Event>, X>(
         self,
         decide: impl FnMut(&A) -> Result<D, X>,

@@ -25,11 +25,11 @@ use super::participant::{
     AnyParticipant, IntoDecisions, Participant, ParticipantSet, write_snapshot,
 };
 use super::rebase::PendingDecision;
-use super::retry::Attempts;
 use super::submit::ensure_retry_id;
 use crate::error::Error;
 use crate::group_commit::{Confirmed, Outcome, Submit, View, Waiter};
 use crate::handle::Tidelock;
+use crate::retry::Attempts;
 use crate::telemetry;
 
 pub(crate) struct Execution<'a, S> {
@@ -65,7 +65,7 @@ impl<'a, S: ParticipantSet> Execution<'a, S> {
             }
             None => None,
         };
-        let attempts = options.retry.unwrap_or(tidelock.retry()).begin();
+        let attempts = options.retry.or(tidelock.retry()).begin();
         Ok(Self { tidelock, options, participants, attempts, operation })
     }
 

@@ -63,13 +63,45 @@ impl<S: ParticipantSet> MultiDecision<S> {
     /// Decides on the states of all aggregates and appends the resulting events in one commit.
     ///
     /// A stream without new events is still guarded: it must not have moved either. Otherwise as
-    /// [`AggregateRef::execute`](crate::AggregateRef::execute).
+    /// [`AggregateRef::execute`](crate::events::AggregateRef::execute).
     ///
     /// Returns one [`Executed`] per stream, in the order in which they were given.
     ///
     /// # Errors
     /// [`ExecuteError::Refused`] if the decision returned an error; [`ExecuteError::Store`] if no
     /// stream was given, or one of them twice; the other variants tell why nothing was appended.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let (here, there) = (tidelock.aggregate::<Stock>("here"), tidelock.aggregate::<Stock>("there"));
+    /// here.append(StockEvent::Received { units: 3 }).await?;
+    /// let moved = |(here, _): (&Stock, &Stock)| match here.left {
+    ///     2.. => Ok((StockEvent::Reserved { units: 2 }, StockEvent::Received { units: 2 })),
+    ///     left => Err(format!("only {left} left")),
+    /// };
+    /// tidelock.decide((&here, &there)).execute(moved).await?;
+    /// assert_eq!(there.load().await?.state.left, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn execute<D, X>(
         self,
         mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,

@@ -35,7 +35,7 @@ thread_local! {
 /// A value about a person that can be erased without changing the event that contains it.
 ///
 /// ```
-/// use tidelock::Personal;
+/// use tidelock::events::Personal;
 ///
 /// let name = Personal::new("user-7", "Ada".to_owned());
 /// assert_eq!(name.get().map(String::as_str), Some("Ada"));

@@ -19,8 +19,9 @@ use super::recent::Recent;
 use super::route::Route;
 use super::router::{Router, Routing, register};
 use super::work::ReactionWork;
-use super::{BuildError, HandlerError, Input, ReactionCtx, ReactionName, Subscription, keys};
+use super::{BuildError, Input, ReactionCtx, ReactionName, Subscription, keys};
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::runs::work::RunWork;
 use crate::runs::{self, Definition};
 use crate::worker::{QueueOptions, Stopped, Worker, WorkerOptions};
@@ -65,10 +66,28 @@ impl AppBuilder {
         }
     }
 
-    /// And this reaction, one event at a time.
+    /// Registers a reaction: a handler that is called with one event at a time.
     ///
     /// The handler may run more than once for an event, if its process dies or its lease is lost
     /// before the ack; what it stages in its context lands exactly once.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// #[derive(Debug, Event)]
+    /// struct Placed { cents: i64 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let invoice = |order: Recorded<Placed>, ctx: ReactionCtx| async move {
+    ///     Ok(ctx.put(format!("invoice/{}", order.stream), &order.event.cents)?)
+    /// };
+    /// let app = tidelock.app().reaction("invoice", on::<Placed>(), invoice).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn reaction<I, F, R>(self, name: &str, source: Subscription<I>, handler: F) -> Self
     where
@@ -79,7 +98,8 @@ impl AppBuilder {
         self.with(name, source, Each::new(handler))
     }
 
-    /// And this reaction, in batches of one target's events, oldest first, at most this many.
+    /// Registers a reaction whose handler is called with batches of one target's events: oldest
+    /// first, at most this many.
     #[must_use]
     pub fn batch_reaction<I, F, R>(
         self,
@@ -96,8 +116,8 @@ impl AppBuilder {
         self.with(name, source, Batch::new(most, handler))
     }
 
-    /// And this projection: the events of each target, folded into one row, which is written with
-    /// the ack. Read it with [`Reactions::row`](super::Reactions::row).
+    /// Registers a projection: the events of each target are folded into one row, which is written
+    /// with the ack. Read it with [`Reactions::row`](super::Reactions::row).
     #[must_use]
     pub fn projection<I, S>(
         self,
@@ -112,8 +132,8 @@ impl AppBuilder {
         self.with(name, source, Fold::<I, S, _>::new(fold))
     }
 
-    /// And this reaction, whose handler gets a transaction in the store's PostgreSQL database: the
-    /// rows it writes to tables of its own land with the ack, or not at all.
+    /// Registers a reaction whose handler gets a transaction in the store's PostgreSQL database:
+    /// what it writes to its own tables lands with the ack, or not at all.
     #[cfg(feature = "postgres")]
     #[must_use]
     pub fn in_postgres<I, F, R>(
@@ -135,8 +155,8 @@ impl AppBuilder {
         self.with(name, source, super::handler::InPostgres::new(store.clone(), handler))
     }
 
-    /// And this reaction, whose handler answers with statements for tables of its own in the
-    /// store's SQLite file: they run in the transaction of the ack, or not at all.
+    /// Registers a reaction whose handler returns statements for its own tables in the store's
+    /// SQLite file: they run in the transaction of the ack, or not at all.
     #[cfg(feature = "sqlite")]
     #[must_use]
     pub fn in_sqlite<I, F, R>(
@@ -156,7 +176,7 @@ impl AppBuilder {
         self.with(name, source, super::handler::InSqlite::new(store.clone(), handler))
     }
 
-    /// The same, serving these lanes only. By default all are served.
+    /// Sets the lanes that are served. By default all are served.
     #[must_use]
     pub fn lanes<'a>(mut self, lanes: impl IntoIterator<Item = &'a str>) -> Self {
         let check = |lane: &str| {
@@ -166,32 +186,33 @@ impl AppBuilder {
         self
     }
 
-    /// The same, with this many targets at once, over all reactions. The default is 64.
+    /// Sets the maximum number of targets processed concurrently, over all reactions and runs. The
+    /// default is 64.
     #[must_use]
-    pub fn max_concurrency(mut self, slots: usize) -> Self {
-        self.options.slots = slots;
+    pub fn max_concurrency(mut self, targets: usize) -> Self {
+        self.options.max_concurrency = targets;
         self
     }
 
-    /// The same, with these options of the worker.
+    /// Sets the options of the worker.
     #[must_use]
     pub fn worker(mut self, options: WorkerOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The same; a process that dies is succeeded in routing after this long. The default is 15
-    /// seconds.
+    /// Sets the lease of the router: after this long, another process takes over from one that
+    /// died. The default is 15 seconds.
     #[must_use]
     pub fn route_lease(mut self, lease: Duration) -> Self {
         self.route_lease = lease;
         self
     }
 
-    /// Checks everything that was said.
+    /// Validates the names and options.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first invalid one.
     pub fn build(self) -> Result<App, BuildError> {
         let reactions: Vec<Reaction> = self.reactions.into_iter().collect::<Result<_, _>>()?;
         let mut names = HashSet::new();
@@ -202,8 +223,8 @@ impl AppBuilder {
         check_workflows(&self.workflows)?;
         reactions.iter().try_for_each(check_reaction)?;
         check_lease(self.route_lease).map_err(|problem| setting("the lease on routes", problem))?;
-        if self.options.slots == 0 {
-            return Err(setting("the worker", "0 slots; it needs at least 1"));
+        if self.options.max_concurrency == 0 {
+            return Err(setting("the worker", "a concurrency of 0; it needs at least 1"));
         }
         for workflow in &self.workflows {
             self.tidelock.workflows().learn(workflow);
@@ -296,17 +317,31 @@ fn own_name() -> WorkerName {
 }
 
 impl App {
-    /// Runs until `shutdown` is ready, and then until what still runs has ended (or the worker's
-    /// patience has).
+    /// Runs until `shutdown` is ready, and then until the work in flight has ended, or the worker's
+    /// grace period has.
     ///
-    /// When this future is dropped or aborted, the application stops where it is, as if its process
-    /// had died: handlers and runs are dropped where they wait, and nothing more is leased,
-    /// renewed, routed or written. What they were at is neither acked nor released: its leases run
-    /// out, and other processes, or the next application, go on.
+    /// When this future is dropped or aborted, the application stops at once, as if its process had
+    /// died: handlers and runs are dropped at their next await, and nothing more is leased, renewed,
+    /// routed or written. Their leases are neither acked nor released: they expire, and another
+    /// process, or the next application, continues.
     ///
     /// # Errors
     /// If the reactions cannot be registered with the store. Later failures of the store are logged
-    /// and waited out.
+    /// and retried.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tidelock::prelude::*;
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// # let interrupted = std::future::ready(()); // in a program: tokio::signal::ctrl_c()
+    /// let app = tidelock.app().build()?;
+    /// let stopped = app.run_until(interrupted).await?;
+    /// # drop(stopped);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         for reaction in &self.reactions {
             register(self.tidelock.store(), reaction).await?;

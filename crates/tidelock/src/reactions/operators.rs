@@ -38,6 +38,7 @@ pub enum ResetEffects {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use tidelock::prelude::*;
+/// use tidelock::reactions::ReactionFilter;
 ///
 /// let tidelock = Tidelock::open("memory:").await?;
 /// let blocked = ReactionFilter::named("mail").blocked(true);
@@ -69,6 +70,7 @@ impl Reactions {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tidelock::prelude::*;
+    /// use tidelock::reactions::ReactionFilter;
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
     /// let targets = tidelock.reactions().list(&ReactionFilter::named("mail")).all().await?;
@@ -147,6 +149,7 @@ impl Reactions {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tidelock::prelude::*;
+    /// use tidelock::reactions::ReactionFilter;
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
     /// let adjusted = tidelock.reactions().unblock(&ReactionFilter::named("mail").target("order-7")).await?;
@@ -185,7 +188,7 @@ impl Reactions {
     ///
     /// # Errors
     /// [`EventsGone`](ResetError::EventsGone) if events that a target handled were deleted since,
-    /// by [closing](crate::Closing) their stream: the rebuild would be incomplete. Nothing is reset
+    /// by [closing](crate::closing::Closing) their stream: the rebuild would be incomplete. Nothing is reset
     /// then.
     pub async fn reset(
         &self,

@@ -19,7 +19,7 @@ mod verbs;
 
 use serde::Serialize;
 
-use super::{RunId, Schedules, Workflow, WorkflowRef};
+use super::{RunId, Workflow, WorkflowRef};
 use crate::handle::Tidelock;
 use crate::list::List;
 use commit_target::CommitTarget;
@@ -160,10 +160,5 @@ impl Runs {
             let (store, filter) = (store.clone(), filter.clone());
             async move { Ok(listing::list(&*store, &filter, after, limit).await?) }
         })
-    }
-
-    /// Returns the schedules that start runs.
-    pub fn schedules(&self) -> Schedules {
-        Schedules::new(self.tidelock.clone())
     }
 }

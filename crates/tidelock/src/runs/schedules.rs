@@ -35,7 +35,7 @@ pub struct Schedules {
 }
 
 impl Schedules {
-    pub(super) fn new(tidelock: Tidelock) -> Self {
+    pub(crate) fn new(tidelock: Tidelock) -> Self {
         Self { tidelock }
     }
 
@@ -57,7 +57,7 @@ impl Schedules {
     ///     .in_zone("Europe/Berlin")
     ///     .starts("report", "yesterday")
     ///     .overlap(Overlap::Skip);
-    /// let schedule = tidelock.runs().schedules().put("nightly-report", nightly).await?;
+    /// let schedule = tidelock.schedules().put("nightly-report", nightly).await?;
     /// println!("next: {:?}", schedule.next);
     /// # Ok(())
     /// # }
@@ -129,6 +129,19 @@ impl Schedules {
     ///
     /// # Errors
     /// Returns the store's error.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// for schedule in tidelock.schedules().list().await? {
+    ///     println!("{}", schedule.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list(&self) -> Result<Vec<ScheduleInfo>, ScheduleError> {
         let mut records = self.tidelock.store().rows(RecordQuery::prefix(keys::schedule_records()));
         let mut listed = Vec::new();

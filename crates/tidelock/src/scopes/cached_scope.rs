@@ -204,7 +204,7 @@ mod tests {
     use crate::scopes::{Scope, ScopeKind};
 
     fn over(capacity: usize) -> Tidelock {
-        Tidelock::over(Arc::new(MemoryStore::new())).with_cache(capacity)
+        Tidelock::over(Arc::new(MemoryStore::new())).with_cache_capacity(capacity)
     }
 
     fn scope(tidelock: &Tidelock, id: usize) -> Scope<Value> {

@@ -152,6 +152,20 @@ impl<S: ScopeState> Scope<S> {
     /// # Errors
     /// [`Unreadable`](ScopeError::Unreadable) if the stored document does not match the type;
     /// errors of the store.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
+    /// assert!(basket.load().await?.revision.is_none()); // it does not exist yet
+    /// basket.push("", "tea").await?;
+    /// assert_eq!(*basket.load().await?.state.unwrap(), ["tea"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn load(&self) -> Result<Document<S>, ScopeError> {
         match &self.backend {
             Backend::Memory(local) => Ok(local.load()),
@@ -196,6 +210,19 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// [`Taken`](ScopeError::Taken) if it exists; otherwise as described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let draft = tidelock.scope::<String>(ScopeKind::PROJECT, "letter");
+    /// draft.create("Dear reader".to_owned()).await?;
+    /// assert!(draft.create("Another".to_owned()).await.is_err()); // it exists
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create(&self, state: S) -> Result<Mutated, ScopeError> {
         self.create_with(&self.options, state).await
     }
@@ -222,6 +249,20 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let draft = tidelock.scope::<String>(ScopeKind::PROJECT, "letter");
+    /// draft.set(&"Dear reader".to_owned()).await?;
+    /// draft.delete().await?;
+    /// assert!(draft.load().await?.state.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self) -> Result<Mutated, ScopeError> {
         self.delete_with(&self.options).await
     }
@@ -254,6 +295,21 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use serde_json::{Value, json};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let settings = tidelock.scope::<Value>(ScopeKind::USER, "ada");
+    /// settings.set(&json!({ "theme": "dark", "beta": true })).await?;
+    /// settings.patch(json!({ "theme": "light", "beta": null })).await?;
+    /// assert_eq!(settings.get().await?, json!({ "theme": "light" }));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn patch(&self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
         self.mutation().patch(patch).await
     }
@@ -262,6 +318,19 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let theme = tidelock.scope::<String>(ScopeKind::USER, "ada");
+    /// theme.set(&"dark".to_owned()).await?;
+    /// assert_eq!(theme.get().await?, "dark");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set(&self, state: &S) -> Result<Mutated, ScopeError> {
         self.mutation().set(state).await
     }
@@ -273,6 +342,19 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let visits = tidelock.scope::<i64>(ScopeKind::PROJECT, "page-1");
+    /// assert_eq!(visits.increment("", 2).await?.value, 2);
+    /// assert_eq!(visits.increment("", 1).await?.value, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn increment(
         &self,
         at: impl AsRef<str>,
@@ -285,6 +367,19 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
+    /// assert_eq!(basket.push("", "tea").await?.value, 1);
+    /// assert_eq!(basket.push("", "jam").await?.value, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn push(
         &self,
         at: impl AsRef<str>,
@@ -297,6 +392,20 @@ impl<S: ScopeState> Scope<S> {
     ///
     /// # Errors
     /// As described at [`Scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use std::collections::BTreeMap;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.scope::<BTreeMap<String, String>>(ScopeKind::PROJECT, "hall");
+    /// seats.set_entry("", "12A", "Ada").await?;
+    /// assert!(seats.remove_entry("", "12A").await?.value);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set_entry(
         &self,
         at: impl AsRef<str>,

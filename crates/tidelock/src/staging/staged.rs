@@ -10,7 +10,7 @@ use super::decision::{Decision, add_append};
 use super::landing::Landing;
 use super::merge;
 use crate::events;
-use crate::reactions::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
 
 /// How often decisions are taken again before the handler runs again.
@@ -283,7 +283,8 @@ pub(crate) fn too_slow() -> HandlerError {
     HandlerError::again("others were quicker every time that the decision was taken")
 }
 
-fn join(commit: &mut Commit, other: Commit) {
+/// Adds the parts of another commit; its id is not used.
+pub(crate) fn join(commit: &mut Commit, other: Commit) {
     let Commit {
         appends,
         writes,

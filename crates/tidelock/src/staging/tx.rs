@@ -17,12 +17,13 @@ use crate::claims::{
     ClaimGuard, Grant, Quota, QuotaExceeded, Reservation, Singleton, SingletonTaken,
 };
 use crate::error::Result;
+use crate::event_draft::IntoNewEvents;
 use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents, Loaded};
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
 use crate::outcome::Outcome;
 use crate::queues::EnqueueItem;
-use crate::reactions::HandlerError;
 use crate::scopes::{Scope, ScopeError, ScopeState};
 
 /// A unit of work: what is staged here lands in one commit, or not at all.
@@ -110,6 +111,43 @@ impl Tx {
     /// # Errors
     /// [`Refused`](ExecuteError::Refused) with the decision's own reason; the errors of
     /// [`AggregateRef::execute`]; `Invalid` for a second decision about the aggregate.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// stock.append(StockEvent::Received { units: 3 }).await?;
+    /// tidelock
+    ///     .transact(async |tx: Tx| -> tidelock::Result<()> {
+    ///         let reserve = |stock: &Stock| match stock.left {
+    ///             2.. => Ok(StockEvent::Reserved { units: 2 }),
+    ///             left => Err(format!("only {left} left")),
+    ///         };
+    ///         tx.execute(&stock, reserve).await?;
+    ///         tx.put("orders/7", &2)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(stock.load().await?.state.left, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn execute<A, D, X>(
         &self,
         aggregate: &AggregateRef<A>,
@@ -181,6 +219,37 @@ impl Tx {
     ///
     /// # Errors
     /// Those of [`AggregateRef::load`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock { left: i64 }
+    /// # #[derive(Debug, Clone, Event)]
+    /// # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = StockEvent;
+    /// #     fn apply(&mut self, event: &StockEvent) {
+    /// #         match event {
+    /// #             StockEvent::Received { units } => self.left += units,
+    /// #             StockEvent::Reserved { units } => self.left -= units,
+    /// #         }
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// let report = tidelock.transact(async |tx: Tx| -> tidelock::Result<i64> {
+    ///     let left = tx.load(&stock).await?.state.left; // the commit is refused if it changes meanwhile
+    ///     tx.put("report/assam", &left)?;
+    ///     Ok(left)
+    /// });
+    /// assert_eq!(report.await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn load<A: Aggregate>(&self, aggregate: &AggregateRef<A>) -> Result<Loaded<A>> {
         self.check_store(aggregate.tidelock())?;
         let (stream, loaded) = (aggregate.stream()?, aggregate.load().await?);
@@ -194,6 +263,23 @@ impl Tx {
     ///
     /// # Errors
     /// `Unreadable` if the record is not a `T`; the store's errors.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let next = async |tx: Tx| -> tidelock::Result<u32> {
+    ///     let next = tx.get::<u32>("orders/last").await?.unwrap_or_default() + 1;
+    ///     tx.put("orders/last", &next)?; // runs again if another order was first
+    ///     Ok(next)
+    /// };
+    /// assert_eq!(tidelock.transact(next).await?, 1);
+    /// assert_eq!(tidelock.transact(next).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get<T: DeserializeOwned>(&self, key: impl AsRef<str>) -> Result<Option<T>> {
         let key = RecordKey::new(key.as_ref())?;
         let staged = self.staged(|staged| staged.writes_to(&key).cloned())?;
@@ -221,6 +307,25 @@ impl Tx {
     /// # Errors
     /// Those of [`Scope::mutate`], without its deadline: a concurrent change is found at the
     /// commit. `Invalid` for a scope in memory, which no commit can hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
+    /// basket.push("", "tea").await?;
+    /// tidelock
+    ///     .transact(async |tx: Tx| -> tidelock::Result<()> {
+    ///         let items = tx.mutate(&basket, std::mem::take).await?;
+    ///         tx.put("orders/7", &items)
+    ///     })
+    ///     .await?;
+    /// assert!(basket.get().await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn mutate<S: ScopeState, R>(
         &self,
         scope: &Scope<S>,
@@ -326,6 +431,26 @@ impl Tx {
     /// # Errors
     /// The store's errors; `Invalid` for a second claim of the singleton. A singleton that is taken
     /// is an outcome.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let welcome = tidelock.singleton("welcome").of("alice");
+    /// let greet = async |tx: Tx| -> tidelock::Result<bool> {
+    ///     let is_first = tx.claim(&welcome, "at the door").await?.is_granted();
+    ///     if is_first {
+    ///         tx.enqueue(tx.tidelock().queue("mail").enqueue("alice"))?;
+    ///     }
+    ///     Ok(is_first)
+    /// };
+    /// assert!(tidelock.transact(greet).await?);
+    /// assert!(!tidelock.transact(greet).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn claim(
         &self,
         singleton: &Singleton,
@@ -367,16 +492,33 @@ impl Tx {
     /// metadata of the unit of work where they do not say otherwise.
     ///
     /// # Errors
-    /// `Invalid` if the name is none.
+    /// `Invalid` if the name is none, or an event cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// tidelock
+    ///     .transact(async |tx: Tx| {
+    ///         tx.append_to("order-7", ExpectedVersion::NoStream, event("placed", json!({ "units": 2 })))
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn append_to(
         &self,
         stream: impl AsRef<str>,
         expected: ExpectedVersion,
-        events: impl IntoIterator<Item = NewEvent>,
+        events: impl IntoNewEvents,
     ) -> Result<()> {
         self.check()?;
         let stream = StreamName::new(stream.as_ref())?;
-        let events: Vec<NewEvent> = events.into_iter().map(|event| self.caused(event)).collect();
+        let events = events.into_new_events()?.into_iter().map(|event| self.caused(event));
+        let events: Vec<_> = events.collect();
         self.parts(Commit::new().append(&stream, expected, events))
     }
 
@@ -418,6 +560,18 @@ impl Tx {
     /// # Errors
     /// `Invalid` if the key is none, if the record is replaced by this unit of work, or if
     /// additions of both signs have bounds.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let sell = async |tx: Tx| tx.add("sold/tea", 2, ..=18); // never more than 18
+    /// tidelock.transact(sell).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn add(
         &self,
         key: impl AsRef<str>,
@@ -465,6 +619,25 @@ impl Tx {
     ///
     /// # Errors
     /// `Invalid` if the value cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let payment = tidelock.idempotency("pay:42");
+    /// let IdempotencyClaim::Won(claim) = payment.claim::<String>().await? else { panic!("it is new") };
+    /// tidelock
+    ///     .transact(async |tx: Tx| {
+    ///         tx.put("payments/42", &700)?;
+    ///         tx.complete(&claim, &"receipt 1".to_owned())
+    ///     })
+    ///     .await?; // the payment and the answer to every repetition, or neither
+    /// assert!(matches!(payment.claim::<String>().await?, IdempotencyClaim::Done(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn complete<T: Serialize + DeserializeOwned>(
         &self,
         claim: &ClaimGuard<T>,
@@ -490,6 +663,24 @@ impl Tx {
     ///
     /// # Errors
     /// `Invalid` if the unit of work is over.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let guard = tidelock.lock("report").acquire().await?.granted()?;
+    /// tidelock
+    ///     .transact(async |tx: Tx| {
+    ///         tx.fence(&guard)?; // refused, if the lock was lost meanwhile
+    ///         tx.put("report/2026", "done")
+    ///     })
+    ///     .await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fence(&self, held: &impl Fenced) -> Result<()> {
         let parts = held.fence_parts()?;
         let key = |guard: &Guard| match guard {

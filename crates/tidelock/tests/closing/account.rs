@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
+use tidelock::events::{AggregateRef, Snapshots};
 use tidelock::prelude::*;
 use tidelock::store::StoredEvent;
-use tidelock::{AggregateRef, Snapshots};
 
 /// An account that keeps a snapshot only when it is closed.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]

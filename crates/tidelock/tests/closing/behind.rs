@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::discard;
+use tidelock::closing::discard;
 use tidelock::prelude::*;
 use tidelock::store::StoredEvent;
 use tidelock_test_stage::{Running, brisk, in_memory, until};

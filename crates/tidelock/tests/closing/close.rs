@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tidelock::ExecuteError;
+use tidelock::closing::{CloseError, discard};
 use tidelock::prelude::*;
 use tidelock::store::{StoreExt, StreamName, StreamQuery, StreamState, Version};
-use tidelock::{CloseError, ExecuteError, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
 use tidelock_test_stage::{TestStore, on_every_store};

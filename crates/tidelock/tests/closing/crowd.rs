@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tidelock::closing::{CloseError, discard};
 use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
 use tidelock::store::{
     Append, Commit, HeadQuery, NewEvent, Result, RetryAdvice, Store, StoreError, StoreErrorKind,
     StoreExt, StoreOperation, StoredEvent, StreamName, StreamState,
 };
-use tidelock::{CloseError, discard};
 use tidelock_test_stage::{
     DyingStore, Interceptor, Observed, PATIENCE, Running, TestStore, Wrapped, brisk, in_memory,
     on_every_store,
@@ -220,7 +220,7 @@ fn a_close_that_takes_longer_than_its_lease_keeps_it_and_the_doctor_finds_nothin
         let examined = move |_: Vec<StoredEvent>| {
             let (store, noted) = (store.clone(), noted.clone());
             async move {
-                let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
+                let bounds = Thresholds { stuck_after: Duration::ZERO, ..Thresholds::default() };
                 let diagnosis = Doctor::over(store).within(bounds).examine().await?;
                 noted.note(format!("{}", diagnosis.is_healthy()));
                 Ok::<_, StoreError>(())

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tidelock::closing::{CloseError, CloseSummary};
 use tidelock::prelude::*;
 use tidelock::store::{StoreExt, StreamQuery, StreamState};
-use tidelock::{CloseError, CloseSummary};
 
 use crate::account::{Account, Shelf, paid_into, pay};
 use tidelock_test_stage::{DyingStore, TestStore, in_memory, on_every_store, until};

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidelock::When;
+use tidelock::closing::discard;
+use tidelock::events::AggregateRef;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::store::{
     Commit, Item, ItemFilter, ItemQuery, ItemRef, StoreExt, StoredEvent, StreamName, Wake, limits,
 };
-use tidelock::{AggregateRef, When, discard};
 use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, until};
 
 use crate::account::{Account, pay};
@@ -36,7 +39,7 @@ impl Office {
     async fn open(stage: &TestStore) -> Self {
         let tidelock = stage.tidelock().await;
         let (mailed, digested, broken) = (Observed::default(), Observed::default(), Arc::default());
-        let mail = on_any().in_streams("account-").retries(0);
+        let mail = on_any().in_streams("account-").retry(Retry::never());
         let digest = mail.clone().to(|_: &StoredEvent| "all");
         let app = tidelock.app().worker(brisk("teller"));
         let app = app.reaction("mail", mail, handler(&mailed, &broken));

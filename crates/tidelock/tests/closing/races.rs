@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
+use tidelock::ExecuteError;
+use tidelock::closing::discard;
 use tidelock::prelude::*;
 use tidelock::store::{Result, StoreOperation};
-use tidelock::{ExecuteError, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
 use tidelock_test_stage::{Interceptor, TestStore, Wrapped, on_every_store, until};

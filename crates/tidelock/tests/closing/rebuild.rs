@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidelock::When;
+use tidelock::closing::discard;
+use tidelock::events::AggregateRef;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::{EventsGone, ResetEffects, ResetError};
 use tidelock::store::{
     Commit, ItemRef, NewEvent, QueueName, StoreExt, StoredEvent, StreamName, Wake,
 };
-use tidelock::{AggregateRef, When, discard};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
 use crate::account::{Account, pay};
@@ -288,7 +291,7 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: TestS
         assert!(event.version.get() != 5 || !stops.load(Ordering::SeqCst), "stuck at the fifth");
         *row += 1;
     };
-    let source = on_any().in_streams("account-").retries(0).max_events_per_lease(2);
+    let source = on_any().in_streams("account-").retry(Retry::never()).max_events_per_lease(2);
     let all = source.clone().to(|_: &StoredEvent| "all");
     let app = tidelock.app().worker(brisk("counter"));
     let running = Running::start(

@@ -1,6 +1,6 @@
 //! Streams that lose their oldest events and stay open.
 
-use tidelock::LoadError;
+use tidelock::events::LoadError;
 use tidelock::store::{StoreExt, StreamQuery, StreamState, Version};
 
 use crate::account::{Account, Shelf, paid_into, pay};

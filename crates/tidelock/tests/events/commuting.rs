@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use tidelock::Provenance;
+use tidelock::events::Provenance;
 use tidelock::prelude::*;
 
 use crate::harness::{Ground, on_every_store};

@@ -1,7 +1,7 @@
 //! Schema evolution: events change their shape; stored ones do not.
 
 use serde_json::{Value, json};
-use tidelock::LoadError;
+use tidelock::events::LoadError;
 use tidelock::prelude::*;
 use tidelock::store::{NewEvent, StoreExt, StreamName, Version};
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use tidelock::ErrorKind;
+use tidelock::feed::Follow;
 use tidelock::prelude::*;
 use tidelock::scopes::ScopeFilter;
 use tidelock::store::{NewEvent, StoreExt, StreamName};
-use tidelock::{ErrorKind, Follow};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{Stepped, Stock, StockEvent, receive};

@@ -11,6 +11,7 @@ mod meddler;
 mod shop;
 
 mod cache;
+mod commit;
 mod commuting;
 mod contention;
 mod evolution;

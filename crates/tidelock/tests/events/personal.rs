@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
-use tidelock::Snapshots;
+use tidelock::events::Snapshots;
 use tidelock::prelude::*;
 use tidelock::store::{FeedQuery, Position, RecordQuery, StoreExt};
 use tidelock_test_stage::{MANY, many_records};

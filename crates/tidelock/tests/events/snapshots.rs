@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use tidelock::store::{AfterTrim, Append, Commit, RecordKey, StoreExt, StreamName, Version};
 
 use serde::{Deserialize, Serialize};
+use tidelock::events::{LoadError, Snapshots};
 use tidelock::prelude::*;
-use tidelock::{LoadError, Snapshots};
 
 use crate::harness::{Ground, on_every_store};
 use crate::meddler::{Fault, Meddler};

@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 
-use tidelock::Provenance;
 use tidelock::When;
+use tidelock::events::Provenance;
 use tidelock::prelude::*;
 use tidelock::store::{
     Bounds, Commit, ItemRef, RecordKey, RecordWrite, StoreExt, ViolationKind, Wake,
@@ -113,7 +113,7 @@ async fn an_operation_on_several_streams_is_done_once(ground: Ground) {
     let first = tidelock.decide((&a, &b)).operation_id("once").execute(both).await.unwrap();
     let again = tidelock.decide((&a, &b)).operation_id("once").execute(both).await.unwrap();
     assert!(again.iter().all(|one| one.how == Provenance::Replayed));
-    let places = |all: &[tidelock::Executed]| {
+    let places = |all: &[tidelock::events::Executed]| {
         all.iter().map(|one| (one.version, one.position)).collect::<Vec<_>>()
     };
     assert_eq!(places(&first), places(&again));

@@ -6,9 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
+use tidelock::ErrorKind;
+use tidelock::closing::discard;
+use tidelock::events::Snapshots;
 use tidelock::prelude::*;
 use tidelock::store::{ExpectedRevision, ExpectedVersion, NewEvent, RawJson, RecordKey, StoreExt};
-use tidelock::{ErrorKind, Snapshots, discard};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{Counter, Stepped, step};

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
+use tidelock::events::{LoadError, Snapshots};
 use tidelock::prelude::*;
 use tidelock::store::{Position, Version};
-use tidelock::{LoadError, Snapshots};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{Stock, receive};

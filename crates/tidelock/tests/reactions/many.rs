@@ -32,7 +32,7 @@ async fn left(tidelock: &Tidelock, streams: &str) {
 
 /// Whether the doctor reports it as unrouted.
 async fn is_told(tidelock: &Tidelock) -> bool {
-    let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
+    let bounds = Thresholds { stuck_after: Duration::ZERO, ..Thresholds::default() };
     let found =
         Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap().findings;
     found.iter().any(|finding| {

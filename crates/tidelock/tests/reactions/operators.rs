@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::When;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::ResetEffects;
 use tidelock::store::{NamePattern, StoreExt, StoredEvent, limits};
 use tidelock_test_stage::{
@@ -150,7 +151,7 @@ async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: TestSto
         note(&tidelock, stream, "x").await;
     }
     // Routed by a process that serves another lane.
-    let running = Running::start(app("nobody"));
+    let running = Running::start(app("unused"));
     let all = async || {
         tidelock.reactions().list(&ReactionFilter::named("work")).all().await.unwrap().len() == 4
     };

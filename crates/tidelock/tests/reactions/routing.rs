@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::{Rerouted, StartFrom};
 use tidelock::store::{
     Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, StoreExt, StoredEvent,
@@ -96,7 +97,9 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: TestSto
         }
         order => Ok(order.map(str::to_owned)),
     };
-    let source = on_any().retries(1).backoff(Backoff::fixed(Duration::from_millis(1))).to(route);
+    let source = on_any()
+        .retry(Retry::attempts(2).backoff(Backoff::fixed(Duration::from_millis(1))))
+        .to(route);
     let app = tidelock.app().worker(brisk("one"));
     let app = app.reaction("track", source, move |event: StoredEvent, _| {
         let noted = noted.clone();
@@ -137,7 +140,7 @@ async fn a_route_that_panics_is_a_route_that_fails(stage: TestStore) {
     note(&tidelock, "feed", "bad").await;
     note(&tidelock, "feed", "good").await;
     let noted = seen.clone();
-    let source = on_any().retries(0).to(|event: &StoredEvent| {
+    let source = on_any().retry(Retry::never()).to(|event: &StoredEvent| {
         assert_ne!(text(event), "bad", "a snake");
         text(event)
     });
@@ -378,7 +381,7 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
     note(&tidelock, "news", "hear, hear").await;
     let app = (0..REACTIONS).fold(tidelock.app().worker(brisk("one")), |app, nth| {
         let (noted, source) =
-            (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "everybody"));
+            (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "subscribers"));
         app.reaction(&format!("ear-{nth}"), source, move |_: StoredEvent, _| {
             noted.note(nth.to_string());
             async { Ok(()) }

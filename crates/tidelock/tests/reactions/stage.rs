@@ -1,6 +1,7 @@
 //! Helpers of the reaction tests.
 
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::TargetInfo;
 use tidelock_test_stage::until;
 

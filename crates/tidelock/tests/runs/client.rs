@@ -125,7 +125,7 @@ async fn names_and_inputs_that_cannot_be_stored_are_refused(stage: TestStore) {
 
 /// RUN-34.
 async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: TestStore) {
-    let run = stage.tidelock().await.runs().run("nobody");
+    let run = stage.tidelock().await.runs().run("absent");
     for refused in [
         run.get().await.unwrap_err(),
         run.status().await.unwrap_err(),
@@ -135,7 +135,7 @@ async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: TestSt
         run.retry("why").await.unwrap_err(),
         run.typed::<()>().result().await.unwrap_err(),
     ] {
-        assert_eq!(refused.to_string(), r#"run "nobody": it does not exist; start it first"#);
+        assert_eq!(refused.to_string(), r#"run "absent": it does not exist; start it first"#);
     }
 }
 
@@ -161,6 +161,6 @@ async fn the_history_is_read_page_by_page(stage: TestStore) {
         }
     }
     assert_eq!(kinds, ["started", "signalled", "signalled", "signalled", "signalled"]);
-    let nobody = tidelock.runs().run("nobody").timeline(None, 2).await;
-    assert!(matches!(nobody, Err(RunError::NoRun { .. })));
+    let absent = tidelock.runs().run("absent").timeline(None, 2).await;
+    assert!(matches!(absent, Err(RunError::NoRun { .. })));
 }

@@ -159,7 +159,7 @@ fn a_scheduler_that_dies_at_any_call_leaves_one_run_for_its_occurrence() {
 
 async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) {
     let tidelock = stage.tidelock().await;
-    let schedules = tidelock.runs().schedules();
+    let schedules = tidelock.schedules();
     let tick = || Flow::new("tick", |_: RunCtx, (): ()| async { Ok(()) }.boxed());
     // Once a day, at a time that comes in a second.
     let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
@@ -221,7 +221,7 @@ impl Interceptor for StopsAtCommit {
 fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
     in_memory(async |stage: TestStore| {
         let tidelock = stage.tidelock().await;
-        let schedules = tidelock.runs().schedules();
+        let schedules = tidelock.schedules();
         let tick = || Flow::new("tick", |_: RunCtx, (): ()| async { Ok(()) }.boxed());
         let slow =
             Wrapped::new(tidelock.store().clone(), StopsAtCommit(watch::channel(Stop::Unarmed).0));

@@ -3,6 +3,7 @@
 use futures_util::FutureExt;
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::ResetEffects;
 use tidelock::runs::{RunCtx, RunError, RunFilter};
 use tidelock::store::{RecordKey, StoreExt, StoredEvent, limits};

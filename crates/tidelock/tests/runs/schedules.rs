@@ -51,8 +51,8 @@ async fn two_schedulers_start_one_run_for_each_occurrence(stage: TestStore) {
         .map(|(on, name)| Running::start(app(on, name, tick(&steps))));
     let schedule =
         Schedule::cron(EVERY_SECOND).starts("tick", &()).catch_up(CatchUp::Each { at_most: 100 });
-    let put = here.runs().schedules().put("clock", schedule.clone()).await.unwrap();
-    there.runs().schedules().put("clock", schedule).await.unwrap();
+    let put = here.schedules().put("clock", schedule.clone()).await.unwrap();
+    there.schedules().put("clock", schedule).await.unwrap();
     steps.until(2).await;
     for running in running {
         running.stop().await;
@@ -75,7 +75,7 @@ fn occurrence(run: &RunInfo) -> Timestamp {
 /// RUN-43. Schedule 45.
 async fn missed_occurrences_are_caught_up_by_policy(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let schedules = tidelock.runs().schedules();
+    let schedules = tidelock.schedules();
     let second = Duration::from_secs(1);
     let rules = [
         // The maximum age of the oldest occurrence that is caught up, and how many are.
@@ -113,7 +113,7 @@ async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_
     let running = Running::start(app(&tidelock, "one", Flow::new("waits", waits)));
     for (name, overlap) in [("alone", Overlap::Skip), ("together", Overlap::Allow)] {
         let schedule = Schedule::cron(EVERY_SECOND).starts("waits", &()).overlap(overlap);
-        tidelock.runs().schedules().put(name, schedule).await.unwrap();
+        tidelock.schedules().put(name, schedule).await.unwrap();
     }
     until("two wait together", async || runs_of(&tidelock, "together").await.len() >= 2).await;
     let alone = runs_of(&tidelock, "alone").await;
@@ -128,7 +128,7 @@ async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_
 /// RUN-44.
 async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: TestStore) {
     let (tidelock, steps) = (stage.tidelock().await, Observed::default());
-    let schedules = tidelock.runs().schedules();
+    let schedules = tidelock.schedules();
     let nightly = |zone: &str| Schedule::cron("0 3 * * *").in_zone(zone).starts("tick", &());
     let first = schedules.put("nightly", nightly("Europe/Berlin")).await.unwrap();
     assert_eq!(schedules.put("nightly", nightly("Europe/Berlin")).await.unwrap(), first);
@@ -171,7 +171,7 @@ async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: TestSto
 
 /// RUN-44.
 async fn a_schedule_that_cannot_be_is_refused(stage: TestStore) {
-    let schedules = stage.tidelock().await.runs().schedules();
+    let schedules = stage.tidelock().await.schedules();
     let put = async |schedule: Schedule| schedules.put("s", schedule).await.unwrap_err();
     let odd = put(Schedule::cron("every night").starts("w", &())).await;
     assert!(matches!(odd, ScheduleError::Pattern { .. }), "{odd}");

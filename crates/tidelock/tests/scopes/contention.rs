@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::scopes::ScopeError;
 use tidelock::store::{Commit, NewEvent, StoreExt, StreamName, ViolationKind};
 use tidelock_test_stage::{TestStore, on_every_store};
 use tokio::task::JoinSet;

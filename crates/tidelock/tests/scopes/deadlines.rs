@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
-use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::scopes::ScopeError;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

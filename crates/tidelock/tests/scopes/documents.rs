@@ -1,8 +1,8 @@
 //! Valid documents of a scope.
 
 use serde_json::{Value, json};
-use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::scopes::ScopeError;
 use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::basket::{Basket, baskets, in_memory, put, revision, shared};

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::scopes::ScopeError;
 use tidelock::scopes::{MutationOutcome, ScopeState};
 use tidelock::store::{ManualClock, MemoryStore, limits};
 use tidelock_test_stage::{TestStore, on_every_store, until};

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::ScopeError;
 use tidelock::prelude::*;
+use tidelock::scopes::ScopeError;
 use tidelock::store::StoreErrorKind;
 use tidelock_test_stage::{TestStore, on_every_store};
 use tokio::task::JoinSet;

@@ -1,9 +1,9 @@
 //! Named operations on a scope, in memory and in the store.
 
 use serde_json::{Value, json};
-use tidelock::ScopeError;
 use tidelock::prelude::*;
 use tidelock::scopes::MutationOutcome;
+use tidelock::scopes::ScopeError;
 use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::basket::{Basket, baskets, in_memory, revision, shared};

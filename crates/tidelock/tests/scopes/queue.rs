@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tidelock::ScopeError;
 use tidelock::prelude::*;
 use tidelock::scopes::MutationOutcome;
+use tidelock::scopes::ScopeError;
 use tidelock_test_stage::{TestStore, on_every_store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;

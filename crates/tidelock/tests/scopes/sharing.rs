@@ -162,7 +162,7 @@ async fn a_remembered_scope_costs_one_call(stage: TestStore) {
     assert_eq!((store.reads(), store.commits()), (reads, commits + 5));
     store.fail([Fault::LostRequest]);
     assert_eq!(scope.increment("total", 1).await.unwrap().value, 7);
-    let forgetful = shared(&Tidelock::over(store.clone()).with_cache(0));
+    let forgetful = shared(&Tidelock::over(store.clone()).with_cache_capacity(0));
     forgetful.increment("total", 1).await.unwrap();
     let reads = store.reads();
     forgetful.increment("total", 1).await.unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
+use tidelock::reactions::ReactionFilter;
 use tidelock::reactions::ResetEffects;
 use tidelock::store::{LeaseRequest, QueueName, StoredEvent, WorkerName};
 use tidelock::telemetry::{EXPIRED, HANDLED, LEASED, ROUTED, SETTLED, UNROUTED, WORKED};
@@ -92,7 +93,8 @@ async fn successes_are_logged_in_the_span_of_their_lease_and_counted(stage: Test
 async fn failures_are_logged_with_their_error_until_the_block(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "badly"), stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
-    let source = on_any().retries(1).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let source =
+        on_any().retry(Retry::attempts(2).backoff(Backoff::fixed(Duration::from_millis(1))));
     let app =
         tidelock.app().worker(brisk("one")).reaction(&name, source, |_: StoredEvent, _| async {
             Err(HandlerError::again("the printer is on fire"))
@@ -125,7 +127,7 @@ async fn an_expired_lease_is_logged_by_the_new_holder(stage: TestStore) {
             .reaction(&name, on_any(), |_: StoredEvent, _| async { Ok(()) })
     };
     note(&tidelock, "diary", CANARY).await;
-    let routing = Running::start(app().lanes(["nobody"]));
+    let routing = Running::start(app().lanes(["unserved"]));
     until("it is routed", async || target(&tidelock, &name, "diary").await.is_some()).await;
     routing.stop().await;
     // A holder that dies: leased, never settled.

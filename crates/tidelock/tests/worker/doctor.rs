@@ -19,7 +19,7 @@ on_every_store!(
 /// The doctor's findings with zero patience.
 async fn findings(store: &std::sync::Arc<dyn Store>) -> Vec<Finding> {
     let doctor = Doctor::over(store.clone());
-    let bounds = Thresholds { patience: Duration::ZERO, ..doctor.bounds() };
+    let bounds = Thresholds { stuck_after: Duration::ZERO, ..doctor.bounds() };
     doctor.within(bounds).examine().await.unwrap().findings
 }
 

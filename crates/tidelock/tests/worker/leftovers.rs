@@ -98,9 +98,9 @@ async fn a_schedule_that_was_removed_leaves_nothing(stage: TestStore) {
     let options = Workflow::new("echo").options().retention(Duration::from_secs(1));
     let running = Running::start(tidelock.app().worker(brisk("one")).workflow(options, echo));
     let schedule = Schedule::cron("0 * * * *").starts("echo", &1_u32);
-    tidelock.runs().schedules().put("hourly", schedule).await.unwrap();
+    tidelock.schedules().put("hourly", schedule).await.unwrap();
     pass(&*store, HOUR * 3).await;
-    assert!(tidelock.runs().schedules().delete("hourly").await.unwrap());
+    assert!(tidelock.schedules().delete("hourly").await.unwrap());
     // The item is served once more, when it is next due; then everything is past its retention.
     for _ in 0..8 {
         pass(&*store, HOUR).await;

@@ -88,8 +88,8 @@ impl QueueHandler for Gated {
     }
 }
 
-fn options(slots: usize) -> WorkerOptions {
-    WorkerOptions { slots, ..WorkerOptions::new(WorkerName::new("one").unwrap()) }
+fn options(max_concurrency: usize) -> WorkerOptions {
+    WorkerOptions { max_concurrency, ..WorkerOptions::new(WorkerName::new("one").unwrap()) }
 }
 
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {

@@ -4,6 +4,7 @@
 mod bounds;
 mod comments;
 mod edges;
+mod front_page;
 mod keys;
 mod markdown;
 mod references;

@@ -13,17 +13,19 @@ const CRATES: &[&str] = &[
     "crates/store-postgres/src/",
     "crates/tower/src/",
     "crates/http/src/",
+    "crates/store-conformance/src/",
 ];
 const KINDS: &[&str] = &["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
 
+/// Macros that declare the type that stands first in a call of them.
+const MACROS: &[&str] =
+    &["name!(", "id!(", "number!(", "mirror! {", "of_items! {", "of_targets! {"];
+
 /// Names that two types share. This list only gets shorter.
 const SHARED: &[&str] = &[
-    // The judgement of a commit in `store::plan`, and an aggregate's decision in
-    // `tidelock::events`.
-    "Decision",
-    // What `store::plan` reads rows through, and the all-rows helper of `store::rows`.
-    "Rows", // The result with a `StoreError`, and the one with a `tidelock::Error`.
-    "Result",
+    // The result with a `StoreError`, and the one with a `tidelock::Error`, as in `std::io`.
+    "Result", // Seals a trait of its module, and cannot be named outside.
+    "Sealed",
 ];
 
 #[test]
@@ -50,23 +52,38 @@ fn a_shared_name_is_found_and_a_re_export_is_not() {
     let two =
         Source::new("crates/http/src/a.rs", "pub enum A {}\npub struct B<T>(T);\npub use x::B;\n");
     assert_eq!(shared([&one, &two]).into_keys().collect::<Vec<_>>(), ["A"]);
+
+    let made = Source::new("crates/store/src/a.rs", "name!(\n    /// A.\n    A, \"a\"\n);\n");
+    let inner = Source::new("crates/tower/src/a.rs", "pin_project! {\n    pub struct A {}\n}\n");
+    assert_eq!(shared([&made, &inner]).into_keys().collect::<Vec<_>>(), ["A"]);
 }
 
 fn shared<'a>(sources: impl IntoIterator<Item = &'a Source>) -> BTreeMap<String, Vec<String>> {
     let mut declared = BTreeMap::<String, Vec<String>>::new();
     for source in sources {
-        for (number, line) in source.product_lines() {
-            if let Some(name) = declared_type(line) {
-                let place = format!("{}:{number}", source.path);
-                declared.entry(name.to_owned()).or_default().push(place);
-            }
+        for (number, name) in declared_types(source) {
+            let place = format!("{}:{number}", source.path);
+            declared.entry(name.to_owned()).or_default().push(place);
         }
     }
     declared.retain(|_, places| places.len() > 1);
     declared
 }
 
-fn declared_type(line: &str) -> Option<&str> {
-    let rest = KINDS.iter().find_map(|kind| line.strip_prefix(kind))?;
-    rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
+/// The types that a file declares, also inside a macro call, or by one.
+fn declared_types(source: &Source) -> Vec<(usize, &str)> {
+    let (mut found, mut in_macro) = (Vec::new(), false);
+    for (number, line) in source.product_lines() {
+        in_macro |= MACROS.contains(&line);
+        let line = line.trim_start();
+        let is_first = in_macro && line.starts_with(char::is_alphabetic) && !MACROS.contains(&line);
+        let rest = KINDS.iter().find_map(|kind| line.strip_prefix(kind));
+        if let Some(rest) = rest.or(is_first.then_some(line)) {
+            in_macro = false;
+            let name = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
+            // A macro's own `pub struct $name` has no name.
+            found.extend(name.filter(|name| !name.is_empty()).map(|name| (number, name)));
+        }
+    }
+    found
 }

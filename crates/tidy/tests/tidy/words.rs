@@ -12,22 +12,18 @@ const WORDS: &[&[&str]] = &[
     &["whoever"],
     &["somebody"],
     &["nobody"],
+    &["anybody"],
+    &["everybody"],
     &["anew"],
     &["for", "ever"],
     &["of", "one", "s", "own"],
     &["in", "vain"],
 ];
 
-/// How many occurrences each area may have. These numbers only go down; an area that is not listed
-/// has none.
+/// How many occurrences each area may have; an area that is not listed has none.
 const ALLOWED: &[(&str, usize)] = &[
-    ("crates/bench", 2),
-    ("crates/cli", 3),
     // Comments in a dump of an old schema.
     ("crates/test-stage", 2),
-    ("crates/tidelock", 16),
-    // Decision pages, which stay as they were written.
-    ("docs", 46),
 ];
 
 #[test]

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidelock::{Aggregate, Event, Snapshots};
+use tidelock::Event;
+use tidelock::events::{Aggregate, Snapshots};
 
 /// Its state is small, so that Tidelock is measured.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tidelock::Tidelock;
+use tidelock::events::{Aggregate, AggregateRef};
 use tidelock::store::{Store, StoreExt, StreamName, limits};
-use tidelock::{Aggregate, AggregateRef, Tidelock};
 
 use super::account::{Account, Kept, many};
 use super::{baseline, finish};
@@ -22,7 +23,7 @@ pub(in crate::workloads) async fn measure(
     let fixture = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let filler = Tidelock::over(fixture.store.clone());
     fill(&filler, events, snapshot).await?;
-    let cold = filler.with_cache(0);
+    let cold = filler.with_cache_capacity(0);
     let stream = cold.aggregate::<Account>("1").stream()?.clone();
     let reader = baseline("read", Callers(vec![Reader { store: fixture.store.clone(), stream }]));
     let comparison = if snapshot {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::Value;
+use tidelock::Tidelock;
 use tidelock::scopes::ScopeState;
+use tidelock::scopes::{Scope, ScopeKind};
 use tidelock::store::{ExpectedRevision, RawJson, RecordKey, Store, StoreExt};
-use tidelock::{Scope, ScopeKind, Tidelock};
 
 use crate::failure::Failure;
 use crate::fixture::Fixture;
@@ -68,7 +69,7 @@ impl<S: ScopeState> Caller for Counter<S> {
 }
 
 #[allow(clippy::needless_pass_by_value)] // as `map_err` has it
-fn lost(error: tidelock::ScopeError) -> Failure {
+fn lost(error: tidelock::scopes::ScopeError) -> Failure {
     Failure::Answer(format!("a mutation was lost: {error}"))
 }
 

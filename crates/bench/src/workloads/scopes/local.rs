@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidelock::{Scope, ScopeKind};
+use tidelock::scopes::{Scope, ScopeKind};
 use tokio::sync::Mutex;
 
 use crate::failure::Failure;

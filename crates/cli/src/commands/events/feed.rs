@@ -38,15 +38,15 @@ async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<
 async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<()> {
     // Subscribed before the first read, so that no change is missed.
     let mut signal = store.signal(Topic::Log);
-    let mut patience = FollowBackoff::default();
+    let mut backoff = FollowBackoff::default();
     let mut from = args.after;
     loop {
         let Some(after) = from else {
-            from = patience.take(store.feed_end().await, out).await?;
+            from = backoff.take(store.feed_end().await, out).await?;
             continue;
         };
         let answer = store.read_feed(query(args, after, limits::PAGE_SIZE)).await;
-        let Some(page) = patience.take(answer, out).await? else { continue };
+        let Some(page) = backoff.take(answer, out).await? else { continue };
         from = Some(page.next);
         super::show(page.events, args, out)?;
         if page.at_end {

@@ -63,15 +63,15 @@ async fn follow(
 ) -> Result<()> {
     // Subscribed before the first read, so that no change is missed.
     let mut signal = store.signal(Topic::Log);
-    let mut patience = FollowBackoff::default();
+    let mut backoff = FollowBackoff::default();
     let mut from = args.from;
     loop {
         let Some(next) = from else {
-            from = patience.take(after_last(store, stream).await, out).await?;
+            from = backoff.take(after_last(store, stream).await, out).await?;
             continue;
         };
         let answer = store.read_stream(StreamQuery::forward(stream).from(next)).await;
-        let Some(page) = patience.take(answer, out).await? else { continue };
+        let Some(page) = backoff.take(answer, out).await? else { continue };
         from = Some(page.events.last().map_or(next, |event| event.version.plus(1)));
         let more = page.next.is_some();
         super::show(

@@ -29,7 +29,7 @@ fn an_abandoned_claim_is_found_and_released(shop: &Shop) {
     assert!(remedy(pay).contains("tidelock release idempotency/pay:42 --store "), "{pay}");
     assert_eq!(till["severity"], json!("warning"), "the next claimant takes the lock");
     assert_eq!(
-        shop.run(&["doctor", "--patience", "1h"]).code,
+        shop.run(&["doctor", "--stuck-after", "1h"]).code,
         0,
         "with more patience there are fewer findings"
     );

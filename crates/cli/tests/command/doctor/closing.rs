@@ -1,7 +1,7 @@
 //! Streams whose closing was interrupted.
 
 use serde_json::json;
-use tidelock::CloseError;
+use tidelock::closing::CloseError;
 use tidelock::prelude::*;
 use tidelock::store::StreamName;
 
@@ -31,7 +31,7 @@ fn an_interrupted_closing_is_found_and_finished(shop: &Shop) {
     let (_, found) = findings(shop, &[]);
     assert!(found[0]["since"].is_string(), "{found:?}");
     assert_eq!(
-        shop.run(&["doctor", "--patience", "1h"]).code,
+        shop.run(&["doctor", "--stuck-after", "1h"]).code,
         0,
         "with more patience there are fewer findings"
     );

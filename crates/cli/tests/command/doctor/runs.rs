@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::AppBuilder;
 use tidelock::When;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::{OnUnknownOutcome, RunStatus, Schedule, Workflow};
 use tidelock::store::{Commit, ItemRef, Wake};
 use tidelock_test_stage::{Running, brisk, until};
@@ -194,7 +194,7 @@ fn run_maintenance_without_a_worker_is_found(shop: &Shop) {
             .unwrap()
             .committed()
             .unwrap();
-        let schedules = Tidelock::over(store.clone()).runs().schedules();
+        let schedules = Tidelock::over(store.clone()).schedules();
         let daily = schedules
             .put("daily", Schedule::cron("* * * * * *").starts("count", &()))
             .await

@@ -76,7 +76,7 @@ impl KeyStateDto {
         (status = 200, description = "The key is claimed, or has a result", body = KeyStateDto),
         (status = 404, description = "The key is free: claim it"),
     ))]
-pub(crate) async fn look(
+pub(crate) async fn peek(
     State(served): State<AppState>,
     InPath(key): InPath<String>,
     InQuery(asked): InQuery<WaitQuery>,

@@ -7,9 +7,9 @@ use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidelock::ScopeError;
 use tidelock::problem::Problem;
 use tidelock::scopes::Mutated;
+use tidelock::scopes::ScopeError;
 use tidelock::store::Revision;
 use utoipa::ToSchema;
 

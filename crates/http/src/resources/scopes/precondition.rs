@@ -3,9 +3,9 @@
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use serde_json::Value;
-use tidelock::Scope;
 use tidelock::problem::Problem;
 use tidelock::scopes::Mutation;
+use tidelock::scopes::Scope;
 use tidelock::store::Revision;
 
 use crate::extract::header;

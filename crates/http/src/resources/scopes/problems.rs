@@ -1,8 +1,8 @@
 //! Maps scope errors to problems: an expectation from a header is a precondition.
 
 use http::StatusCode;
-use tidelock::ScopeError;
 use tidelock::problem::Problem;
+use tidelock::scopes::ScopeError;
 
 /// The problem for this error.
 pub(super) fn to_problem(error: ScopeError) -> Problem {

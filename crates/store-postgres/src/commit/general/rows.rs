@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tidelock_store::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
+use tidelock_store::plan::{Floors, Plan, ReadRows, RecordRow, Remembered, StreamRow};
 use tidelock_store::{
     Append, Change, Commit, CommitId, Committed, EventId, ExpectedVersion, Guard, Item, ItemRef,
     Position, RecordKey, Result, Revision, Settlement, StoreError, StoredEvent, StreamName,
@@ -301,7 +301,7 @@ impl Loaded {
     }
 }
 
-impl Rows for Loaded {
+impl ReadRows for Loaded {
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
         Ok(self.commits.get(&id).cloned())
     }

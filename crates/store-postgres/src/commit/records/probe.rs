@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidelock_store::plan::{Floors, RecordRow, Remembered, Rows, StreamRow, stored_json};
+use tidelock_store::plan::{Floors, ReadRows, RecordRow, Remembered, StreamRow, stored_json};
 use tidelock_store::{
     Commit, CommitId, EventId, ExpectedRevision, Item, ItemRef, Position, RecordKey, Result,
     Revision, StoreError, StoredEvent, StreamName, Timestamp,
@@ -130,7 +130,7 @@ pub(super) struct CommitRows {
     records: HashMap<RecordKey, RecordRow>,
 }
 
-impl Rows for CommitRows {
+impl ReadRows for CommitRows {
     fn remembered(&mut self, _: CommitId) -> Result<Option<Remembered>> {
         Ok(None)
     }

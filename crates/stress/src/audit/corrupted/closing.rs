@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::sample::{CONSUMER, Sample};
 use super::{Evidence, found};
-use crate::account::{self, Kept, Standing, Way};
+use crate::account::{self, AccountState, Kept, Way};
 use crate::finding::Kind;
 use crate::journal::Entry;
 
@@ -25,7 +25,7 @@ impl Sample {
 }
 
 impl Evidence {
-    fn account(&mut self) -> &mut Standing {
+    fn account(&mut self) -> &mut AccountState {
         self.accounts.as_mut().unwrap().get_mut(NAME).unwrap()
     }
 

@@ -54,6 +54,22 @@ impl<T: Serialize + DeserializeOwned> ClaimGuard<T> {
     /// - `Lost` if another claimant holds it: this caller's work must not take effect.
     /// - `Store` with advice `Unknown` if it is unknown whether the result was stored: claim the
     ///   key again to find out.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let payment = tidelock.idempotency("pay:42");
+    /// let IdempotencyClaim::Won(claim) = payment.claim().await? else { panic!("it is new") };
+    /// claim.complete(&"receipt 1".to_owned()).await?;
+    ///
+    /// let IdempotencyClaim::Done(receipt) = payment.claim::<String>().await? else { panic!("done") };
+    /// assert_eq!(receipt, "receipt 1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = RawJson::new(value)?;
         let write = self.hold().complete_write(&self.done(json.clone()))?;

@@ -78,6 +78,22 @@ impl Reservation {
     ///
     /// # Errors
     /// `Settled` if it was confirmed or refunded before, or has expired.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let seats = tidelock.quota("seats", 5);
+    /// let held = seats.reserve(3, Duration::from_secs(60)).await?.granted()?;
+    /// // A minute to pay; afterwards the seats are free again.
+    /// let grant = held.confirm().await?;
+    /// assert_eq!(grant.units, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn confirm(&self) -> Result<Grant, ClaimError> {
         match self.settle(Commit::new()).await? {
             CommitOutcome::Committed(_) => Ok(self.booked.grant.confirmed()),

@@ -76,6 +76,19 @@ impl<O> RunHandle<O> {
     ///
     /// # Errors
     /// [`NoRun`](RunError::NoRun) or [`Removed`](RunError::Removed), or the store's error.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// let info = run.get().await?;
+    /// assert_eq!(info.workflow.as_str(), "checkout");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self) -> Result<RunInfo, RunError> {
         Ok(RunInfo::of(load_summary(&self.tidelock, self.id()?).await?))
     }
@@ -84,6 +97,19 @@ impl<O> RunHandle<O> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::runs::RunStatus;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// assert!(matches!(run.status().await?, RunStatus::Due { .. })); // no worker has leased it yet
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn status(&self) -> Result<RunStatus, RunError> {
         let there = load_summary(&self.tidelock, self.id()?).await?;
         Ok(status::of(&**self.tidelock.store(), &there).await?)
@@ -188,6 +214,18 @@ impl<O> RunHandle<O> {
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// run.cancel("the customer called").await?; // its clean-up still runs
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
         let (run, reason) = (self.id()?.clone(), RawJson::new(reason)?);
         let request = SignalRequest::reserved(run, keys::CANCEL, reason, "cannot be cancelled");
@@ -200,6 +238,19 @@ impl<O> RunHandle<O> {
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// run.terminate("it was a test").await?; // at once, without clean-up
+    /// assert!(run.result().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn terminate(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
         carry_out(&self.tidelock, RunError::contended(run), || {

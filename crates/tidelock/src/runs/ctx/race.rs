@@ -27,6 +27,7 @@ impl RunCtx {
     /// use std::time::Duration;
     ///
     /// use tidelock::prelude::*;
+    /// use tidelock::runs::RaceWinner;
     ///
     /// async fn approval(ctx: RunCtx, _: ()) -> Result<bool, StepError> {
     ///     let approved = ctx.wait_for_signal::<String>("approved");

@@ -15,8 +15,9 @@ use tidelock_store::RawJson;
 
 use super::attempts::{Failed, StepAttempts, begin};
 use super::compensation::CompensationStep;
-use super::{Retry, RunCtx, StepKey};
-use crate::reactions::HandlerError;
+use super::{RunCtx, StepKey};
+use crate::handler_error::HandlerError;
+use crate::retry::{Retry, RetryLimits};
 use crate::runs::activation::{LandingOutcome, Op};
 use crate::runs::history::{StepDone, Why};
 use crate::runs::replay::Kind;
@@ -28,9 +29,17 @@ impl RunCtx {
     /// Stages writes to the store, which land in one commit with the record of the step: exactly
     /// once, or not at all.
     ///
-    /// What the closure does besides is done at least once. It is run again if a part that it
-    /// staged does not hold any more; decisions that others were quicker than are taken again
-    /// without it.
+    /// Other effects of the closure happen at least once. It runs again if a staged part no longer
+    /// holds; a staged decision that conflicts is taken again without it. See [`Tx`].
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn book(ctx: RunCtx, cents: i64) -> Result<(), StepError> {
+    ///     ctx.transact("book", async |tx: Tx| tx.add("revenue", cents, ..)).await
+    /// }
+    /// ```
     pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> TransactStep<'_, T, F>
     where
         F: Fn(Tx) -> R,
@@ -50,7 +59,7 @@ impl RunCtx {
     }
 }
 
-/// A step in the store, to be awaited.
+/// A transactional step: await it for its result.
 #[must_use = "nothing is done before it is awaited"]
 pub struct TransactStep<'c, T, F> {
     ctx: &'c RunCtx,
@@ -61,33 +70,36 @@ pub struct TransactStep<'c, T, F> {
     compensate: Option<Compensate<T>>,
 }
 
-/// How the result of a transactional step is undone.
+/// The compensation of a transactional step, given its result.
 type Compensate<T> =
     Arc<dyn Fn(T, Tx) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
 impl<T, F> Debug for TransactStep<'_, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transact").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("TransactStep").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 impl<T, F> TransactStep<'_, T, F> {
-    /// The same, tried so often.
+    /// Sets the retry policy, as of a [step](super::Step::retry).
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same; an attempt whose closure takes longer is dropped with what it staged, and counts
-    /// as failed. The default is [five minutes](crate::worker::TIMEOUT).
+    /// Sets the timeout of the closure. The default is [five minutes](crate::worker::TIMEOUT).
+    ///
+    /// An attempt that takes longer is dropped with what it staged, and counts as failed.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same; if the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and
-    /// this step was done, this undoes it, exactly once: what it stages lands in one commit with
-    /// the record that it is undone.
+    /// Sets the compensation of this step.
+    ///
+    /// If the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and this step
+    /// was done, the compensation runs, exactly once: what it stages lands in one commit with its
+    /// record.
     pub fn compensate<E, R>(
         mut self,
         compensate: impl Fn(T, Tx) -> R + Send + Sync + 'static,
@@ -103,7 +115,7 @@ impl<T, F> TransactStep<'_, T, F> {
     }
 }
 
-/// Undoes a step by another one, which is given the result of the first.
+/// Compensates a step by another one, which gets the result of the first.
 fn compensation<T: DeserializeOwned + 'static>(
     result: RawJson,
     compensate: Compensate<T>,
@@ -131,8 +143,9 @@ where
         let op = ctx.activation.request(&name, Kind::Step).await;
         if !op.is_ended() {
             op.after_replay().await;
-            land(&StepAttempts { ctx, op: &op, name: &name, retry, rerun: retry, timeout }, effect)
-                .await;
+            let retry = retry.or(RetryLimits::STEP);
+            let attempts = StepAttempts { ctx, op: &op, name: &name, retry, rerun: retry, timeout };
+            land(&attempts, effect).await;
         }
         let result = ctx.outcome(&name, op.result().await)?;
         ctx.remember(&name, compensate.map(|f| compensation(result.clone(), f)));
