@@ -7,8 +7,8 @@
 //!
 //! # Events
 //!
-//! An [`Aggregate`](events::Aggregate) is a state folded from the events of one stream. A decision is made on its
-//! current state, and made again when another writer was first:
+//! An [`Aggregate`](events::Aggregate) is a state folded from the events of one stream. A decision
+//! is made on its current state, and made again when another writer was first:
 //!
 //! ```
 //! use tidelock::prelude::*;

@@ -13,10 +13,10 @@ use crate::deadline;
 
 /// A retry policy: the number of attempts, the pauses between them, and a time limit.
 ///
-/// Given to a [handle](crate::Tidelock::with_retry), a [decision](crate::events::Decision::retry), a
-/// [transaction](crate::Transact::retry), a [step](crate::runs::Step::retry), a
-/// [reaction](crate::reactions::Subscription::retry) or a [lock](crate::claims::Lock::retry). What
-/// is not set has the default of that call:
+/// Given to a [handle](crate::Tidelock::with_retry), a
+/// [decision](crate::events::Decision::retry), a [transaction](crate::Transact::retry), a
+/// [step](crate::runs::Step::retry), a [reaction](crate::reactions::Subscription::retry) or a
+/// [lock](crate::claims::Lock::retry). What is not set has the default of that call:
 ///
 /// | | attempts | backoff | time limit |
 /// |---|---|---|---|

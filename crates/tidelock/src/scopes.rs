@@ -7,8 +7,8 @@
 //! record's revision detects writes of other processes (optimistic concurrency): a mutation that
 //! lost is run again on the current document, within its time budget.
 //!
-//! A scope is not a history (use [aggregates](crate::events::Aggregate)), a lock, or a quota. This module
-//! only builds commits and hands them to the store; every name it uses there is spelled in
+//! A scope is not a history (use [aggregates](crate::events::Aggregate)), a lock, or a quota. This
+//! module only builds commits and hands them to the store; every name it uses there is spelled in
 //! `keys.rs`.
 
 mod kind;

@@ -318,12 +318,12 @@ fn own_name() -> WorkerName {
 
 impl App {
     /// Runs until `shutdown` is ready, and then until the work in flight has ended, or the worker's
-    /// grace period has.
+    /// [shutdown timeout](WorkerOptions::shutdown_timeout) has.
     ///
     /// When this future is dropped or aborted, the application stops at once, as if its process had
-    /// died: handlers and runs are dropped at their next await, and nothing more is leased, renewed,
-    /// routed or written. Their leases are neither acked nor released: they expire, and another
-    /// process, or the next application, continues.
+    /// died: handlers and runs are dropped at their next await, and nothing more is leased,
+    /// renewed, routed or written. Their leases are neither acked nor released: they expire, and
+    /// another process, or the next application, continues.
     ///
     /// # Errors
     /// If the reactions cannot be registered with the store. Later failures of the store are logged

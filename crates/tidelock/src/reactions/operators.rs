@@ -188,8 +188,8 @@ impl Reactions {
     ///
     /// # Errors
     /// [`EventsGone`](ResetError::EventsGone) if events that a target handled were deleted since,
-    /// by [closing](crate::closing::Closing) their stream: the rebuild would be incomplete. Nothing is reset
-    /// then.
+    /// by [closing](crate::closing::Closing) their stream: the rebuild would be incomplete. Nothing
+    /// is reset then.
     pub async fn reset(
         &self,
         filter: &ReactionFilter,

@@ -34,12 +34,12 @@ async fn a_contended_claim_is_logged_with_its_holder_and_counted(stage: TestStor
         counted("lock", "won") > won && metric(CLAIMS_CONTENDED, &[("kind", "lock")]) > contended
     );
     let key = format!("lock/{name}");
-    let in_vain = said("key", &key)
+    let timed_out = said("key", &key)
         .into_iter()
         .find(|said| said.message == "timed out waiting for a claim")
         .unwrap();
-    assert_eq!((&*in_vain.fields["waiter"], &*in_vain.fields["holder"]), ("waiter", "holder"));
-    assert!(in_vain.fields["attempts"].parse::<u32>().unwrap() >= 1);
+    assert_eq!((&*timed_out.fields["waiter"], &*timed_out.fields["holder"]), ("waiter", "holder"));
+    assert!(timed_out.fields["attempts"].parse::<u32>().unwrap() >= 1);
     assert!(said("key", &key).iter().any(|said| said.message == "claim contended"));
     guard.release().await.unwrap();
 

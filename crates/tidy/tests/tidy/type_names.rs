@@ -18,8 +18,7 @@ const CRATES: &[&str] = &[
 const KINDS: &[&str] = &["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
 
 /// Macros that declare the type that stands first in a call of them.
-const MACROS: &[&str] =
-    &["name!(", "id!(", "number!(", "mirror! {", "of_items! {", "of_targets! {"];
+const MACROS: &[&str] = &["name!(", "id!(", "number!("];
 
 /// Names that two types share. This list only gets shorter.
 const SHARED: &[&str] = &[
