@@ -5,7 +5,7 @@
 //! not, unless its streams were trimmed.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Report;
 use crate::history::{
@@ -39,7 +39,7 @@ pub(super) enum Fate<'a> {
     Never,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
     pub(super) fn has_landed(&self) -> bool {
         matches!(self.fate, Fate::Landed { .. })
     }
@@ -49,8 +49,19 @@ impl Case<'_> {
         events(self.commit)
     }
 
+    /// The last versions of its appends, if it has landed.
+    fn versions(&self) -> impl Iterator<Item = (&'a str, u64)> {
+        self.parts().filter_map(|(part, answer)| match (part, answer) {
+            (
+                Part::Append { stream, .. },
+                PartAnswer::Appended { version, replayed: false, .. },
+            ) => Some((stream.as_str(), *version)),
+            _ => None,
+        })
+    }
+
     /// Its parts with their answers, if it has landed.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&Part, &PartAnswer)> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&'a Part, &PartAnswer)> {
         let answers: &[PartAnswer] = match &self.fate {
             Fate::Landed { parts, .. } => parts,
             Fate::Unknown | Fate::Never => &[],
@@ -114,7 +125,42 @@ pub(super) fn collect<'a>(
         }
         case
     };
-    groups.into_iter().map(case).collect()
+    let mut cases: Vec<Case<'a>> = groups.into_iter().map(case).collect();
+    bound(&mut cases, history);
+    cases
+}
+
+/// Bounds commits that landed without an answer: before the first read of their stream that found
+/// their version or a later one, and before the first acknowledged commit with a later version.
+fn bound<'a>(cases: &mut [Case<'a>], history: &'a History) {
+    let read = |operation: &'a Operation| match (&operation.action, operation.answer()?) {
+        (Action::ReadStream { stream, .. }, Answer::Stream(read)) => {
+            Some((stream.as_str(), read.version?, operation.returned?.seq))
+        }
+        _ => None,
+    };
+    let written = cases.iter().flat_map(|case| {
+        let end = case.returned.unwrap_or(u64::MAX);
+        case.versions().map(move |(stream, version)| (stream, version, end))
+    });
+    let mut ends: HashMap<&str, BTreeMap<u64, u64>> = HashMap::new();
+    for (stream, version, end) in history.operations.iter().filter_map(read).chain(written) {
+        let known = ends.entry(stream).or_default().entry(version).or_insert(end);
+        *known = end.min(*known);
+    }
+    // A read that finds a version finds all before it.
+    for ends in ends.values_mut() {
+        let mut earliest = u64::MAX;
+        for end in ends.values_mut().rev() {
+            earliest = earliest.min(*end);
+            *end = earliest;
+        }
+    }
+    for case in cases.iter_mut().filter(|case| case.has_landed() && case.returned.is_none()) {
+        let end = |(stream, version)| ends.get(stream)?.range(version..).next().map(|one| *one.1);
+        let end = case.versions().filter_map(end).min();
+        case.returned = end.filter(|end| *end < u64::MAX);
+    }
 }
 
 fn landed(operation: &Operation) -> Option<(i64, &[PartAnswer])> {
