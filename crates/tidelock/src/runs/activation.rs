@@ -47,7 +47,7 @@ pub(crate) struct Activation {
 struct Shared {
     replay: Replay,
     /// Wakers of waiting operations.
-    wakers: HashMap<OpId, Waker>,
+    wakers: BTreeMap<OpId, Waker>,
     /// Writes that operations staged.
     staged: HashMap<OpId, Box<StagedWrites>>,
     /// Steps that can be compensated, in the order of their completion.
