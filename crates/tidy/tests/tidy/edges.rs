@@ -25,6 +25,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["tidelock", "tidelock-tower"],
         &["tidelock-test-postgres", "tidelock-test-stage"],
     ),
+    ("tidelock-sim", &["tidelock"], &[]),
     ("tidelock-store-conformance", &["tidelock-store"], &[]),
     (
         "tidelock-store-postgres",
