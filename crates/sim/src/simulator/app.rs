@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::reactions::{App, BuildError};
 use tidelock::runs::CatchUp;
-use tidelock::store::{NewEvent, StoredEvent, StreamName, WorkerName};
+use tidelock::store::{
+    Bounds, Commit, NewEvent, RecordWrite, StoreExt, StoredEvent, StreamName, WorkerName,
+};
 use tidelock::worker::{PollInterval, WorkerOptions};
 
 use super::fault::Fault;
+use super::mutants::Mutant;
 use super::process::Process;
+use super::state::record;
 use crate::history::{Note, Phase, StepPromise};
 
 /// The workflow that clients, reactions and the schedule start. Its input says which operations it
@@ -61,9 +65,12 @@ pub(crate) fn app(process: &Process, tidelock: &Tidelock) -> Result<App, BuildEr
     options.pace = PollInterval { least: Duration::from_secs(1), per_queue: Duration::ZERO };
     options.patience = Duration::from_secs(10);
     let source = || {
-        on_any().in_streams("work-").lease(lease).max_crashes(u32::MAX).retries(3).backoff(
-            Backoff::exponential(Duration::from_millis(200), Duration::from_secs(5)),
-        )
+        on_any()
+            .in_streams("work-")
+            .lease(lease)
+            .max_crashes(u32::MAX)
+            .retries(3)
+            .backoff(Backoff::exponential(Duration::from_millis(200), Duration::from_secs(5)))
     };
     let (follower, gatherer) = (process.clone(), process.clone());
     let (old, new, part) = (process.clone(), process.clone(), process.clone());
@@ -120,9 +127,9 @@ async fn handle(
     ctx: ReactionCtx,
 ) -> Result<(), HandlerError> {
     let (target, fence) = (ctx.target().as_str().to_owned(), ctx.lease().fence.get());
-    let resets = process.world.facts(|facts| {
-        u64::from(facts.reset.contains(&(reaction.to_owned(), target.clone())))
-    });
+    let resets = process
+        .world
+        .facts(|facts| u64::from(facts.reset.contains(&(reaction.to_owned(), target.clone()))));
     let note = |event: &StoredEvent, phase| Note::Reaction {
         reaction: reaction.to_owned(),
         target: target.clone(),
@@ -145,7 +152,11 @@ async fn handle(
     let records =
         records.map(|record| NewEvent::of("handled", &record)).collect::<Result<Vec<_>, _>>()?;
     let stream = StreamName::new(handled(reaction, ctx.target().as_str()))?;
-    ctx.append_to(&stream, ExpectedVersion::Any, records)?;
+    if process.is(Mutant::HandlersWriteOutside) {
+        let _landed = ctx.store().append(&stream, ExpectedVersion::Any, records).await?;
+    } else {
+        ctx.append_to(&stream, ExpectedVersion::Any, records)?;
+    }
     if reaction == "follow" && !ctx.is_rebuild() {
         // An event leads to its run exactly once.
         for event in events.iter().filter(|event| event.version.get() % 6 == 0) {
@@ -162,7 +173,8 @@ pub(crate) async fn fail_sometimes(process: &Process) -> Result<(), HandlerError
     if process.strikes(Fault::HandlerHangs) {
         process.sleep(process.world.plan.lease * 2).await;
     } else {
-        let pause = process.draw(|rng| if rng.one_in(3) { rng.millis(1, 300) } else { Duration::ZERO });
+        let pause =
+            process.draw(|rng| if rng.one_in(3) { rng.millis(1, 300) } else { Duration::ZERO });
         process.sleep(pause).await;
     }
     if process.strikes(Fault::HandlerPanics) {
@@ -216,7 +228,7 @@ async fn order(
     let retry = || Retry::attempts(3).backoff(Backoff::fixed(Duration::from_millis(500)));
     ctx.step("call", |key| act(&process, key, AtLeastOnce)).retry(retry()).await?;
     let reserved = run.clone();
-    ctx.transact("count", async |tx: Tx| tx.add(format!("count/{run}"), 1, ..))
+    ctx.transact("count", async |tx: Tx| count(&process, tx, &run).await)
         .compensate(move |_, tx: Tx| {
             let run = reserved.clone();
             async move { tx.add(format!("count/{run}"), -1, ..) }
@@ -253,6 +265,18 @@ async fn order(
     }
     ctx.step("thank", |key| act(&process, key, AtLeastOnce)).retry(retry()).await?;
     Ok("done".to_owned())
+}
+
+/// Counts a run.
+async fn count(process: &Process, tx: Tx, run: &str) -> Result<i64, HandlerError> {
+    if process.is(Mutant::StepsWriteOutside) {
+        let add = RecordWrite::add(&record(format!("count/{run}")), 1, Bounds::NONE);
+        let _landed = tx.store().commit(Commit::new().write(add).with_retry_id()).await?;
+        process.alive().await;
+        return Ok(1);
+    }
+    tx.add(format!("count/{run}"), 1, ..)?;
+    Ok(1)
 }
 
 /// The workflow of a part.

@@ -36,6 +36,7 @@ pub(crate) async fn settle(world: &Arc<World>) -> Audit {
     while world.time() < end {
         sleep(INTERVAL).await;
         operator::unblock(&tidelock).await;
+        operator::signal_all(&tidelock).await;
         for (stream, closed) in (0..).zip(&mut closed) {
             *closed = *closed || close_stream(&operator, stream, 0).await;
         }

@@ -13,6 +13,7 @@ mod work;
 use std::time::Duration;
 
 use tidelock::claims::Claims;
+use tidelock::runs::RunError;
 use tidelock::{ErrorKind, Tidelock};
 
 use super::process::Process;
@@ -106,7 +107,9 @@ impl Client {
 
 fn is_transient(error: &tidelock::Error) -> bool {
     use ErrorKind::{Busy, Contended, TimedOut, Unavailable};
-    matches!(error.kind(), Unavailable | Contended | Busy | TimedOut)
+    // The first process that has the workflow may still be about to register it.
+    let unregistered = matches!(error.details(), Some(RunError::UnknownWorkflow { .. }));
+    unregistered || matches!(error.kind(), Unavailable | Contended | Busy | TimedOut)
 }
 
 /// How long a claim is waited for.

@@ -44,8 +44,7 @@ impl ProcessStore {
 
     fn strike(&self, operation: StoreOperation) -> Strike {
         use Fault::{
-            DeathAfter, DeathBefore, Later, LostReply, Never, NotDone, SlowCall,
-            SlowReply,
+            DeathAfter, DeathBefore, Later, LostReply, Never, NotDone, SlowCall, SlowReply,
         };
         let world = &self.process.world;
         let commits = operation == StoreOperation::Commit;
@@ -215,9 +214,8 @@ impl Store for ProcessStore {
         };
         let call = self.call(StoreOperation::Commit, |to| trace_commit(&commit, to), late);
         let action = Action::Commit(history::commit(&commit));
-        let answer = self
-            .recorded(action, call, |outcome| history::committed(&commit, outcome))
-            .await?;
+        let answer =
+            self.recorded(action, call, |outcome| history::committed(&commit, outcome)).await?;
         if let CommitOutcome::Conflict(conflict) = &answer {
             world.sometimes("commit conflicts");
             if conflict.has(ViolationKind::LeaseLost) {
@@ -234,9 +232,8 @@ impl Store for ProcessStore {
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
         let trace = |to: &mut Trace| to.text(query.stream.as_str());
-        let call = self.call(StoreOperation::ReadStream, trace, {
-            self.store().read_stream(query.clone())
-        });
+        let read = self.store().read_stream(query.clone());
+        let call = self.call(StoreOperation::ReadStream, trace, read);
         if query.direction == Direction::Backward {
             return call.await;
         }
@@ -301,18 +298,15 @@ impl Store for ProcessStore {
                 let seat = self.process.seat();
                 let client =
                     Client { process: self.process.name().to_owned(), number: seat as u64 };
-                let action = Action::Renew {
-                    right: history::right(&lease.item),
-                    fence: lease.fence.get(),
-                };
+                let action =
+                    Action::Renew { right: history::right(&lease.item), fence: lease.fence.get() };
                 (seat, world.begin(client, action))
             })
             .collect();
         let trace =
             |to: &mut Trace| leases.iter().for_each(|lease| to.text(lease.item.key.as_str()));
-        let answer = self
-            .call(StoreOperation::Renew, trace, self.store().renew(leases, duration))
-            .await;
+        let answer =
+            self.call(StoreOperation::Renew, trace, self.store().renew(leases, duration)).await;
         for (nth, (seat, number)) in seats.into_iter().enumerate() {
             self.process.leave(seat);
             let outcome = match &answer {
@@ -357,4 +351,3 @@ impl Store for ProcessStore {
         pending().await
     }
 }
-

@@ -38,6 +38,19 @@ pub(crate) async fn unblock(tidelock: &Tidelock) {
     }
 }
 
+/// Sends the signals of clients that died before they did.
+pub(crate) async fn signal_all(tidelock: &Tidelock) {
+    let Ok(open) = tidelock.runs().list(&RunFilter::all().state(RunState::Open)).all().await else {
+        return;
+    };
+    for run in open {
+        for signal in ["go", "hurry"] {
+            let handle = tidelock.runs().run(&run.run);
+            let _sent_or_ended = handle.signal(signal, &()).id(signal).await;
+        }
+    }
+}
+
 async fn reset(process: &Process, tidelock: &Tidelock) {
     let (reaction, target) = process.draw(|rng| {
         let reaction = *rng.pick(&REACTIONS);

@@ -34,6 +34,21 @@ pub struct Plan {
     pub mutant: Option<Mutant>,
 }
 
+/// What is left out of a plan: the result of shrinking.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// At most this many processes.
+    pub processes: Option<usize>,
+    /// At most this many clients of each.
+    pub clients: Option<usize>,
+    /// At most this many operations of each.
+    pub operations: Option<u64>,
+    /// Only these faults at given moments, by their place in the plan.
+    pub events: Option<Vec<usize>>,
+    /// None of these faults of calls.
+    pub without: Vec<Fault>,
+}
+
 /// A fault at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -81,6 +96,20 @@ impl Plan {
             latency_ms: *rng.pick(&[1, 3, 10, 40]),
             mutant: None,
         }
+    }
+
+    /// The plan without what is cut.
+    #[must_use]
+    pub fn cut(mut self, cut: &Cut) -> Self {
+        self.processes = cut.processes.map_or(self.processes, |most| most.min(self.processes));
+        self.clients = cut.clients.map_or(self.clients, |most| most.min(self.clients));
+        self.operations = cut.operations.map_or(self.operations, |most| most.min(self.operations));
+        if let Some(kept) = &cut.events {
+            let kept = kept.iter().filter_map(|nth| self.events.get(*nth).copied());
+            self.events = kept.collect();
+        }
+        self.calls.retain(|fault, _| !cut.without.contains(fault));
+        self
     }
 
     /// How often this fault of a call happens, in ten thousand calls.

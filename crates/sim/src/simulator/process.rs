@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fault::Fault;
 use super::layer::ProcessStore;
+use super::mutants::Mutant;
 use super::rng::Rng;
 use super::world::World;
 
@@ -83,14 +84,19 @@ impl Process {
         Tidelock::over(Arc::new(ProcessStore::new(self.clone()))).with_seed(seed)
     }
 
+    /// Whether the application has this defect.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.world.plan.mutant == Some(mutant)
+    }
+
     pub(crate) fn draw<T>(&self, from: impl FnOnce(&mut Rng) -> T) -> T {
         from(&mut self.lock().rng)
     }
 
     /// Whether this fault strikes now.
     pub(crate) fn strikes(&self, fault: Fault) -> bool {
-        let strikes = !self.world.is_calm()
-            && self.draw(|rng| rng.happens(self.world.plan.often(fault)));
+        let strikes =
+            !self.world.is_calm() && self.draw(|rng| rng.happens(self.world.plan.often(fault)));
         if strikes {
             self.world.fault(self.name(), fault, "");
         }
@@ -195,10 +201,7 @@ impl Supervisor {
     }
 
     /// Runs lives. `live` runs one, and returns when it was told to stop.
-    pub(crate) async fn run<F: Future<Output = ()>>(
-        self: Arc<Self>,
-        live: impl Fn(Process) -> F,
-    ) {
+    pub(crate) async fn run<F: Future<Output = ()>>(self: Arc<Self>, live: impl Fn(Process) -> F) {
         let mut rng = Rng::seeded(self.world.plan.seed).fork(500 + self.number as u64);
         // Both versions of the code are there from the beginning.
         let mut version = 1 + u32::from(self.number % 2 == 0 && rng.one_in(2));

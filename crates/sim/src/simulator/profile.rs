@@ -31,7 +31,8 @@ impl Profile {
 
     /// The profile of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::storms(), Self::deaths(), Self::network(), Self::operators(), Self::calm()];
+        let all =
+            [Self::storms(), Self::deaths(), Self::network(), Self::operators(), Self::calm()];
         all.into_iter().find(|profile| profile.name == name)
     }
 

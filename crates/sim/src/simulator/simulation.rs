@@ -1,11 +1,14 @@
 //! One simulation: from a plan to a report.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::store::simulate_ids;
+use tidelock::Tidelock;
+use tidelock::store::{MemoryStore, simulate_ids};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, sleep_until};
 
+use super::app::SIMULATED_PANIC;
 use super::audit;
 use super::coverage::Coverage;
 use super::fault::Fault;
@@ -38,8 +41,20 @@ pub struct Report {
     pub history: History,
 }
 
+/// Leaves the panics that are part of a simulation out of the output.
+pub fn quiet_panics() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str() != Some(SIMULATED_PANIC) {
+            others(panic);
+        }
+    }));
+}
+
 /// Runs a simulation on this thread.
 pub fn simulate(plan: &Plan) -> Report {
+    // The name of this real process is drawn once, by the first simulation in it.
+    let _named = Tidelock::over(Arc::new(MemoryStore::new())).claims();
     // Everything in this thread that draws without a generator of its own.
     fastrand::seed(plan.seed);
     simulate_ids(Some(plan.seed));
@@ -75,14 +90,15 @@ async fn run(plan: Plan) -> Report {
     processes.shutdown().await;
     let (hash, steps, coverage, history, problems) = world.take();
     let checked = checkers::check(&history, &audit);
-    let found = checked.violations.iter().map(|found| format!("{}: {}", found.anomaly, found.story));
+    let found =
+        checked.violations.iter().map(|found| format!("{}: {}", found.anomaly, found.story));
     let violations = problems.into_iter().chain(found).collect();
     let undecided = checked.undecided.len();
     Report { plan, hash, steps, process_seconds: seconds, coverage, violations, undecided, history }
 }
 
 /// Carries out the events of the plan.
-async fn direct(world: &std::sync::Arc<World>, supervisors: &[std::sync::Arc<Supervisor>]) {
+async fn direct(world: &Arc<World>, supervisors: &[Arc<Supervisor>]) {
     let began = tokio::time::Instant::now();
     let mut operators = JoinSet::new();
     for event in &world.plan.events {
@@ -95,8 +111,8 @@ async fn direct(world: &std::sync::Arc<World>, supervisors: &[std::sync::Arc<Sup
 }
 
 async fn strike(
-    world: &std::sync::Arc<World>,
-    supervisors: &[std::sync::Arc<Supervisor>],
+    world: &Arc<World>,
+    supervisors: &[Arc<Supervisor>],
     event: &Event,
     operators: &mut JoinSet<()>,
 ) {

@@ -69,12 +69,13 @@ impl World {
     pub(crate) fn new(plan: Plan) -> Arc<Self> {
         let calendar = Arc::new(SimulatedClock::new());
         let base: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(calendar.clone()));
-        let mut store = mutants::over(base.clone(), plan.mutant, plan.seed);
+        let mut store = base.clone();
         let mut state = State::default();
         if Rng::seeded(plan.seed).fork(1).happens(plan.often(Fault::ShortPages)) {
             store = Stingy::over(store, plan.seed);
             state.coverage.fault(Fault::ShortPages);
         }
+        let store = mutants::over(store, plan.mutant, plan.seed);
         Arc::new(Self {
             wakes: Wakes::new(Rng::seeded(plan.seed).fork(2)),
             clock: StoreClock::new(calendar.clone()),

@@ -81,7 +81,12 @@ impl Accounts<'_> {
             })
             .sum();
         self.expect(sum == 0, || format!("the accounts sum up to {sum}"));
-        let names: Vec<String> = self.found.payloads::<Named>("work-transfers").into_iter().map(|named| named.id).collect();
+        let names: Vec<String> = self
+            .found
+            .payloads::<Named>("work-transfers")
+            .into_iter()
+            .map(|named| named.id)
+            .collect();
         self.once("transfer", &names);
         let count = names.len() as i64;
         let counted = self.found.record::<i64>("transfers").unwrap_or(0);
@@ -196,8 +201,11 @@ impl Accounts<'_> {
             self.expect(gap.is_none(), || {
                 format!("version {gap:?} of books {stream} was neither archived nor kept")
             });
-            let bookings: Vec<String> =
-                shelf.values().filter(|id| !id.starts_with('~')).map(|id| format!("{stream}/{id}")).collect();
+            let bookings: Vec<String> = shelf
+                .values()
+                .filter(|id| !id.starts_with('~'))
+                .map(|id| format!("{stream}/{id}"))
+                .collect();
             let books = self.tidelock.aggregate::<Books>(stream.to_string()).load().await;
             match books {
                 Ok(books) => {
@@ -243,9 +251,8 @@ impl Accounts<'_> {
         for run in runs {
             let count = self.found.record::<i64>(&format!("count/{}", run.run)).unwrap_or(0);
             match run.state {
-                RunState::Completed => self.expect(count == 1, || {
-                    format!("run {} counted itself {count} times", run.run)
-                }),
+                RunState::Completed => self
+                    .expect(count == 1, || format!("run {} counted itself {count} times", run.run)),
                 RunState::Failed => {
                     self.world.sometimes("run fails and is compensated");
                     let left = i64::from(run.workflow.as_str() == "part");
@@ -269,10 +276,11 @@ impl Accounts<'_> {
         }
         for stream in (0..STREAMS).map(|nth| format!("work-{nth}")) {
             for event in self.found.stream(&stream) {
-                let (version, run) = (event.version.get(), format!("from-{stream}-{}", event.version));
-                let reset = self.world.facts(|facts| {
-                    facts.reset.contains(&("follow".to_owned(), stream.clone()))
-                });
+                let (version, run) =
+                    (event.version.get(), format!("from-{stream}-{}", event.version));
+                let reset = self
+                    .world
+                    .facts(|facts| facts.reset.contains(&("follow".to_owned(), stream.clone())));
                 self.expect(reset || version % 6 != 0 || names.contains(&run), || {
                     format!("event {version} of {stream} led to no run")
                 });

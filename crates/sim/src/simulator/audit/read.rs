@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use tidelock::{Event, Tidelock};
 use tidelock::runs::run_of_stream;
 use tidelock::store::{
     FeedQuery, HeadQuery, Position, Record, RecordQuery, Store, StoreExt, StoredEvent, StreamState,
 };
+use tidelock::{Event, Tidelock};
 
 use crate::history::{self, Audit, FinalStream};
 use crate::simulator::app::{Handled, Tally, gathered, handled};
@@ -34,8 +34,7 @@ impl Found {
             streams.insert(head.stream.to_string(), (head.state, events));
         }
         let records = store.rows(RecordQuery::prefix("")).all().await.expect(why);
-        let records =
-            records.into_iter().map(|record| (record.key.to_string(), record)).collect();
+        let records = records.into_iter().map(|record| (record.key.to_string(), record)).collect();
         Self { feed, streams, records }
     }
 
@@ -52,9 +51,8 @@ impl Found {
 
     /// The events of a stream of work.
     pub(super) fn work(&self, stream: &str) -> Vec<WorkEvent> {
-        let decode = |event: &StoredEvent| {
-            WorkEvent::decode(event.event_type.as_str(), &event.payload).ok()
-        };
+        let decode =
+            |event: &StoredEvent| WorkEvent::decode(event.event_type.as_str(), &event.payload).ok();
         self.stream(stream).iter().filter_map(decode).collect()
     }
 
@@ -101,7 +99,8 @@ impl Found {
     /// Rows of the projection that are not up to date.
     pub(super) async fn behind(&self, tidelock: &Tidelock) -> Vec<String> {
         let mut behind = Vec::new();
-        for (name, (_, events)) in self.streams.iter().filter(|(name, _)| name.starts_with("work-")) {
+        for (name, (_, events)) in self.streams.iter().filter(|(name, _)| name.starts_with("work-"))
+        {
             let row = tidelock.reactions().row::<Tally>("tally", name).await.ok().flatten();
             let expected = Tally {
                 events: events.len() as u64,

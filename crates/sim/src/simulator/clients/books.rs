@@ -89,7 +89,8 @@ async fn shelve(
             facts.archived.entry(books.clone()).or_default().insert(version, id.clone())
         });
         if first.as_ref().is_some_and(|first| *first != id) {
-            let problem = format!("version {version} of books {books} was archived as {first:?} and {id:?}");
+            let problem =
+                format!("version {version} of books {books} was archived as {first:?} and {id:?}");
             process.world.problem(problem);
         }
     }

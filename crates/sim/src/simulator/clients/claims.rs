@@ -11,6 +11,7 @@ use tidelock::{ExpectedVersion, Outcome, Timestamp};
 
 use super::{Client, GLANCE};
 use crate::history;
+use crate::simulator::mutants::Mutant;
 use crate::simulator::state::{Guarded, HOT, QUOTA, record};
 
 /// Windows of the rate.
@@ -38,7 +39,15 @@ impl Client {
         let name = format!("{nth}/{id}");
         world.asks("bump", &name);
         let commit = commit.with_retry_id();
-        match self.insist(async || guard.commit(commit.clone()).await).await {
+        let unfenced = self.process.is(Mutant::LocksWriteUnfenced);
+        let written = self.insist(async || match unfenced {
+            true => {
+                let outcome = self.tidelock.store().commit(commit.clone()).await?;
+                Ok::<_, tidelock::Error>(outcome.committed()?)
+            }
+            false => Ok(guard.commit(commit.clone()).await?),
+        });
+        match written.await {
             Some(Ok(_)) => world.told("bump", &name),
             Some(Err(error)) if error.kind() == tidelock::ErrorKind::LeaseLost => {
                 self.sometimes("write under a lost lock is refused");
@@ -76,7 +85,11 @@ impl Client {
             Some(Ok(IdempotencyClaim::Won(won))) => {
                 let pause = self.draw(|rng| rng.millis(0, 500));
                 self.process.sleep(pause).await;
-                let Ok(commit) = completion(&name) else { return };
+                let Ok(mut commit) = completion(&name) else { return };
+                if self.process.is(Mutant::KeysWriteOutside) {
+                    let store = self.tidelock.store();
+                    let _landed = store.commit(std::mem::take(&mut commit)).await;
+                }
                 let completed =
                     self.insist(async || won.complete_with(&id.to_owned(), commit.clone()).await);
                 if let Some(Ok(_)) = completed.await {
@@ -112,8 +125,9 @@ impl Client {
         match taken {
             Ok(true) => self.sometimes("units are refunded"),
             Ok(false) => self.sometimes("quota is exceeded"),
-            Err(ClaimError::Store(_) | ClaimError::Contended { .. } | ClaimError::Settled { .. }) => {
-            }
+            Err(
+                ClaimError::Store(_) | ClaimError::Contended { .. } | ClaimError::Settled { .. },
+            ) => {}
             Err(error) => self.strange("a quota", &error.into()),
         }
     }

@@ -6,6 +6,7 @@ use tidelock::store::{Commit, NewEvent, Settlement, StreamName};
 use tidelock::{ExpectedVersion, Tidelock};
 
 use super::Client;
+use crate::simulator::mutants::Mutant;
 use crate::simulator::process::Process;
 
 impl Client {
@@ -49,9 +50,11 @@ pub(crate) async fn serve(process: Process, tidelock: Tidelock) {
                     // The effect lands in the commit that ends the lease.
                     let Ok(event) = NewEvent::of("worked", &key) else { continue };
                     let stream = StreamName::new("worked").expect("it is short and plain");
-                    let commit = Commit::new()
-                        .append(&stream, ExpectedVersion::Any, [event])
-                        .settle(job.lease.ack());
+                    let mut commit = Commit::new().append(&stream, ExpectedVersion::Any, [event]);
+                    match process.is(Mutant::JobsAckFirst) {
+                        true => drop(queue.settle(vec![job.lease.ack()]).await),
+                        false => commit = commit.settle(job.lease.ack()),
+                    }
                     let _settled_or_leased_again = tidelock.store().commit(commit).await;
                     continue;
                 }
