@@ -10,6 +10,7 @@
 mod action;
 mod audit;
 mod convert;
+pub mod list_value;
 mod note;
 
 use std::collections::HashMap;

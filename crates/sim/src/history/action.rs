@@ -26,6 +26,8 @@ pub enum Action {
         follower: String,
         /// The position after which the page begins.
         after: u64,
+        /// Only events of streams whose names begin so.
+        prefix: String,
     },
     /// To acquire rights: a lock, a key, a compound of them, or the leases of due items.
     Acquire {
@@ -49,6 +51,11 @@ pub enum Action {
         fence: u64,
         /// The result of a key.
         result: Option<String>,
+    },
+    /// An operator's request to end all leases whose name begins so.
+    Revoke {
+        /// The beginning of the rights' names.
+        prefix: String,
     },
     /// To change the state of a scope.
     Mutate {
@@ -97,10 +104,11 @@ impl Action {
             }
             Self::ReadStream { stream, after } => format!("read {stream} after {after}"),
             Self::ReadRecords { keys } => format!("get {}", keys.join(", ")),
-            Self::ReadFeed { follower, after } => format!("feed of {follower} after {after}"),
+            Self::ReadFeed { follower, after, .. } => format!("feed of {follower} after {after}"),
             Self::Acquire { rights, .. } => format!("acquire {}", rights.join(", ")),
             Self::Renew { right, fence } => format!("renew {right} under {fence}"),
             Self::Release { right, fence, .. } => format!("release {right} under {fence}"),
+            Self::Revoke { prefix } => format!("revoke {prefix}*"),
             Self::Mutate { scope, change, .. } => format!("mutate {scope}: {change:?}"),
             Self::ReadScope { scope } => format!("read {scope}"),
             Self::Take { quota, units, .. } => format!("take {units} of {quota}"),
@@ -261,7 +269,7 @@ pub enum Change {
         /// The greatest value.
         max: Option<i64>,
     },
-    /// Adds an element at the end of a list.
+    /// Adds an element at the end of a list; see [`list_value`](super::list_value).
     Push(String),
 }
 
@@ -296,7 +304,7 @@ pub enum Answer {
     Records(Vec<Slot>),
     /// A page of the feed.
     Page {
-        /// The events, without those that a filter hides.
+        /// The events.
         events: Vec<EventRef>,
         /// The position to continue after.
         next: u64,
@@ -313,7 +321,7 @@ pub enum Answer {
     Mutated {
         /// The revision that the change made, where it is known.
         revision: Option<u64>,
-        /// The value or the sum that it made, or the length of the list.
+        /// The value or the sum that it made, or the length of the list that it made.
         value: Option<String>,
     },
     /// The units are out.

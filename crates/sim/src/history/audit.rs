@@ -12,6 +12,8 @@ use super::{EventRef, Slot};
 pub struct Audit {
     /// The whole feed, in order, if it was read.
     pub feed: Option<Vec<EventRef>>,
+    /// Whether the history has every commit that wrote events, so that no event is unexplained.
+    pub all_commits: bool,
     /// The streams that were read, whole.
     pub streams: BTreeMap<String, FinalStream>,
     /// The records that were read.

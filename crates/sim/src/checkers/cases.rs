@@ -1,0 +1,218 @@
+//! Cases: each commit with everything that was asked and answered about it.
+//!
+//! A commit that was sent several times under its id is one case. Where no send was answered, the
+//! final feed decides: a commit whose events are there has landed, and one whose events are not has
+//! not, unless its streams were trimmed.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use super::Report;
+use crate::history::{
+    Action, Answer, Audit, Commit, EventRef, History, Operation, Outcome, Part, PartAnswer,
+};
+
+/// How long an id is remembered at least, in microseconds.
+const ID_MEMORY: i64 = 3_600_000_000;
+
+/// A commit, sent once or more.
+#[derive(Debug)]
+pub(super) struct Case<'a> {
+    pub(super) commit: &'a Commit,
+    pub(super) name: String,
+    /// A moment before it landed.
+    pub(super) invoked: u64,
+    /// A moment after it landed, if there is one.
+    pub(super) returned: Option<u64>,
+    pub(super) fate: Fate<'a>,
+}
+
+/// What became of a commit.
+#[derive(Debug)]
+pub(super) enum Fate<'a> {
+    Landed {
+        /// When, by the store's clock.
+        at: Option<i64>,
+        parts: Cow<'a, [PartAnswer]>,
+    },
+    Unknown,
+    Never,
+}
+
+impl Case<'_> {
+    pub(super) fn has_landed(&self) -> bool {
+        matches!(self.fate, Fate::Landed { .. })
+    }
+
+    /// The ids of all its events.
+    pub(super) fn events(&self) -> impl Iterator<Item = &str> {
+        events(self.commit)
+    }
+
+    /// Its parts with their answers, if it has landed.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&Part, &PartAnswer)> {
+        let answers: &[PartAnswer] = match &self.fate {
+            Fate::Landed { parts, .. } => parts,
+            Fate::Unknown | Fate::Never => &[],
+        };
+        let rest = std::iter::repeat(&PartAnswer::Held);
+        self.commit.parts.iter().zip(answers.iter().chain(rest)).filter(|_| self.has_landed())
+    }
+}
+
+fn events(commit: &Commit) -> impl Iterator<Item = &str> {
+    commit
+        .parts
+        .iter()
+        .flat_map(|part| match part {
+            Part::Append { events, .. } => events.as_slice(),
+            _ => &[],
+        })
+        .map(String::as_str)
+}
+
+/// The streams of which events were removed, or may have been.
+pub(super) fn trimmed(history: &History) -> HashSet<&str> {
+    let commits = history.operations.iter().filter_map(|one| match &one.action {
+        Action::Commit(commit) => Some(commit),
+        _ => None,
+    });
+    let streams = commits.flat_map(|commit| &commit.parts).filter_map(|part| match part {
+        Part::Trim { stream, .. } => Some(stream.as_str()),
+        _ => None,
+    });
+    streams.collect()
+}
+
+/// Collects the cases, and reports answers that contradict each other.
+pub(super) fn collect<'a>(
+    history: &'a History,
+    audit: &'a Audit,
+    report: &mut Report,
+) -> Vec<Case<'a>> {
+    let mut groups: Vec<(&Commit, Vec<&Operation>)> = Vec::new();
+    let mut by_id: HashMap<&str, usize> = HashMap::new();
+    for operation in &history.operations {
+        let Action::Commit(commit) = &operation.action else { continue };
+        let next = groups.len();
+        let group = commit.id.as_deref().map_or(next, |id| *by_id.entry(id).or_insert(next));
+        if group == next {
+            groups.push((commit, Vec::new()));
+        }
+        groups[group].1.push(operation);
+    }
+    let trimmed = trimmed(history);
+    let there: Option<HashMap<&str, &EventRef>> = audit
+        .feed
+        .as_ref()
+        .map(|feed| feed.iter().map(|event| (event.id.as_str(), event)).collect());
+    let case = |(commit, sends): (&'a Commit, Vec<&'a Operation>)| {
+        contradictions(&sends, report);
+        let mut case = judge(commit, &sends);
+        if let (Fate::Unknown, Some(there)) = (&case.fate, &there) {
+            resolve(&mut case, there, &trimmed, report);
+        }
+        case
+    };
+    groups.into_iter().map(case).collect()
+}
+
+fn landed(operation: &Operation) -> Option<(i64, &[PartAnswer])> {
+    match operation.answer()? {
+        Answer::Committed { at, parts } => Some((*at, parts)),
+        _ => None,
+    }
+}
+
+fn judge<'a>(commit: &'a Commit, sends: &[&'a Operation]) -> Case<'a> {
+    let may_land =
+        |one: &&&Operation| matches!(one.outcome, Outcome::Done(_) | Outcome::Unknown(_));
+    let first = sends.iter().find(may_land).unwrap_or(&sends[0]);
+    let done = sends.iter().filter(|one| landed(one).is_some());
+    let done = done.min_by_key(|one| one.returned.map_or(u64::MAX, |moment| moment.seq));
+    let fate = match done.and_then(|one| landed(one)) {
+        Some((at, parts)) => Fate::Landed { at: Some(at), parts: Cow::Borrowed(parts) },
+        None if sends.iter().any(|one| matches!(one.outcome, Outcome::Unknown(_))) => Fate::Unknown,
+        None => Fate::Never,
+    };
+    let returned = done.and_then(|one| Some(one.returned?.seq));
+    Case { commit, name: first.name(), invoked: first.invoked.seq, returned, fate }
+}
+
+/// All acknowledgements of a commit are alike, and it is not refused once it has landed.
+fn contradictions(sends: &[&Operation], report: &mut Report) {
+    let Some(first) = sends.iter().find(|one| landed(one).is_some()) else { return };
+    let (at, parts) = landed(first).expect("it was found by this");
+    for other in sends {
+        let story = match (&other.outcome, landed(other)) {
+            (_, Some((other_at, others))) if other_at != at || !are_alike(parts, others) => {
+                format!(
+                    "{} was acknowledged as {parts:?} at {at} and as {others:?} at {other_at}",
+                    other.name()
+                )
+            }
+            (Outcome::Refused(why), _) if is_after(other, first, at) => {
+                format!("{} was refused ({why:?}) after {} landed", other.name(), first.name())
+            }
+            _ => continue,
+        };
+        report.add("contradiction", story);
+    }
+}
+
+fn is_after(other: &Operation, first: &Operation, at: i64) -> bool {
+    let in_memory = other.returned.and_then(|end| end.at).is_none_or(|end| end < at + ID_MEMORY);
+    in_memory && first.returned.is_some_and(|end| end.seq < other.invoked.seq)
+}
+
+fn are_alike(ones: &[PartAnswer], others: &[PartAnswer]) -> bool {
+    let without_replay = |answer: &PartAnswer| match answer {
+        PartAnswer::Appended { version, positions, .. } => {
+            PartAnswer::Appended { version: *version, positions: *positions, replayed: false }
+        }
+        other => other.clone(),
+    };
+    ones.iter().map(without_replay).eq(others.iter().map(without_replay))
+}
+
+/// Decides an unknown outcome by the final feed.
+fn resolve(
+    case: &mut Case<'_>,
+    there: &HashMap<&str, &EventRef>,
+    trimmed: &HashSet<&str>,
+    report: &mut Report,
+) {
+    let is_trimmed = case.commit.parts.iter().any(
+        |part| matches!(part, Part::Append { stream, .. } if trimmed.contains(stream.as_str())),
+    );
+    let (all, found) = case
+        .events()
+        .fold((0, 0), |(all, found), id| (all + 1, found + usize::from(there.contains_key(id))));
+    if all == 0 || is_trimmed {
+        return;
+    }
+    if found == 0 {
+        case.fate = Fate::Never;
+        return;
+    }
+    if found < all {
+        let story = format!("{}: {found} of its {all} events are in the store", case.name);
+        report.add("half a commit", story);
+    }
+    let answer = |part: &Part| match part {
+        Part::Append { events, .. } => appended(events, there),
+        _ => PartAnswer::Held,
+    };
+    let parts = Cow::Owned(case.commit.parts.iter().map(answer).collect());
+    case.fate = Fate::Landed { at: None, parts };
+}
+
+fn appended(events: &[String], there: &HashMap<&str, &EventRef>) -> PartAnswer {
+    let found = |id: &String| there.get(id.as_str());
+    let (Some(first), Some(last)) = (events.first().and_then(found), events.last().and_then(found))
+    else {
+        return PartAnswer::Held;
+    };
+    let positions = Some((first.position, last.position));
+    PartAnswer::Appended { version: last.version, positions, replayed: false }
+}
