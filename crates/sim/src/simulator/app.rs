@@ -29,7 +29,8 @@ pub(crate) const HAS_CHILD: u64 = 4;
 pub(crate) const RACES: u64 = 8;
 pub(crate) const FAILS: u64 = 16;
 
-/// The reaction that follows each stream, the one that gathers, and the projection.
+/// The reactions to work that operators reset: the one that follows each stream, the one that
+/// gathers, and the projection. Another one shelves books, and is never reset.
 pub(crate) const REACTIONS: [&str; 3] = ["follow", "gather", "tally"];
 
 /// What a handler stages about an event that it handled.
@@ -72,7 +73,7 @@ pub(crate) fn app(process: &Process, tidelock: &Tidelock) -> Result<App, BuildEr
             .retries(3)
             .backoff(Backoff::exponential(Duration::from_millis(200), Duration::from_secs(5)))
     };
-    let (follower, gatherer) = (process.clone(), process.clone());
+    let (follower, gatherer, shelver) = (process.clone(), process.clone(), process.clone());
     let (old, new, part) = (process.clone(), process.clone(), process.clone());
     let mut builder = tidelock
         .app()
@@ -93,6 +94,13 @@ pub(crate) fn app(process: &Process, tidelock: &Tidelock) -> Result<App, BuildEr
             row.events += 1;
             row.last = event.version.get();
         })
+        .reaction(
+            "shelve",
+            on_any().in_streams("books-").lease(lease).max_crashes(u32::MAX),
+            move |event: StoredEvent, ctx: ReactionCtx| {
+                handle(shelver.clone(), "shelve", vec![event], ctx)
+            },
+        )
         .workflow(settings(ORDER, lease).version(1), move |ctx: RunCtx, shape: u64| {
             order(old.clone(), 1, ctx, shape)
         })
@@ -148,9 +156,14 @@ async fn handle(
         }
         process.world.remark(process.name(), note(event, Phase::Effect(key)));
     }
-    let records = events.iter().map(|event| Handled { event: event.id.to_string(), fence });
+    // The last event of closed books is no booking.
+    let told = events.iter().filter(|event| !event.event_type.as_str().starts_with('~'));
+    let records = told.map(|event| Handled { event: event.id.to_string(), fence });
     let records =
         records.map(|record| NewEvent::of("handled", &record)).collect::<Result<Vec<_>, _>>()?;
+    if records.is_empty() {
+        return Ok(());
+    }
     let stream = StreamName::new(handled(reaction, ctx.target().as_str()))?;
     if process.is(Mutant::HandlersWriteOutside) {
         let _landed = ctx.store().append(&stream, ExpectedVersion::Any, records).await?;

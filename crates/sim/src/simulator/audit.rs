@@ -80,6 +80,10 @@ async fn unfinished(world: &World) -> Vec<String> {
             }
         }
     }
+    let unshelved = found.unshelved();
+    if unshelved > 0 {
+        left.push(format!("{unshelved} bookings of reaction shelve"));
+    }
     let tidelock = Tidelock::over(world.base.clone());
     let open = RunFilter::all().state(RunState::Open);
     match tidelock.runs().list(&open).all().await {

@@ -23,7 +23,8 @@ async fn read_pages(process: Process, tidelock: Tidelock) {
     let follower = format!("pages of {}", process.name());
     loop {
         let client = Client { process: process.name().to_owned(), number: 2_000 };
-        let asked = Action::ReadFeed { follower: follower.clone(), after: after.get() };
+        let (follower, prefix) = (follower.clone(), String::new());
+        let asked = Action::ReadFeed { follower, prefix, after: after.get() };
         let recorded = process.world.begin(client, asked);
         let answer = tidelock.store().read_feed(FeedQuery::after(after).limit(20)).await;
         process.alive().await;

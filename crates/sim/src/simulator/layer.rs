@@ -173,6 +173,10 @@ fn failure(error: &StoreError) -> Outcome {
     }
 }
 
+fn revoked(_: &Adjusted) -> Outcome {
+    Outcome::Done(Answer::Released)
+}
+
 fn trace_commit(commit: &Commit, trace: &mut Trace) {
     trace.number(commit.parts() as u64);
     commit.appends.iter().for_each(|append| trace.text(append.stream.as_str()));
@@ -335,12 +339,18 @@ impl Store for ProcessStore {
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
         let world = &self.process.world;
+        let revokes = matches!(adjustment, Adjustment::Reset { .. });
+        let prefix = filter.queue.prefix().to_owned();
         let call = async {
             let adjusted = self.store().adjust(filter, adjustment).await?;
             world.wakes.all();
             Ok(adjusted)
         };
-        self.call(StoreOperation::Adjust, |_| {}, call).await
+        let call = self.call(StoreOperation::Adjust, |_| {}, call);
+        match revokes {
+            true => self.recorded(Action::Revoke { prefix }, call, revoked).await,
+            false => call.await,
+        }
     }
 
     fn signal(&self, topic: Topic) -> ChangeHint {

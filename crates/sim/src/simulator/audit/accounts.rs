@@ -218,6 +218,15 @@ impl Accounts<'_> {
                     self.world.problem(format!("books {stream} cannot be read: {error}"));
                 }
             }
+            // Nothing was removed before it was handled.
+            let mut shelved = self.found.handled("shelve", &format!("books-{stream}"));
+            let count = shelved.len();
+            shelved.sort();
+            shelved.dedup();
+            self.expect(count == shelved.len() && count == bookings.len(), || {
+                let (all, once) = (bookings.len(), shelved.len());
+                format!("of {all} bookings of books {stream} {once} were handled, {count} times")
+            });
             names.extend(bookings);
         }
         self.once("booking", &names);

@@ -90,6 +90,19 @@ impl Found {
         all
     }
 
+    /// The bookings of books that are not handled, of those that they still hold.
+    pub(super) fn unshelved(&self) -> usize {
+        let books = self.streams.iter().filter(|(name, _)| name.starts_with("books-"));
+        books
+            .map(|(name, (_, events))| {
+                let handled = self.handled("shelve", name);
+                let events =
+                    events.iter().filter(|event| !event.event_type.as_str().starts_with('~'));
+                events.filter(|event| !handled.contains(&event.id.to_string())).count()
+            })
+            .sum()
+    }
+
     /// The events that a target has handled, in order.
     pub(super) fn handled(&self, reaction: &str, target: &str) -> Vec<String> {
         let records = self.payloads::<Handled>(&handled(reaction, target));

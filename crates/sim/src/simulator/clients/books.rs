@@ -46,7 +46,8 @@ pub(crate) async fn close_stream(process: &Process, stream: u64, way: u64) -> bo
             let (archivist, of) = (archivist.clone(), of.clone());
             async move { shelve(&archivist, of, events).await }
         };
-        let closing = books.archive_to(archive).lease(process.world.plan.lease);
+        let patience = process.draw(|rng| rng.millis(0, 10_000));
+        let closing = books.archive_to(archive).lease(process.world.plan.lease).within(patience);
         let closed = match way {
             0 => closing.restart().await,
             _ => closing.keep_last(3).await,

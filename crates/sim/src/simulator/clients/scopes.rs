@@ -13,15 +13,18 @@ impl Client {
         let kind = if pushes { "push" } else { "count" };
         let name = format!("{nth}/{id}");
         world.asks(kind, &name);
-        let changed = self
-            .insist(async || {
-                let change = scope.operation_id(id);
-                match pushes {
-                    true => change.push("names", id).await.map(|done| done.replayed),
-                    false => change.increment("count", 1).await.map(|done| done.replayed),
-                }
-            })
-            .await;
+        let change = async || {
+            let change = scope.operation_id(id);
+            match pushes {
+                true => change.push("names", id).await.map(|done| done.replayed),
+                false => change.increment("count", 1).await.map(|done| done.replayed),
+            }
+        };
+        let mut changed = self.insist(change).await;
+        if matches!(changed, Some(Ok(_))) && self.draw(|rng| rng.one_in(4)) {
+            // As if the answer had been lost.
+            changed = self.insist(change).await.or(changed);
+        }
         match changed {
             Some(Ok(replayed)) => {
                 if replayed {

@@ -20,7 +20,15 @@ impl Client {
                 false => Err("there is not enough".to_owned()),
             }
         };
-        let decided = self.insist(async || work.operation_id(id).execute(decide).await).await;
+        let mut decided = self.insist(async || work.operation_id(id).execute(decide).await).await;
+        if matches!(decided, Some(Ok(_))) && self.draw(|rng| rng.one_in(4)) {
+            // As if the answer had been lost.
+            let again = self.insist(async || work.operation_id(id).execute(decide).await).await;
+            if let Some(Err(error)) = &again {
+                self.strange("a decision that was made before", error);
+            }
+            decided = again.or(decided);
+        }
         match decided {
             Some(Ok(executed)) => {
                 if executed.attempts > 1 {

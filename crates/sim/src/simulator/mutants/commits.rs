@@ -50,13 +50,18 @@ impl Mutated {
             Mutant::HidesConflicts => return self.hide_conflict(commit).await,
             Mutant::TrimsTooMuch => trim_more(&mut commit)?,
             Mutant::KeepsStreamsOpen => {
-                let appends = commit.appends.iter_mut();
-                appends
-                    .filter(|append| !append.events.is_empty())
-                    .for_each(|append| append.then = AfterAppend::StayOpen);
+                for append in &mut commit.appends {
+                    if append.events.is_empty() {
+                        let name = format!("~mutant-{}", self.lock().rng.next());
+                        append.stream = StreamName::new(name)?;
+                        append.expected = ExpectedVersion::Any;
+                    } else {
+                        append.then = AfterAppend::StayOpen;
+                    }
+                }
             }
             Mutant::AddsInTwoSteps => self.add_in_two_steps(&mut commit).await?,
-            Mutant::KeepsDeleted if commit.parts() > 1 => keep_deleted(&mut commit),
+            Mutant::KeepsDeleted => keep_deleted(&mut commit),
             Mutant::NeverExpires => never_expire(&mut commit),
             Mutant::ForgetsOperations => misdirect_records(&mut commit, "~operation/"),
             Mutant::ForgetsScopeOperations => misdirect_records(&mut commit, "~scope-operation/"),
