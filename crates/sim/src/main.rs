@@ -1,6 +1,8 @@
 //! The command `tidelock-sim`: searches seeds for failures, plays one again, and measures itself.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -50,6 +52,12 @@ struct Args {
     /// Plays with this defect.
     #[arg(long)]
     mutant: Option<String>,
+    /// Writes the history of the seed to this file, as JSON lines.
+    #[arg(long)]
+    history: Option<PathBuf>,
+    /// Does not make a failing seed smaller.
+    #[arg(long)]
+    whole: bool,
 }
 
 #[derive(Subcommand)]
@@ -113,11 +121,17 @@ fn play(args: &Args, profile: &Profile, seed: u64) -> ExitCode {
         report.steps,
         report.history.operations.len()
     );
+    if let Some(path) = &args.history
+        && let Err(e) = File::create(path).and_then(|to| report.history.write(BufWriter::new(to)))
+    {
+        eprintln!("the history cannot be written to {}: {e}", path.display());
+        return ExitCode::from(2);
+    }
     if report.violations.is_empty() {
         println!("nothing is wrong");
         return ExitCode::SUCCESS;
     }
-    let (cut, report) = match cut == Cut::default() {
+    let (cut, report) = match cut == Cut::default() && !args.whole {
         true => shrink(&plan, report),
         false => (cut, report),
     };

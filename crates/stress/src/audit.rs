@@ -7,6 +7,7 @@ mod claims;
 mod closing;
 mod commits;
 mod endings;
+mod history;
 mod leases;
 mod log;
 mod reactions;
@@ -50,6 +51,7 @@ pub(crate) fn audit(evidence: &Evidence, ledger: &Ledger<'_>) -> Vec<Finding> {
         scopes::ask,
         claims::ask,
         closing::ask,
+        history::ask,
     ]
     .map(|ask| ask(&inquiry));
     questions.into_iter().flatten().collect()

@@ -17,7 +17,7 @@ use tidelock::store::{
 use tokio::time::{sleep, timeout};
 
 use crate::counts::Counts;
-use crate::journal::{Entry, Journal};
+use crate::journal::{self, Entry, Journal};
 use crate::trouble::{Told, Trouble};
 
 /// How long a store may fail to answer. No injected fault lasts nearly as long.
@@ -107,9 +107,10 @@ impl Caller {
     }
 
     pub(crate) async fn lease(&self, request: &LeaseRequest) -> Result<Leased, Bug> {
+        let asked = journal::now();
         let leased = self.insist("lease", || self.store.lease(request.clone())).await?;
         for lease in &leased.leases {
-            self.note(&Entry::Held { at: leased.at, lease: lease.clone() });
+            self.note(&Entry::Held { asked, at: leased.at, lease: lease.clone() });
         }
         self.count(|counts| counts.leases += leased.leases.len() as u64);
         Ok(leased)
@@ -117,11 +118,12 @@ impl Caller {
 
     /// Extends a lease; returns whether it was still valid.
     pub(crate) async fn renew(&self, token: &LeaseToken, duration: Duration) -> Result<bool, Bug> {
-        let tokens = std::slice::from_ref(token);
+        let (tokens, asked) = (std::slice::from_ref(token), journal::now());
         let renewed = self.insist("renew", || self.store.renew(tokens, duration)).await?;
         match renewed.first() {
             Some(Renewal::Renewed(deadline)) => {
-                self.note(&Entry::Renewed { lease: token.clone(), deadline: *deadline });
+                let (lease, deadline) = (token.clone(), *deadline);
+                self.note(&Entry::Renewed { asked, lease, deadline });
                 Ok(true)
             }
             Some(Renewal::Lost(_)) => Ok(false),

@@ -7,13 +7,15 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
 use tidelock::store::{
-    Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken, Revision,
-    StoredEvent, ViolationKind,
+    Commit, CommitId, CommitOutcome, Committed, Conflict, EventId, Fence, Lease, LeaseToken,
+    Revision, StoredEvent, ViolationKind,
 };
 
 use crate::account::{Kept, Way};
@@ -26,22 +28,26 @@ use crate::trouble::Trouble;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Entry {
+    /// The moment of the entry that follows: the machine's monotonic clock, in nanoseconds, which
+    /// all workers share.
+    Now(u64),
     /// About to send this commit for the first time.
     Try(Commit),
     /// It was acknowledged.
     Acked { id: CommitId, committed: Committed },
     /// It was refused.
-    Refused { id: CommitId, kinds: Vec<ViolationKind>, why: String },
+    Refused { id: CommitId, kinds: Vec<ViolationKind>, conflict: Conflict },
     /// It gave no answer.
     Failed { id: CommitId, trouble: Trouble },
     /// About to send it again; the store's clock says this.
     Again { id: CommitId, now: Timestamp },
     /// Its worker died without an answer, and the supervisor sends it again.
     Orphaned(CommitId),
-    /// A lease was granted at this moment.
-    Held { at: Timestamp, lease: Lease },
+    /// A lease was granted at this moment of the store's clock. It was asked for at the first one,
+    /// as [`now`] has it.
+    Held { asked: u64, at: Timestamp, lease: Lease },
     /// A lease now lasts until then.
-    Renewed { lease: LeaseToken, deadline: Timestamp },
+    Renewed { asked: u64, lease: LeaseToken, deadline: Timestamp },
     /// The worker continued under this lease after it was held past the deadline.
     Late(LeaseToken),
     /// A page of the feed.
@@ -97,7 +103,7 @@ impl Entry {
             CommitOutcome::Committed(committed) => Self::Acked { id, committed: committed.clone() },
             CommitOutcome::Conflict(conflict) => {
                 let kinds = conflict.violations.iter().map(|clash| clash.reason.kind()).collect();
-                Self::Refused { id, kinds, why: conflict.to_string() }
+                Self::Refused { id, kinds, conflict: conflict.clone() }
             }
         }
     }
@@ -114,14 +120,27 @@ impl Journal {
         Ok(Self { file: Mutex::new(File::create_new(path)?) })
     }
 
+    /// Writes the moment and the entry at once. Entries of a journal are in the order of their
+    /// moments.
     pub(crate) fn note(&self, entry: &Entry) {
-        let mut line =
-            serde_json::to_vec(entry).expect("an entry is made of names, numbers and JSON");
-        line.push(b'\n');
         let mut file = self.file.lock();
+        let lines = [line(&Entry::Now(now())), line(entry)].concat();
         // A worker that cannot write its journal must not continue.
-        file.write_all(&line).expect("the journal can be written");
+        file.write_all(&lines).expect("the journal can be written");
     }
+}
+
+fn line(entry: &Entry) -> Vec<u8> {
+    let mut line = serde_json::to_vec(entry).expect("an entry is made of names, numbers and JSON");
+    line.push(b'\n');
+    line
+}
+
+/// The machine's monotonic clock, in nanoseconds.
+pub(crate) fn now() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every machine has this clock");
+    let nanos = Duration::from(time).as_nanos();
+    u64::try_from(nanos).expect("no machine runs for centuries")
 }
 
 /// Reads a journal, without a torn last line. A missing file means that the worker did nothing.
@@ -148,8 +167,9 @@ mod tests {
         assert_eq!(read(&path).unwrap(), []);
         let tries = [1, 2].map(|_| Entry::Try(Commit::new().with_id(CommitId::fresh())));
         tries.iter().for_each(|entry| journal.note(entry));
-        assert_eq!(read(&path).unwrap(), tries);
+        let entries = read(&path).unwrap();
+        assert_eq!(entries.iter().skip(1).step_by(2).collect::<Vec<_>>(), tries.each_ref());
         journal.file.lock().write_all(b"{\"try\":{\"id\"").unwrap();
-        assert_eq!(read(&path).unwrap(), tries);
+        assert_eq!(read(&path).unwrap(), entries);
     }
 }

@@ -69,11 +69,12 @@ impl<'a> Ledger<'a> {
             Entry::Failed { id, trouble } => self.step(*id, Step::Failed(trouble)),
             Entry::Again { id, now } => self.step(*id, Step::Again(*now)),
             Entry::Orphaned(id) => self.step(*id, Step::Orphaned),
-            Entry::Held { at, lease } => self.grant(who, *at, lease),
-            Entry::Renewed { lease, deadline } => self.renew(lease, *deadline),
+            Entry::Held { at, lease, .. } => self.grant(who, *at, lease),
+            Entry::Renewed { lease, deadline, .. } => self.renew(lease, *deadline),
             Entry::Late(lease) => drop(self.late.insert(lease)),
             Entry::Stumbled { .. } => self.stumbles += 1,
-            Entry::Seen(_)
+            Entry::Now(_)
+            | Entry::Seen(_)
             | Entry::Effect { .. }
             | Entry::Ordered(_)
             | Entry::Told { .. }

@@ -5,11 +5,12 @@
 //! not, unless its streams were trimmed.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Report;
 use crate::history::{
-    Action, Answer, Audit, Commit, EventRef, History, Operation, Outcome, Part, PartAnswer,
+    Action, Answer, Audit, Commit, EventRef, Expected, History, Operation, Outcome, Part,
+    PartAnswer,
 };
 
 /// How long an id is remembered at least, in microseconds.
@@ -39,7 +40,7 @@ pub(super) enum Fate<'a> {
     Never,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
     pub(super) fn has_landed(&self) -> bool {
         matches!(self.fate, Fate::Landed { .. })
     }
@@ -49,8 +50,19 @@ impl Case<'_> {
         events(self.commit)
     }
 
+    /// The last versions of its appends, if it has landed.
+    fn versions(&self) -> impl Iterator<Item = (&'a str, u64)> {
+        self.parts().filter_map(|(part, answer)| match (part, answer) {
+            (
+                Part::Append { stream, .. },
+                PartAnswer::Appended { version, replayed: false, .. },
+            ) => Some((stream.as_str(), *version)),
+            _ => None,
+        })
+    }
+
     /// Its parts with their answers, if it has landed.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&Part, &PartAnswer)> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&'a Part, &PartAnswer)> {
         let answers: &[PartAnswer] = match &self.fate {
             Fate::Landed { parts, .. } => parts,
             Fate::Unknown | Fate::Never => &[],
@@ -108,13 +120,112 @@ pub(super) fn collect<'a>(
         .map(|feed| feed.iter().map(|event| (event.id.as_str(), event)).collect());
     let case = |(commit, sends): (&'a Commit, Vec<&'a Operation>)| {
         contradictions(&sends, report);
-        let mut case = judge(commit, &sends);
-        if let (Fate::Unknown, Some(there)) = (&case.fate, &there) {
-            resolve(&mut case, there, &trimmed, report);
-        }
-        case
+        judge(commit, &sends)
     };
-    groups.into_iter().map(case).collect()
+    let mut cases: Vec<Case<'a>> = groups.into_iter().map(case).collect();
+    if let Some(there) = &there {
+        let elsewhere = written_elsewhere(&cases, there);
+        for (case, elsewhere) in cases.iter_mut().zip(elsewhere) {
+            match (&case.fate, elsewhere) {
+                (Fate::Unknown, Author::Alone) => resolve(case, there, &trimmed, report),
+                (Fate::Unknown, Author::Another) => case.fate = Fate::Never,
+                _ => {}
+            }
+        }
+    }
+    bound(&mut cases, history);
+    cases
+}
+
+/// Which commit wrote the events of a commit of unknown outcome.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Author {
+    /// This one, if they are there.
+    Alone,
+    /// Another one, which has the same events.
+    Another,
+    /// This one, or another one of unknown outcome with the same events.
+    Unclear,
+}
+
+/// The same events can be in several commits without an id, or with different expectations: one of
+/// them wrote the events, and the others found them there.
+fn written_elsewhere(cases: &[Case<'_>], there: &HashMap<&str, &EventRef>) -> Vec<Author> {
+    let mut written: HashSet<&str> = HashSet::new();
+    let mut possible: HashMap<&str, usize> = HashMap::new();
+    for case in cases {
+        match &case.fate {
+            Fate::Landed { parts, .. } => {
+                for (part, answer) in case.commit.parts.iter().zip(parts.iter()) {
+                    if let (
+                        Part::Append { events, .. },
+                        PartAnswer::Appended { replayed: false, .. },
+                    ) = (part, answer)
+                    {
+                        written.extend(events.iter().map(String::as_str));
+                    }
+                }
+            }
+            Fate::Unknown if fits(case.commit, there) => {
+                case.events().for_each(|id| *possible.entry(id).or_default() += 1);
+            }
+            _ => {}
+        }
+    }
+    let author = |case: &Case<'_>| {
+        if case.events().any(|id| written.contains(id)) || !fits(case.commit, there) {
+            Author::Another
+        } else if case.events().any(|id| possible.get(id).is_some_and(|count| *count > 1)) {
+            Author::Unclear
+        } else {
+            Author::Alone
+        }
+    };
+    cases.iter().map(author).collect()
+}
+
+/// Whether the events that are there are where this commit would have written them.
+fn fits(commit: &Commit, there: &HashMap<&str, &EventRef>) -> bool {
+    commit.parts.iter().all(|part| match part {
+        Part::Append { expected: Expected::Exactly(version), events, .. } => {
+            let first = events.first().and_then(|id| there.get(id.as_str()));
+            first.is_none_or(|first| first.version == version + 1)
+        }
+        _ => true,
+    })
+}
+
+/// Bounds commits that landed without an answer: before the first read of their stream that found
+/// their version or a later one, and before the first acknowledged commit with a later version.
+fn bound<'a>(cases: &mut [Case<'a>], history: &'a History) {
+    let read = |operation: &'a Operation| match (&operation.action, operation.answer()?) {
+        (Action::ReadStream { stream, .. }, Answer::Stream(read)) => {
+            Some((stream.as_str(), read.version?, operation.returned?.seq))
+        }
+        _ => None,
+    };
+    let written = cases.iter().flat_map(|case| {
+        let end = case.returned.unwrap_or(u64::MAX);
+        case.versions().map(move |(stream, version)| (stream, version, end))
+    });
+    let mut ends: HashMap<&str, BTreeMap<u64, u64>> = HashMap::new();
+    for (stream, version, end) in history.operations.iter().filter_map(read).chain(written) {
+        let known = ends.entry(stream).or_default().entry(version).or_insert(end);
+        *known = end.min(*known);
+    }
+    // A read that finds a version finds all before it.
+    for ends in ends.values_mut() {
+        let mut earliest = u64::MAX;
+        for end in ends.values_mut().rev() {
+            earliest = earliest.min(*end);
+            *end = earliest;
+        }
+    }
+    for case in cases.iter_mut().filter(|case| case.has_landed() && case.returned.is_none()) {
+        let end = |(stream, version)| ends.get(stream)?.range(version..).next().map(|one| *one.1);
+        let end = case.versions().filter_map(end).min();
+        case.returned = end.filter(|end| *end < u64::MAX);
+    }
 }
 
 fn landed(operation: &Operation) -> Option<(i64, &[PartAnswer])> {

@@ -76,7 +76,7 @@ fn ends(inquiry: &Inquiry<'_>, holds: &mut Holds<'_>) {
             let Some(hold) = find(holds, right, *fence) else { continue };
             match &case.fate {
                 Fate::Landed { at: Some(at), .. } => {
-                    hold.ended = hold.ended.min(Some(*at)).or(Some(*at))
+                    hold.ended = Some(hold.ended.map_or(*at, |end| end.min(*at)));
                 }
                 Fate::Landed { at: None, .. } | Fate::Unknown => hold.may_have_ended = true,
                 Fate::Never => {}

@@ -177,7 +177,7 @@ impl<'a> Objects<'a> {
 
     fn operation(&mut self, operation: &'a Operation, report: &mut Report) {
         match (&operation.action, &operation.outcome) {
-            (Action::Commit(commit), Outcome::Refused(refusals)) => {
+            (Action::Commit(commit), Outcome::Refused(refusals)) if !refusals.is_empty() => {
                 self.refused(operation, commit, refusals, report);
             }
             (Action::ReadStream { stream, .. }, Outcome::Done(Answer::Stream(read))) => {

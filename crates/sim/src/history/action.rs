@@ -279,7 +279,8 @@ pub enum Change {
 pub enum Outcome {
     /// It was done.
     Done(Answer),
-    /// It was judged and refused; nothing was written.
+    /// It was judged and refused; nothing was written. Every part of a commit that failed is
+    /// named, or none if they are not known.
     Refused(Vec<Refusal>),
     /// It certainly did not happen, for another reason.
     Failed(String),

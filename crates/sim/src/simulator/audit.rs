@@ -25,44 +25,48 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// Waits until everything has finished, and checks that it did.
-pub(crate) async fn settle(world: &Arc<World>) -> Audit {
+/// Waits until everything has finished, and returns what has not.
+pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
     let operator = Process::new(world, 99, 0, 2);
     let tidelock = operator.tidelock();
     let _deleted = tidelock.runs().schedules().delete(SCHEDULE).await;
     let end = world.time() + PATIENCE;
-    let mut pending = Vec::new();
     let mut closed = vec![false; usize::try_from(STREAMS).unwrap_or(0)];
-    while world.time() < end {
+    let pending = loop {
         sleep(INTERVAL).await;
         operator::unblock(&tidelock).await;
         operator::signal_all(&tidelock).await;
         for (stream, closed) in (0..).zip(&mut closed) {
             *closed = *closed || close_stream(&operator, stream, 0).await;
         }
-        pending = unfinished(world).await;
+        let mut pending = unfinished(world).await;
         if !closed.iter().all(|closed| *closed) {
             pending.push("a closing".to_owned());
         }
-        if pending.is_empty() {
-            break;
+        if pending.is_empty() || world.time() > end {
+            break pending;
         }
-    }
-    let found = Found::read(&world.base).await;
+    };
     if pending.is_empty() {
         // What only has to expire does so.
         sleep(Duration::from_secs(60)).await;
         examine(world).await;
+    }
+    operator.die();
+    pending
+}
+
+/// Makes up the accounts, when nothing runs any more.
+pub(crate) async fn judge(world: &World, pending: Vec<String>) -> Audit {
+    let found = Found::read(&world.base).await;
+    let mut audit = found.audit(world);
+    if pending.is_empty() {
         accounts::check(world, &found).await;
     }
     let since = world.moment().at.unwrap_or_default();
-    let mut audit = found.audit(world);
-    audit.pending = pending
-        .iter()
-        .map(|what| Pending { what: what.clone(), since, why: "nothing keeps it".to_owned() })
-        .collect();
-    for what in pending.iter().take(5) {
-        world.problem(format!("{what} did not finish within {PATIENCE:?} after the faults"));
+    for what in pending {
+        let why = format!("it did not finish within {PATIENCE:?} after the faults");
+        audit.pending.push(Pending { what, since, why });
     }
     audit
 }

@@ -15,7 +15,7 @@ use super::fault::Fault;
 use super::life::live;
 use super::operator;
 use super::plan::{Event, Plan};
-use super::process::Supervisor;
+use super::process::{Process, Supervisor};
 use super::world::World;
 use crate::checkers;
 use crate::history::History;
@@ -83,11 +83,15 @@ async fn run(plan: Plan) -> Report {
     world.calm_down();
     for supervisor in &supervisors {
         // The newest code goes everywhere.
-        supervisor.current().iter().for_each(super::process::Process::stop);
+        supervisor.current().iter().for_each(Process::stop);
     }
-    let audit = audit::settle(&world).await;
+    let pending = audit::settle(&world).await;
     let seconds = world.time().as_secs_f64() * plan.processes as f64;
+    for supervisor in &supervisors {
+        supervisor.current().iter().for_each(Process::die);
+    }
     processes.shutdown().await;
+    let audit = audit::judge(&world, pending).await;
     let (hash, steps, coverage, history, problems) = world.take();
     let checked = checkers::check(&history, &audit);
     let found =

@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("tidelock-store-sqlite", &["tidelock-store"], &["tidelock-store-conformance"]),
     ("tidelock-store", &[], &[]),
-    ("tidelock-stress", &["tidelock", "tidelock-test-postgres"], &[]),
+    ("tidelock-stress", &["tidelock", "tidelock-sim", "tidelock-test-postgres"], &[]),
     ("tidelock-test-postgres", &[], &[]),
     ("tidelock-test-run", &[], &[]),
     ("tidelock-test-stage", &["tidelock", "tidelock-test-postgres"], &[]),

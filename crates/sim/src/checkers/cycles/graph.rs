@@ -171,11 +171,12 @@ impl Graph {
         let mut search = Tarjan {
             graph: self,
             kinds,
-            state: nodes.iter().map(|node| (*node, Visit::default())).collect(),
+            state: vec![None; self.edges.len()],
             stack: Vec::new(),
             next: 1,
             found: Vec::new(),
         };
+        nodes.iter().for_each(|node| search.state[*node] = Some(Visit::default()));
         nodes.iter().for_each(|node| search.visit(*node));
         search.found
     }
@@ -204,7 +205,8 @@ struct Visit {
 struct Tarjan<'a> {
     graph: &'a Graph,
     kinds: u8,
-    state: HashMap<usize, Visit>,
+    /// The visits of the nodes that are searched.
+    state: Vec<Option<Visit>>,
     stack: Vec<usize>,
     next: usize,
     found: Vec<Vec<usize>>,
@@ -212,7 +214,7 @@ struct Tarjan<'a> {
 
 impl Tarjan<'_> {
     fn visit(&mut self, root: usize) {
-        if self.state[&root].index != 0 {
+        if self.at(root).index != 0 {
             return;
         }
         let mut work = vec![(root, 0)];
@@ -221,7 +223,7 @@ impl Tarjan<'_> {
             match self.graph.edges[node].get(nth) {
                 Some((next, kind)) => {
                     work.push((node, nth + 1));
-                    let Some(seen) = self.state.get(next).filter(|_| kind & self.kinds != 0) else {
+                    let Some(seen) = self.state[*next].filter(|_| kind & self.kinds != 0) else {
                         continue;
                     };
                     if seen.index == 0 {
@@ -235,7 +237,7 @@ impl Tarjan<'_> {
                 None => {
                     self.leave(node);
                     if let Some((parent, _)) = work.last() {
-                        let low = self.state[&node].low;
+                        let low = self.at(node).low;
                         self.lower(*parent, low);
                     }
                 }
@@ -243,26 +245,31 @@ impl Tarjan<'_> {
         }
     }
 
+    fn at(&mut self, node: usize) -> &mut Visit {
+        self.state[node].as_mut().expect("only these nodes are searched")
+    }
+
     fn enter(&mut self, node: usize) {
         let visit = Visit { index: self.next, low: self.next, on_stack: true };
-        self.state.insert(node, visit);
+        self.state[node] = Some(visit);
         self.next += 1;
         self.stack.push(node);
     }
 
     fn lower(&mut self, node: usize, to: usize) {
-        let visit = self.state.get_mut(&node).expect("it was entered");
+        let visit = self.at(node);
         visit.low = visit.low.min(to);
     }
 
     fn leave(&mut self, node: usize) {
-        if self.state[&node].low != self.state[&node].index {
+        let visit = *self.at(node);
+        if visit.low != visit.index {
             return;
         }
         let at = self.stack.iter().rposition(|other| *other == node).expect("it was pushed");
         let component = self.stack.split_off(at);
         for member in &component {
-            self.state.get_mut(member).expect("it was entered").on_stack = false;
+            self.at(*member).on_stack = false;
         }
         if component.len() > 1 {
             self.found.push(component);

@@ -12,8 +12,8 @@ use crate::history::{
     History, Operation, Outcome, Part, PartAnswer, Refusal, Slot, StreamRead,
 };
 
-const STREAMS: usize = 3;
-const RECORDS: usize = 3;
+/// Events before the end from which a long stream is read.
+const TAIL: usize = 50;
 const RIGHTS: usize = 2;
 /// Microseconds for which a right is held.
 const HELD: i64 = 400;
@@ -22,8 +22,8 @@ const HELD: i64 = 400;
 #[derive(Default)]
 struct Store {
     feed: Vec<EventRef>,
-    streams: [Vec<EventRef>; STREAMS],
-    records: [(u64, Option<String>); RECORDS],
+    streams: Vec<Vec<EventRef>>,
+    records: Vec<(u64, Option<String>)>,
     /// The fence, and until when it is held.
     rights: [(u64, i64); RIGHTS],
 }
@@ -49,11 +49,25 @@ struct Clients {
     held: Vec<Option<(usize, u64)>>,
 }
 
-/// A correct history of about this many operations, with its final state.
-pub(super) fn history(seed: u64, operations: usize, clients: usize) -> (History, Audit) {
+/// How much happens.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) operations: usize,
+    pub(super) clients: usize,
+    /// Streams, and records.
+    pub(super) keys: usize,
+}
+
+/// A correct history of about this size, with its final state.
+pub(super) fn history(seed: u64, size: Size) -> (History, Audit) {
+    let Size { operations, clients, keys } = size;
     let mut model = Clients {
         rng: Rng::with_seed(seed),
-        store: Store::default(),
+        store: Store {
+            streams: vec![Vec::new(); keys],
+            records: vec![(0, None); keys],
+            ..Store::default()
+        },
         seq: 0,
         events: 0,
         running: (0..clients).map(|_| None).collect(),
@@ -114,8 +128,14 @@ impl Clients {
 
     fn begin(&mut self, who: usize) -> Operation {
         let action = match self.rng.u8(..10) {
-            0 => Action::ReadStream { stream: self.stream(), after: 0 },
-            1 => Action::ReadRecords { keys: (0..RECORDS).map(|n| format!("k{n}")).collect() },
+            0 => {
+                let stream = self.key();
+                let after = self.store.streams[stream].len().saturating_sub(TAIL) as u64;
+                Action::ReadStream { stream: format!("s{stream}"), after }
+            }
+            1 => Action::ReadRecords {
+                keys: (0..self.store.records.len().min(4)).map(|n| format!("k{n}")).collect(),
+            },
             2 => {
                 let (follower, prefix) = (format!("f{who}"), String::new());
                 Action::ReadFeed { follower, after: self.followers[who], prefix }
@@ -131,13 +151,19 @@ impl Clients {
         Operation { client, invoked: moment(self.seq), returned: None, action, outcome }
     }
 
-    fn stream(&mut self) -> String {
-        format!("s{}", self.rng.usize(..STREAMS))
+    fn key(&mut self) -> usize {
+        self.rng.usize(..self.store.streams.len())
+    }
+
+    /// Three neighbors.
+    fn keys(&mut self) -> impl Iterator<Item = usize> + use<> {
+        let (first, all) = (self.key(), self.store.streams.len());
+        (0..all.min(3)).map(move |n| (first + n) % all)
     }
 
     fn commit(&mut self, who: usize) -> Commit {
         let mut parts = Vec::new();
-        for stream in 0..STREAMS {
+        for stream in self.keys() {
             let expected = match self.rng.u8(..3) {
                 0 => Expected::Any,
                 _ => number(self.store.streams[stream].len() as u64),
@@ -154,7 +180,7 @@ impl Clients {
                 _ => {}
             }
         }
-        for record in 0..RECORDS {
+        for record in self.keys() {
             let (key, (revision, value)) = (format!("k{record}"), &self.store.records[record]);
             let expected = match self.rng.u8(..3) {
                 0 => value.as_ref().map_or(Expected::Absent, |_| Expected::Exactly(*revision)),
@@ -187,8 +213,8 @@ impl Clients {
             (format!("s{n}"), FinalStream { events, version, closed: false })
         };
         let audit = Audit {
-            streams: (0..STREAMS).map(stream).collect(),
-            records: (0..RECORDS).map(|n| (format!("k{n}"), store.slot(n))).collect(),
+            streams: (0..store.streams.len()).map(stream).collect(),
+            records: (0..store.records.len()).map(|n| (format!("k{n}"), store.slot(n))).collect(),
             feed: Some(store.feed),
             all_commits: true,
             ..Audit::default()
@@ -235,8 +261,8 @@ impl Store {
     fn apply(&mut self, action: &Action, at: i64) -> Outcome {
         Outcome::Done(match action {
             Action::Commit(commit) => return self.commit(commit, at),
-            Action::ReadStream { stream, .. } => {
-                let events = self.streams[index(stream)].clone();
+            Action::ReadStream { stream, after } => {
+                let events = self.streams[index(stream)][*after as usize..].to_vec();
                 let version = self.version(stream);
                 Answer::Stream(StreamRead { events, end: true, version, closed: false })
             }

@@ -95,13 +95,13 @@ fn stale(rng: &mut Rng, history: &mut History, is_one: impl Fn(&Operation) -> bo
         (0..history.operations.len()).filter(|at| is_one(&history.operations[*at])).collect();
     let pair = |late: usize| {
         let (late, all) = (&history.operations[late], &history.operations);
-        let before = reads.iter().map(|early| &all[*early]).filter(|early| {
+        let mut before = reads.iter().map(|early| &all[*early]).filter(|early| {
             let is_before = early.returned.is_some_and(|end| end.seq < late.invoked.seq);
             early.action == late.action && is_before && early.outcome != late.outcome
         });
         // Another read in between saw the newer content.
         before
-            .filter(|early| {
+            .find(|early| {
                 reads.iter().map(|other| &all[*other]).any(|other| {
                     other.action == late.action
                         && other.outcome != early.outcome
@@ -109,7 +109,6 @@ fn stale(rng: &mut Rng, history: &mut History, is_one: impl Fn(&Operation) -> bo
                         && early.returned.is_some_and(|end| end.seq < other.invoked.seq)
                 })
             })
-            .next()
             .map(|early| early.outcome.clone())
     };
     let found = pick(rng, reads.iter().map(|late| Some((*late, pair(*late)?))));

@@ -217,10 +217,9 @@ fn many_unknown_outcomes_are_still_decided() {
     for nth in 0..40 {
         script.unknown("", nth, &[writing("k", Any, Change::Put(format!("lost {nth}")))]);
     }
-    let mut value = 1;
-    for nth in 50..150 {
-        script.commit(nth * 2..nth * 2 + 1, [put("k", Any, "x", value)]);
-        value += 1;
+    for revision in 1..=100 {
+        let begun = 50 + revision * 2;
+        script.commit(begun..begun + 1, [put("k", Any, "x", revision)]);
     }
     script.get(400..401, [("k", live(100, "x"))]);
     assert_correct(&script);

@@ -4,7 +4,7 @@
 
 use fastrand::Rng;
 
-use super::model;
+use super::model::{self, Size};
 use super::mutations::MUTATIONS;
 use crate::checkers::check;
 use crate::history::History;
@@ -18,10 +18,14 @@ fn first_seed() -> u64 {
     seed
 }
 
+fn size(seed: u64, operations: usize) -> Size {
+    Size { operations, clients: 2 + seed as usize % 7, keys: 3 }
+}
+
 #[test]
 fn nothing_is_found_in_correct_histories() {
     for seed in first_seed()..first_seed() + SEEDS {
-        let (history, audit) = model::history(seed, 300, 2 + seed as usize % 7);
+        let (history, audit) = model::history(seed, size(seed, 300));
         let report = check(&history, &audit);
         assert_eq!(report.to_string(), "", "seed {seed}");
     }
@@ -33,7 +37,7 @@ fn the_stated_share_of_every_mutation_is_found() {
     for (name, mutate, share) in MUTATIONS {
         let (mut tried, mut found) = (0, 0);
         for seed in first..first + SEEDS {
-            let (mut history, mut audit) = model::history(seed, 150, 2 + seed as usize % 7);
+            let (mut history, mut audit) = model::history(seed, size(seed, 150));
             if mutate(&mut Rng::with_seed(seed), &mut history, &mut audit) {
                 tried += 1;
                 found += u32::from(!check(&history, &audit).violations.is_empty());
@@ -47,7 +51,7 @@ fn the_stated_share_of_every_mutation_is_found() {
 
 #[test]
 fn a_history_is_the_same_after_it_was_written_and_read() {
-    let (history, _) = model::history(1, 200, 4);
+    let (history, _) = model::history(1, size(1, 200));
     let mut lines = Vec::new();
     history.write(&mut lines).unwrap();
     assert_eq!(History::read(&lines[..]).unwrap(), history);

@@ -218,8 +218,16 @@ impl Client {
         let quota = self.claims.rate("awards", QUOTA, WINDOW);
         let compound = self.claims.claim_all().lock(&lock).quota(&quota, 1);
         let compound = compound.idempotency(&self.claims.idempotency(&name).lease(lease));
-        let Some(Ok(claimed)) = self.insist(async || compound.claim().await).await else { return };
         let world = &self.process.world;
+        let claimed = match self.insist(async || compound.claim().await).await {
+            Some(Ok(claimed)) => claimed,
+            // It was won, and its lease has run out before the answer came.
+            Some(Err(error)) if matches!(error.details(), Some(ClaimError::Settled { .. })) => {
+                return;
+            }
+            Some(Err(error)) => return self.strange("a compound", &error),
+            None => return,
+        };
         let mut all = match claimed {
             Outcome::Granted(all) => all,
             Outcome::Refused(refusals) => {
@@ -256,7 +264,9 @@ impl Client {
                 world.answer("award", &name, id);
             }
             Err(ClaimError::Lost { .. }) => self.sometimes("write under a lost lock is refused"),
-            Err(ClaimError::Store(_) | ClaimError::Contended { .. }) => {}
+            Err(
+                ClaimError::Store(_) | ClaimError::Contended { .. } | ClaimError::Settled { .. },
+            ) => {}
             Err(error) => self.strange("a compound", &error.into()),
         }
     }

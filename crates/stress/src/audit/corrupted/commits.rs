@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tidelock::ExpectedVersion;
-use tidelock::store::{Commit, CommitId};
+use tidelock::store::{Commit, CommitId, Conflict};
 
 use super::sample::{COMMITTER, LEASE, event};
 use super::{assert_found, found};
@@ -47,7 +47,8 @@ fn a_commit_that_was_refused_and_is_there_is_found() {
     assert_found(Kind::WrittenThoughRefused, |evidence| {
         let ack = evidence.last(COMMITTER, acked);
         let Entry::Acked { id, .. } = ack.clone() else { unreachable!() };
-        *ack = Entry::Refused { id, kinds: Vec::new(), why: String::new() };
+        let conflict = Conflict { violations: Vec::new() };
+        *ack = Entry::Refused { id, kinds: Vec::new(), conflict };
     });
 }
 

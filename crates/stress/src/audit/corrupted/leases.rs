@@ -24,7 +24,7 @@ fn held(entry: &mut Entry) -> Option<&mut Entry> {
 
 fn taken_over(entry: &mut Entry) -> Option<(&mut Timestamp, &mut Lease)> {
     match entry {
-        Entry::Held { at, lease } if lease.expiries > 0 => Some((at, lease)),
+        Entry::Held { at, lease, .. } if lease.expiries > 0 => Some((at, lease)),
         _ => None,
     }
 }
