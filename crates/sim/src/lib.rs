@@ -7,3 +7,4 @@
 
 pub mod checkers;
 pub mod history;
+pub mod simulator;

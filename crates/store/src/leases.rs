@@ -108,7 +108,7 @@ impl Wake {
 }
 
 /// Proof of a lease: the item and the lease's fencing token.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LeaseToken {
     /// The leased item.
     pub item: ItemRef,

@@ -46,6 +46,8 @@ pub use commit::{
 pub use error::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 pub use ext::StoreExt;
 pub use ids::{CommitId, EventId};
+#[doc(hidden)]
+pub use ids::{fresh_uuid, simulate_ids};
 pub use json::RawJson;
 #[doc(hidden)]
 pub use json::unfit;

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Report;
 use crate::history::{
-    Action, Answer, Audit, Commit, EventRef, History, Operation, Outcome, Part, PartAnswer,
+    Action, Answer, Audit, Commit, EventRef, Expected, History, Operation, Outcome, Part,
+    PartAnswer,
 };
 
 /// How long an id is remembered at least, in microseconds.
@@ -119,15 +120,79 @@ pub(super) fn collect<'a>(
         .map(|feed| feed.iter().map(|event| (event.id.as_str(), event)).collect());
     let case = |(commit, sends): (&'a Commit, Vec<&'a Operation>)| {
         contradictions(&sends, report);
-        let mut case = judge(commit, &sends);
-        if let (Fate::Unknown, Some(there)) = (&case.fate, &there) {
-            resolve(&mut case, there, &trimmed, report);
-        }
-        case
+        judge(commit, &sends)
     };
     let mut cases: Vec<Case<'a>> = groups.into_iter().map(case).collect();
+    if let Some(there) = &there {
+        let elsewhere = written_elsewhere(&cases, there);
+        for (case, elsewhere) in cases.iter_mut().zip(elsewhere) {
+            match (&case.fate, elsewhere) {
+                (Fate::Unknown, Author::Alone) => resolve(case, there, &trimmed, report),
+                (Fate::Unknown, Author::Another) => case.fate = Fate::Never,
+                _ => {}
+            }
+        }
+    }
     bound(&mut cases, history);
     cases
+}
+
+/// Which commit wrote the events of a commit of unknown outcome.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Author {
+    /// This one, if they are there.
+    Alone,
+    /// Another one, which has the same events.
+    Another,
+    /// This one, or another one of unknown outcome with the same events.
+    Unclear,
+}
+
+/// The same events can be in several commits without an id, or with different expectations: one of
+/// them wrote the events, and the others found them there.
+fn written_elsewhere(cases: &[Case<'_>], there: &HashMap<&str, &EventRef>) -> Vec<Author> {
+    let mut written: HashSet<&str> = HashSet::new();
+    let mut possible: HashMap<&str, usize> = HashMap::new();
+    for case in cases {
+        match &case.fate {
+            Fate::Landed { parts, .. } => {
+                for (part, answer) in case.commit.parts.iter().zip(parts.iter()) {
+                    if let (
+                        Part::Append { events, .. },
+                        PartAnswer::Appended { replayed: false, .. },
+                    ) = (part, answer)
+                    {
+                        written.extend(events.iter().map(String::as_str));
+                    }
+                }
+            }
+            Fate::Unknown if fits(case.commit, there) => {
+                case.events().for_each(|id| *possible.entry(id).or_default() += 1);
+            }
+            _ => {}
+        }
+    }
+    let author = |case: &Case<'_>| {
+        if case.events().any(|id| written.contains(id)) || !fits(case.commit, there) {
+            Author::Another
+        } else if case.events().any(|id| possible.get(id).is_some_and(|count| *count > 1)) {
+            Author::Unclear
+        } else {
+            Author::Alone
+        }
+    };
+    cases.iter().map(author).collect()
+}
+
+/// Whether the events that are there are where this commit would have written them.
+fn fits(commit: &Commit, there: &HashMap<&str, &EventRef>) -> bool {
+    commit.parts.iter().all(|part| match part {
+        Part::Append { expected: Expected::Exactly(version), events, .. } => {
+            let first = events.first().and_then(|id| there.get(id.as_str()));
+            first.is_none_or(|first| first.version == version + 1)
+        }
+        _ => true,
+    })
 }
 
 /// Bounds commits that landed without an answer: before the first read of their stream that found

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{RawJson, Record, Result, StoreError, Timestamp, WorkerName};
+use tidelock_store::{RawJson, Record, Result, StoreError, Timestamp, WorkerName, fresh_uuid};
 use uuid::Uuid;
 
 use super::{Claims, Fingerprint};
@@ -46,7 +46,7 @@ pub(super) enum State {
 impl Entry {
     /// Creates the entry of a claim in progress.
     pub(super) fn pending(claims: &Claims, fingerprint: Option<Fingerprint>) -> Self {
-        let (token, by) = (Uuid::now_v7(), claims.by.clone());
+        let (token, by) = (fresh_uuid(), claims.by.clone());
         let operation = claims.operation.as_ref().map(|operation| operation.id.clone());
         let (ttl, at, value, error) = (None, None, None, None);
         Self { state: State::Pending, token, by, operation, fingerprint, ttl, at, value, error }

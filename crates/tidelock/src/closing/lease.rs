@@ -5,9 +5,8 @@ use std::time::Duration;
 use tidelock_store::{
     Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Renewal, Result, Revision,
     Settlement, Store, StoreExt, StreamName, Timestamp, ViolationKind, Wake, When, WorkerName,
-    limits,
+    fresh_uuid, limits,
 };
-use uuid::Uuid;
 
 use super::error::CloseError;
 use super::keys;
@@ -31,7 +30,7 @@ impl<'a> ClosingLease<'a> {
         duration: Duration,
     ) -> Result<Self, CloseError> {
         let item = keys::item(stream);
-        let worker = WorkerName::new(format!("closing-{}", Uuid::now_v7()))?;
+        let worker = WorkerName::new(format!("closing-{}", fresh_uuid()))?;
         let request = LeaseRequest::new(&item.queue, &worker, duration, 1);
         request.check()?;
         let _woken = store.commit(Commit::new().wake(Wake::at(item.clone(), When::NOW))).await?;

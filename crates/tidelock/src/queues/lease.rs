@@ -127,8 +127,9 @@ async fn request_leases(
             break Ok(Granted::new(&store, leased.leases));
         }
         tokio::select! {
-            () = wait(&mut signal, pause.min(left).min(until_next_due(&leased))) => {}
+            biased;
             () = sender.closed() => return,
+            () = wait(&mut signal, pause.min(left).min(until_next_due(&leased))) => {}
         }
         pause = (pause * 2).min(POLL_INTERVALS.1);
     };

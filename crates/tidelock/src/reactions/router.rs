@@ -12,7 +12,7 @@ mod cursor;
 mod held_route;
 mod link_heads;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ pub(crate) struct Router {
     store: Arc<dyn Store>,
     recent: Arc<Recent>,
     link_heads: Mutex<LinkHeads>,
-    routes: Mutex<HashMap<LeaseToken, HeldRoute>>,
+    /// Ordered, so that one history of the store gives one order of routing.
+    routes: Mutex<BTreeMap<LeaseToken, HeldRoute>>,
     changed: Notify,
 }
 
@@ -88,6 +89,7 @@ impl Router {
         self.lock().insert(task.token(), held);
         self.changed.notify_one();
         tokio::select! {
+            biased;
             () = task.lost().cancelled() => {}
             () = task.stopping().cancelled() => {}
             () = failed.signalled() => {}
@@ -112,6 +114,7 @@ impl Router {
                 saved = Instant::now();
             }
             tokio::select! {
+                biased;
                 () = stopping.cancelled() => {}
                 () = self.changed.notified() => {}
                 _ = tokio::time::timeout(POLL, signal.wait()) => {}
@@ -255,7 +258,7 @@ impl Router {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseToken, HeldRoute>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseToken, HeldRoute>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,7 @@
 mod op;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -47,7 +47,7 @@ pub(crate) struct Activation {
 struct Shared {
     replay: Replay,
     /// Wakers of waiting operations.
-    wakers: HashMap<OpId, Waker>,
+    wakers: BTreeMap<OpId, Waker>,
     /// Writes that operations staged.
     staged: HashMap<OpId, Box<StagedWrites>>,
     /// Steps that can be compensated, in the order of their completion.
@@ -114,7 +114,7 @@ impl Activation {
         metadata: Metadata,
     ) -> Arc<Self> {
         replay.start();
-        let (wakers, staged, compensations) = (HashMap::new(), HashMap::new(), Vec::new());
+        let (wakers, staged, compensations) = (BTreeMap::new(), HashMap::new(), Vec::new());
         Arc::new(Self {
             tidelock: tidelock.clone(),
             task: task.clone(),
@@ -215,7 +215,7 @@ impl Shared {
         match self.replay.take_wake() {
             Wake::None => {}
             Wake::One(op) => self.wakers.remove(&op).into_iter().for_each(Waker::wake),
-            Wake::All => self.wakers.drain().for_each(|(_, waker)| waker.wake()),
+            Wake::All => std::mem::take(&mut self.wakers).into_iter().for_each(|(_, waker)| waker.wake()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Heartbeat: renews all leases of a worker, in batches, and notifies tasks whose lease is lost.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use super::LeasedTask;
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     store: Arc<dyn Store>,
-    held: Mutex<HashMap<LeaseToken, LeasedTask>>,
+    /// Ordered, so that one history of the store gives one order of renewals.
+    held: Mutex<BTreeMap<LeaseToken, LeasedTask>>,
     /// Notified when a lease is added.
     added: Notify,
 }
@@ -47,6 +48,7 @@ impl Heartbeat {
             };
             // A shorter lease that is added meanwhile must not wait for the longer interval.
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(shortest / 3) => {}
                 () = self.shorter_than(shortest) => continue,
             }
@@ -73,7 +75,7 @@ impl Heartbeat {
 
     /// One call per lease duration and batch; workers rarely use more than one duration.
     async fn renew_all(&self) {
-        let mut by_length: HashMap<Duration, Vec<LeaseToken>> = HashMap::new();
+        let mut by_length: BTreeMap<Duration, Vec<LeaseToken>> = BTreeMap::new();
         for (token, task) in self.lock().iter() {
             match task.stuck_for() {
                 None => by_length.entry(task.duration()).or_default().push(token.clone()),
@@ -109,7 +111,7 @@ impl Heartbeat {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseToken, LeasedTask>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseToken, LeasedTask>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

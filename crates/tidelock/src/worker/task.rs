@@ -123,6 +123,7 @@ impl LeasedTask {
             };
             tracing::warn!(item = %self.shared.lease.item, %error, "a commit failed; retrying");
             tokio::select! {
+                biased;
                 () = self.shared.lost.cancelled() => return Err(error),
                 () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(BACKOFF.1),
             }

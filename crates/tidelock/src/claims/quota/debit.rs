@@ -2,7 +2,7 @@
 
 use tidelock_store::{
     Bounds, Commit, Committed, Conflict, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result,
-    Slot, StoreError, Timestamp, ViolationReason,
+    Slot, StoreError, Timestamp, ViolationReason, fresh_uuid,
 };
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ impl Debit {
             limit,
             booking: None,
             refusal: None,
-            id: Uuid::now_v7(),
+            id: fresh_uuid(),
             operation: None,
             recorded: None,
             is_pledged: false,

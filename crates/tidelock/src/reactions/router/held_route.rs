@@ -1,6 +1,6 @@
 //! A route that this process holds.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use tidelock_store::{Commit, LeaseToken, Position, Result, Revision};
@@ -10,7 +10,7 @@ use super::Cursor;
 use crate::reactions::reaction::Reaction;
 
 /// The currently held routes.
-pub(super) type Routes = HashMap<LeaseToken, HeldRoute>;
+pub(super) type Routes = BTreeMap<LeaseToken, HeldRoute>;
 
 /// One reaction's route: its lease and its cursor.
 #[derive(Debug, Clone)]

@@ -1,0 +1,102 @@
+//! The simulator: it repeats itself, it finds nothing in the product, and it finds every kind of
+//! defect.
+
+use std::time::{Duration, Instant};
+
+use tidelock_sim::simulator::{
+    Cut, Mutant, Plan, Profile, command, quiet_panics, search, shrink, simulate, story,
+};
+
+/// Seeds that are always played, for each profile.
+const FIXED: u64 = 8;
+/// How long fresh seeds are played.
+const FRESH: Duration = Duration::from_secs(20);
+
+/// Seeds that failed once, with their profile.
+const REGRESSIONS: &[(&str, u64)] = &[];
+
+fn profiles() -> impl Iterator<Item = Profile> {
+    Profile::NAMES.into_iter().filter_map(Profile::named)
+}
+
+fn assert_holds(plan: &Plan, profile: &Profile) {
+    let report = simulate(plan);
+    if !report.violations.is_empty() {
+        let (cut, report) = shrink(plan, report);
+        panic!("{}\n{}", story(&report), command(&report, profile.name, &cut));
+    }
+}
+
+#[test]
+fn two_runs_of_one_seed_are_the_same() {
+    quiet_panics();
+    for profile in profiles() {
+        for seed in 1..=3 {
+            let plan = Plan::of(seed, &profile);
+            let (one, other) = (simulate(&plan), simulate(&plan));
+            assert_eq!((one.hash, one.steps), (other.hash, other.steps), "{profile:?} {seed}");
+            assert_eq!(one.history, other.history, "{profile:?} {seed}");
+            assert_eq!(one.coverage, other.coverage, "{profile:?} {seed}");
+        }
+    }
+}
+
+#[test]
+fn another_seed_is_another_simulation() {
+    let profile = Profile::storms();
+    let hash = |seed| simulate(&Plan::of(seed, &profile)).hash;
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn fixed_seeds_hold_every_promise() {
+    quiet_panics();
+    for profile in profiles() {
+        for seed in 1..=FIXED {
+            assert_holds(&Plan::of(seed, &profile), &profile);
+        }
+    }
+}
+
+#[test]
+fn seeds_that_failed_once_hold() {
+    quiet_panics();
+    for (profile, seed) in REGRESSIONS {
+        let profile = Profile::named(profile).expect("it is one of the profiles");
+        assert_holds(&Plan::of(*seed, &profile), &profile);
+    }
+}
+
+#[test]
+fn fresh_seeds_hold_every_promise() {
+    quiet_panics();
+    let (profile, began) = (Profile::storms(), Instant::now());
+    let first = fastrand::u32(..).into();
+    println!("fresh seeds from {first} on");
+    let (_, failure) = search(&profile, first, |_| began.elapsed() > FRESH);
+    if let Some(failure) = failure {
+        let again = command(&failure.report, profile.name, &failure.cut);
+        panic!("{}\n{again}", story(&failure.report));
+    }
+}
+
+#[test]
+fn a_defect_is_found_shrunk_and_told() {
+    quiet_panics();
+    let profile = Profile::storms();
+    let failing = (1..50).find_map(|seed| {
+        let mutant = Some(Mutant::IgnoresRevisions);
+        let plan = Plan { mutant, ..Plan::of(seed, &profile) };
+        let report = simulate(&plan);
+        (!report.violations.is_empty()).then_some((plan, report))
+    });
+    let (plan, report) = failing.expect("a store that checks no revision loses updates");
+    let before = plan.size();
+    let (cut, report) = shrink(&plan, report);
+    assert!(report.plan.size() < before / 2, "{cut:?}");
+    assert!(story(&report).contains("BROKEN"));
+    let again = simulate(&plan.clone().cut(&cut));
+    assert_eq!(again.hash, report.hash, "the shrunk plan replays");
+    assert!(command(&report, profile.name, &cut).contains("--mutant IgnoresRevisions"));
+    assert_ne!(cut, Cut::default());
+}
