@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::reactions::{App, BuildError};
 use tidelock::runs::CatchUp;
 use tidelock::store::{
     Bounds, Commit, NewEvent, RecordWrite, StoreExt, StoredEvent, StreamName, WorkerName,
 };
 use tidelock::worker::{PollInterval, WorkerOptions};
+use tidelock::{App, BuildError};
 
 use super::fault::Fault;
 use super::mutants::Mutant;
@@ -62,16 +62,17 @@ pub(crate) fn app(process: &Process, tidelock: &Tidelock) -> Result<App, BuildEr
     let lease = process.world.plan.lease;
     let mut options =
         WorkerOptions::new(WorkerName::new(process.name()).expect("it is short and plain"));
-    options.slots = 8;
-    options.pace = PollInterval { least: Duration::from_secs(1), per_queue: Duration::ZERO };
-    options.patience = Duration::from_secs(10);
+    options.max_concurrency = 8;
+    options.poll_interval =
+        PollInterval { least: Duration::from_secs(1), per_queue: Duration::ZERO };
+    options.shutdown_timeout = Duration::from_secs(10);
+    let backoff = Backoff::exponential(Duration::from_millis(200), Duration::from_secs(5));
     let source = || {
         on_any()
             .in_streams("work-")
             .lease(lease)
             .max_crashes(u32::MAX)
-            .retries(3)
-            .backoff(Backoff::exponential(Duration::from_millis(200), Duration::from_secs(5)))
+            .retry(Retry::attempts(4).backoff(backoff))
     };
     let (follower, gatherer, shelver) = (process.clone(), process.clone(), process.clone());
     let (old, new, part) = (process.clone(), process.clone(), process.clone());
@@ -251,7 +252,7 @@ async fn order(
     if version == 2 || process.version() == 2 && ctx.patched("weigh-first").await? {
         ctx.step("weigh", |key| act(&process, key, AtLeastOnce)).retry(retry()).await?;
     }
-    let unknown = OnUnknownOutcome::Skip("unknown".to_owned());
+    let unknown = tidelock::runs::OnUnknownOutcome::Skip("unknown".to_owned());
     let send = ctx.step("send", |key| act(&process, key, AtMostOnce)).at_most_once(unknown);
     if send.await? == "unknown" {
         process.world.sometimes("step has an unknown outcome");

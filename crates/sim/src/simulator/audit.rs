@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_secs(3);
 pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
     let operator = Process::new(world, 99, 0, 2);
     let tidelock = operator.tidelock();
-    let _deleted = tidelock.runs().schedules().delete(SCHEDULE).await;
+    let _deleted = tidelock.schedules().delete(SCHEDULE).await;
     let end = world.time() + PATIENCE;
     let mut closed = vec![false; usize::try_from(STREAMS).unwrap_or(0)];
     let pending = loop {

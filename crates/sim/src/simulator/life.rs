@@ -24,7 +24,7 @@ pub(crate) async fn live(process: Process) {
     others.spawn_local(follower::follow(process.clone(), tidelock.clone()));
     if !process.world.is_calm() {
         // An identical schedule changes nothing, so every process can say so.
-        let _put_or_not = tidelock.runs().schedules().put(SCHEDULE, app::schedule()).await;
+        let _put_or_not = tidelock.schedules().put(SCHEDULE, app::schedule()).await;
     }
     while !process.stopping().is_cancelled() {
         let app = match app::app(&process, &tidelock) {

@@ -1,8 +1,9 @@
 //! The state that simulated processes keep in the store: aggregates, scopes and names.
 
 use serde::{Deserialize, Serialize};
+use tidelock::Event;
+use tidelock::events::{Aggregate, Snapshots};
 use tidelock::store::RecordKey;
-use tidelock::{Aggregate, Event, Snapshots};
 
 /// Number of streams of work, and of books.
 pub(crate) const STREAMS: u64 = 4;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tidelock::Tidelock;
 use tidelock::runs::{RunFilter, RunState};
-use tidelock::{ScopeKind, Tidelock};
+use tidelock::scopes::ScopeKind;
 
 use super::read::Found;
 use crate::simulator::state::{

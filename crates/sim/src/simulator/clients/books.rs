@@ -2,8 +2,9 @@
 
 use std::convert::Infallible;
 
+use tidelock::ErrorKind;
+use tidelock::closing::CloseError;
 use tidelock::store::StoredEvent;
-use tidelock::{CloseError, ErrorKind};
 
 use super::Client;
 use crate::simulator::process::Process;

@@ -1,6 +1,7 @@
 //! Changes of a few hot scopes, each under an operation id.
 
-use tidelock::{ErrorKind, ScopeKind};
+use tidelock::ErrorKind;
+use tidelock::scopes::ScopeKind;
 
 use super::Client;
 use crate::simulator::state::{Board, HOT};

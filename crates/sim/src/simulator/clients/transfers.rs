@@ -1,7 +1,8 @@
 //! Units of work over several patterns: money moves between accounts, an event tells it, a scope
 //! counts it, a job follows from it.
 
-use tidelock::{ErrorKind, ScopeKind, Tx};
+use tidelock::scopes::ScopeKind;
+use tidelock::{ErrorKind, Tx};
 
 use super::Client;
 use crate::simulator::state::{ACCOUNTS, Board, CREDIT, Work, WorkEvent};

@@ -1,6 +1,6 @@
 //! Decisions on an aggregate, each under an operation id.
 
-use tidelock::Provenance;
+use tidelock::events::Provenance;
 
 use super::Client;
 use crate::simulator::state::{STREAMS, Work, WorkEvent};
