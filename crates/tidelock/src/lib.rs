@@ -223,6 +223,8 @@ mod outcome;
 pub mod problem;
 pub mod testing;
 mod transact;
+#[cfg(feature = "postgres")]
+mod transact_in;
 
 pub use open::{open, redacted_url};
 pub use tidelock_derive::Event;
@@ -248,6 +250,8 @@ pub use crate::recorded::{ReadError, Recorded, Unreadable};
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub use crate::staging::{Fenced, Tx};
 pub use crate::transact::Transact;
+#[cfg(feature = "postgres")]
+pub use crate::transact_in::{Pending, TransactIn};
 
 /// What derived code needs. Not for people.
 #[doc(hidden)]

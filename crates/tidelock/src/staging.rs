@@ -11,7 +11,9 @@ mod tx;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use commit_via::CommitVia;
-pub(crate) use commit_via::Sender;
+#[cfg(feature = "sqlite")]
+pub(crate) use commit_via::SqliteParts;
+pub(crate) use commit_via::{CallersTransaction, Sender};
 pub(crate) use decision::Decision;
 pub use fenced::Fenced;
 pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, too_slow};

@@ -17,7 +17,7 @@ use super::{HandlerError, Input, ReactionCtx, ReactionName};
 
 pub(crate) use fold::Fold;
 #[cfg(feature = "postgres")]
-pub(crate) use in_postgres::InPostgres;
+pub(crate) use in_postgres::{InPostgres, each as each_in_postgres};
 #[cfg(feature = "sqlite")]
 pub(crate) use in_sqlite::InSqlite;
 

@@ -5,7 +5,7 @@ use tidelock_store::{
     StreamName, ViolationKind,
 };
 
-use super::commit_via::{CommitVia, Sender};
+use super::commit_via::{CommitVia, Sender, ViaOutcome, kept};
 use super::decision::Decision;
 use crate::reactions::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
@@ -139,9 +139,17 @@ impl Staged {
         if let Err(error) = commit.check() {
             return Ok(Tried::Refused(HandlerError::fatal(error)));
         }
+        if self.via.is_kept() {
+            return Ok(Tried::Refused(HandlerError::fatal(kept())));
+        }
         let conflict = match self.via.commit(sender, commit).await? {
-            CommitOutcome::Committed(_) => return Ok(Tried::Landed),
-            CommitOutcome::Conflict(conflict) => conflict,
+            ViaOutcome::Store(CommitOutcome::Committed(_)) => return Ok(Tried::Landed),
+            ViaOutcome::Store(CommitOutcome::Conflict(conflict)) => conflict,
+            #[cfg(feature = "sqlite")]
+            ViaOutcome::RowsChanged { sql } => {
+                let why = format!("the rows of {sql:?} have changed since they were read");
+                return Ok(Tried::Refused(HandlerError::again(why)));
+            }
         };
         Ok(match self.blame(own, &conflict) {
             Blame::Lease => Tried::Lost,

@@ -19,6 +19,7 @@ mod feed;
 mod hostile;
 mod metadata;
 mod operations;
+mod own_sql;
 mod personal;
 mod snapshots;
 mod together;

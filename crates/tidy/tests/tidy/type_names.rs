@@ -13,6 +13,7 @@ const CRATES: &[&str] = &[
     "crates/store-postgres/src/",
     "crates/tower/src/",
     "crates/http/src/",
+    "crates/sqlx/src/",
 ];
 const KINDS: &[&str] = &["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
 
