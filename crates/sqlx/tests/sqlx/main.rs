@@ -4,6 +4,9 @@
 //! Here is what sqlx adds: its encoding, its transactions and connections; and what the patterns
 //! add: decisions, scopes, claims, items, runs, and the caches of the process.
 
+// Clippy allows unwrap in tests, but not in their helpers.
+#![allow(clippy::unwrap_used)]
+
 #[path = "../../examples/invoice.rs"]
 mod invoice;
 
