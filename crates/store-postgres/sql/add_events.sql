@@ -1,4 +1,4 @@
-WITH last AS MATERIALIZED (SELECT moment FROM tidelock.last()),
+WITH last AS MATERIALIZED (SELECT greatest(moment, $7) AS moment FROM tidelock.last()),
 drawn AS MATERIALIZED (
     SELECT array_agg(nextval('tidelock.positions')) AS positions FROM generate_series(1, cardinality($3))),
 added AS (

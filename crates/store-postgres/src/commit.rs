@@ -26,7 +26,7 @@ use crate::statement::Statement;
 use queue::Job;
 
 pub(crate) use committer::Committer;
-pub(crate) use general::{adjust, commit_begun};
+pub(crate) use general::{Foreign, ForeignCommit, adjust, commit_begun};
 
 /// Fast-path commits take the general path with the rest if there is fewer than one of them in this
 /// many.

@@ -6,7 +6,9 @@
 use std::error::Error;
 
 use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
-use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::error::{Severity, SqlState};
+
+use crate::executor::ExecutorError;
 
 type PgError = tokio_postgres::Error;
 
@@ -34,12 +36,7 @@ pub(crate) fn is_refusal(error: &PgError) -> bool {
 /// Whether a retry is likely to succeed: a deadlock, a serialization failure, or a row that another
 /// transaction has just created.
 pub(crate) fn is_race(error: &PgError) -> bool {
-    let races = [
-        &SqlState::T_R_DEADLOCK_DETECTED,
-        &SqlState::T_R_SERIALIZATION_FAILURE,
-        &SqlState::UNIQUE_VIOLATION,
-    ];
-    is_refusal(error) && error.code().is_some_and(|code| races.contains(&code))
+    is_refusal(error) && is_race_code(error.code().map(SqlState::code))
 }
 
 /// Whether the database role lacks a privilege.
@@ -59,7 +56,7 @@ fn sql_state(error: &StoreError) -> Option<&SqlState> {
 
 fn translate(error: &PgError, advice: RetryAdvice) -> StoreError {
     let (kind, hopeless, what) = match error.as_db_error() {
-        Some(error) => meaning(error),
+        Some(error) => meaning(error.code().code(), error.message()),
         None => {
             (StoreErrorKind::Unavailable, false, "the connection to the server was lost".to_owned())
         }
@@ -68,9 +65,29 @@ fn translate(error: &PgError, advice: RetryAdvice) -> StoreError {
     StoreError::new(kind, advice, StoreOperation::Commit, what).caused_by(Told::of(error))
 }
 
+/// A statement in a caller's transaction failed. Nothing is durable before the caller commits, so
+/// the outcome is never unknown.
+pub(crate) fn foreign_failed(error: ExecutorError) -> StoreError {
+    let (kind, hopeless, what) = match error.code() {
+        Some(code) => meaning(code, error.message()),
+        None => (
+            StoreErrorKind::Unavailable,
+            false,
+            format!("the connection of the transaction failed: {}", error.message()),
+        ),
+    };
+    let advice = if hopeless { RetryAdvice::Never } else { RetryAdvice::Later };
+    StoreError::new(kind, advice, StoreOperation::Commit, what).caused_by(error)
+}
+
+/// Whether a code of the server means that a retry is likely to succeed.
+pub(crate) fn is_race_code(code: Option<&str>) -> bool {
+    matches!(code, Some("40P01" | "40001" | "23505"))
+}
+
 /// The kind, whether a retry is pointless, and the message.
-fn meaning(error: &DbError) -> (StoreErrorKind, bool, String) {
-    let (kind, hopeless, what) = match error.code().code() {
+fn meaning(code: &str, message: &str) -> (StoreErrorKind, bool, String) {
+    let (kind, hopeless, what) = match code {
         "53100" => (StoreErrorKind::Full, false, "no room is left on the server's disk, make some"),
         "53200" | "53300" | "53400" => {
             (StoreErrorKind::Unavailable, false, "the server is short of memory or connections")
@@ -118,7 +135,7 @@ fn meaning(error: &DbError) -> (StoreErrorKind, bool, String) {
         }
         _ => (StoreErrorKind::Storage, false, "the server refused a statement"),
     };
-    (kind, hopeless, format!("{what} ({}: {})", error.code().code(), error.message()))
+    (kind, hopeless, format!("{what} ({code}: {message})"))
 }
 
 /// The message of the server or the driver, without the row values that the server puts into an

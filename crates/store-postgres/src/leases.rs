@@ -24,6 +24,7 @@ use tokio_postgres::Row;
 use crate::connect::LazyConnection;
 use crate::error::{corrupt, failed};
 use crate::log::{moment, number, text};
+use crate::read_column::ReadColumn;
 use crate::statement::{Statement, statement};
 
 pub(crate) use lease::lease;
@@ -191,24 +192,24 @@ pub(crate) fn micros(duration: Duration) -> i64 {
 }
 
 /// Reads `:item_columns`, from this one on.
-pub(crate) fn item(row: &Row, from: usize) -> Result<Item> {
+pub(crate) fn item(row: &impl ReadColumn, from: usize) -> Result<Item> {
     read_item(row, from).map_err(corrupt)
 }
 
-fn read_item(row: &Row, from: usize) -> Result<Item> {
+fn read_item(row: &impl ReadColumn, from: usize) -> Result<Item> {
     let count = |column: usize| -> Result<u32> {
-        let count: i32 = row.try_get(from + column).map_err(failed)?;
+        let count: i32 = row.column(from + column)?;
         Ok(u32::try_from(count).unwrap_or(0))
     };
-    let fence: Option<i64> = row.try_get(from + 14).map_err(failed)?;
-    let settled: Option<&str> = row.try_get(from + 18).map_err(failed)?;
+    let fence: Option<i64> = row.column(from + 14)?;
+    let settled: Option<&str> = row.column(from + 18)?;
     Ok(Item {
         item: ItemRef {
             queue: QueueName::new(text(row, from)?)?,
             key: ItemKey::new(text(row, from + 1)?)?,
         },
         lane: LaneName::new(text(row, from + 2)?)?,
-        priority: Priority::new(row.try_get(from + 3).map_err(failed)?)?,
+        priority: Priority::new(row.column(from + 3)?)?,
         at: Mark::new(number(row, from + 4)?)?,
         mark: Mark::new(number(row, from + 5)?)?,
         due: moment(row, from + 6)?,
@@ -216,8 +217,8 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
         attempts: count(9)?,
         failures: count(10)?,
         expiries: count(11)?,
-        blocked: row.try_get(from + 12).map_err(failed)?,
-        error: row.try_get(from + 13).map_err(failed)?,
+        blocked: row.column(from + 12)?,
+        error: row.column(from + 13)?,
         fence: fence.map(|fence| Fence::new(fence as u64)).transpose()?,
         holder: holder(row, from + 15)?,
         settled: settled.map(str::parse).transpose()?,
@@ -225,8 +226,8 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
     })
 }
 
-fn holder(row: &Row, from: usize) -> Result<Option<LeaseHolder>> {
-    let worker: Option<&str> = row.try_get(from).map_err(failed)?;
+fn holder(row: &impl ReadColumn, from: usize) -> Result<Option<LeaseHolder>> {
+    let worker: Option<&str> = row.column(from)?;
     let (Some(worker), Some(since), Some(deadline)) =
         (worker, moment(row, from + 1)?, moment(row, from + 2)?)
     else {

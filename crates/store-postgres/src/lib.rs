@@ -12,17 +12,21 @@ mod clock;
 mod commit;
 mod connect;
 mod error;
+mod executor;
 mod forget;
 mod leases;
 mod log;
 mod migrate;
 mod open;
+mod pending_commit;
+mod read_column;
 mod records;
 mod statement;
 mod sweep;
 mod transactions;
 mod wake;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -43,8 +47,10 @@ use wake::Wakes;
 
 pub use blockers::{BlockedCommits, BlockedFeed, Blockers, BlockingSession};
 pub use connect::SchemaName;
+pub use executor::{ExecutorError, SqlExecutor, SqlParameter, SqlQuery, SqlRow};
 pub use migrate::SCHEMA_VERSION;
 pub use open::{Notify, PostgresOptions, Prepare};
+pub use pending_commit::PendingCommit;
 pub use tokio_postgres;
 pub use transactions::PgTx;
 
@@ -74,6 +80,8 @@ struct Shared {
     /// Adjustments repair things, and must not wait for transactions that hang.
     adjusters: Pool,
     transactions: Pool,
+    /// Whether commits may be lost in a crash of the server.
+    allow_lossy: bool,
     /// Whether anything was written since the clock was last saved.
     used: AtomicBool,
 }
@@ -118,6 +126,7 @@ impl PostgresStore {
             maintenance: connection(),
             adjusters: Pool::new(connector.clone(), 1),
             transactions: Pool::new(connector.clone(), options.transactions),
+            allow_lossy: options.allow_lossy,
             used: AtomicBool::new(false),
             connector,
         });
@@ -214,6 +223,10 @@ impl Drop for Shared {
 impl Store for PostgresStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new("postgres", true, true)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     async fn now(&self) -> Result<Timestamp> {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::connect::LazyConnection;
 use crate::connect::Parameters;
 use crate::error::{corrupt, failed};
+use crate::read_column::ReadColumn;
 use crate::statement::{Statement, statement};
 
 /// The head of a stream and a page of its events, read at one moment; one row without an event if
@@ -304,11 +305,11 @@ fn head(row: &Row) -> Result<Head> {
 }
 
 /// Reads version, first, closed and `forget_at`, from this column on.
-pub(crate) fn stream_row(row: &Row, from: usize) -> Result<StreamRow> {
+pub(crate) fn stream_row(row: &impl ReadColumn, from: usize) -> Result<StreamRow> {
     Ok(StreamRow {
         version: Version::new(number(row, from)?).map_err(corrupt)?,
         first: Version::new(number(row, from + 1)?).map_err(corrupt)?,
-        closed: row.try_get(from + 2).map_err(failed)?,
+        closed: row.column(from + 2)?,
         forget_at: moment(row, from + 3)?,
     })
 }
@@ -327,16 +328,21 @@ impl Alike {
     /// Reads `:event_columns`, from this one on.
     pub(crate) fn event(
         &mut self,
-        row: &Row,
+        row: &impl ReadColumn,
         from: usize,
         stream: StreamName,
     ) -> Result<StoredEvent> {
         self.read_event(row, from, stream).map_err(corrupt)
     }
 
-    fn read_event(&mut self, row: &Row, from: usize, stream: StreamName) -> Result<StoredEvent> {
+    fn read_event(
+        &mut self,
+        row: &impl ReadColumn,
+        from: usize,
+        stream: StreamName,
+    ) -> Result<StoredEvent> {
         let (event_type, metadata) = self.share(text(row, from + 3)?, text(row, from + 5)?)?;
-        let id: Uuid = row.try_get(from + 2).map_err(failed)?;
+        let id: Uuid = row.column(from + 2)?;
         Ok(StoredEvent {
             id: EventId::from_bytes(id.into_bytes()),
             stream,
@@ -345,7 +351,7 @@ impl Alike {
             event_type,
             payload: stored_json(text(row, from + 4)?),
             metadata,
-            recorded_at: Timestamp::from_micros(row.try_get(from + 6).map_err(failed)?)?,
+            recorded_at: Timestamp::from_micros(row.column(from + 6)?)?,
         })
     }
 
@@ -365,19 +371,19 @@ impl Alike {
 }
 
 /// A number written by the store, never negative.
-pub(crate) fn number(row: &Row, column: usize) -> Result<u64> {
-    let number: i64 = row.try_get(column).map_err(failed)?;
+pub(crate) fn number(row: &impl ReadColumn, column: usize) -> Result<u64> {
+    let number: i64 = row.column(column)?;
     u64::try_from(number)
         .map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
 }
 
 /// Borrowed text.
-pub(crate) fn text(row: &Row, column: usize) -> Result<&str> {
-    row.try_get(column).map_err(failed)
+pub(crate) fn text(row: &impl ReadColumn, column: usize) -> Result<&str> {
+    row.column(column)
 }
 
 /// An optional moment.
-pub(crate) fn moment(row: &Row, column: usize) -> Result<Option<Timestamp>> {
-    let micros: Option<i64> = row.try_get(column).map_err(failed)?;
+pub(crate) fn moment(row: &impl ReadColumn, column: usize) -> Result<Option<Timestamp>> {
+    let micros: Option<i64> = row.column(column)?;
     micros.map(Timestamp::from_micros).transpose()
 }

@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use crate::connect::LazyConnection;
 use crate::error::{corrupt, failed};
 use crate::log::{moment, number, text};
+use crate::read_column::ReadColumn;
 use crate::statement::{Statement, statement};
 
 static GET_RECORDS: Statement = statement!(
@@ -95,12 +96,12 @@ fn now(row: &Row) -> Result<Timestamp> {
 }
 
 /// Reads `:record_columns`, from this one on.
-pub(crate) fn record(row: &Row, from: usize) -> Result<RecordRow> {
+pub(crate) fn record(row: &impl ReadColumn, from: usize) -> Result<RecordRow> {
     read_record(row, from).map_err(corrupt)
 }
 
-fn read_record(row: &Row, from: usize) -> Result<RecordRow> {
-    let value: Option<&str> = row.try_get(from + 2).map_err(failed)?;
+fn read_record(row: &impl ReadColumn, from: usize) -> Result<RecordRow> {
+    let value: Option<&str> = row.column(from + 2)?;
     Ok(RecordRow {
         revision: Revision::new(number(row, from + 1)?)?,
         value: value.map(stored_json),

@@ -29,6 +29,7 @@ mod wake;
 mod write_connection;
 mod writer;
 
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,7 @@ use writer::Writer;
 
 pub use migrate::SCHEMA_VERSION;
 pub use open::SqliteOptions;
-pub use statements::{SqlStatement, Value};
+pub use statements::{SqlOutcome, SqlRead, SqlStatement, Value};
 
 /// Rows of each kind that an explicit sweep removes per transaction.
 const SWEPT_AT_ONCE: usize = 500;
@@ -155,6 +156,10 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new("sqlite", true, true)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     async fn now(&self) -> Result<Timestamp> {

@@ -1,5 +1,6 @@
 //! The store contract.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -33,6 +34,12 @@ use crate::signal::{ChangeHint, Topic};
 pub trait Store: Debug + Send + Sync {
     /// The store's capabilities beyond the contract.
     fn capabilities(&self) -> Capabilities;
+
+    /// The store as its own type, for what only it can do. No pattern depends on it, so the default
+    /// is none.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 
     /// The current time of the store's clock, the only clock that counts (TIME-1).
     async fn now(&self) -> Result<Timestamp>;

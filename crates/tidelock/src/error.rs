@@ -194,6 +194,23 @@ impl From<StoreError> for Error {
     }
 }
 
+/// An error of your own SQL, in a transaction of the store's PostgreSQL database.
+#[cfg(feature = "postgres")]
+impl From<tidelock_store_postgres::tokio_postgres::Error> for Error {
+    fn from(error: tidelock_store_postgres::tokio_postgres::Error) -> Self {
+        // A serialization failure, a deadlock, a lock or a statement that took too long.
+        let passing = ["40001", "40P01", "55P03", "57014"];
+        let is_passing = match error.code() {
+            Some(code) => passing.contains(&code.code()),
+            None => error.is_closed(),
+        };
+        match is_passing {
+            true => Self::new(ErrorKind::Unavailable, error).retryable(),
+            false => Self::new(ErrorKind::Failed, error),
+        }
+    }
+}
+
 impl From<Conflict> for Error {
     fn from(conflict: Conflict) -> Self {
         Self::new(ErrorKind::Conflict, conflict)

@@ -125,6 +125,19 @@ impl Tidelock {
         &self.store
     }
 
+    /// Returns the PostgreSQL store below, if it is one: its transactions are a pool for your own
+    /// statements, so a program need not have a second one.
+    #[cfg(feature = "postgres")]
+    pub fn postgres(&self) -> Option<&tidelock_store_postgres::PostgresStore> {
+        self.store.as_any()?.downcast_ref()
+    }
+
+    /// Returns the SQLite store below, if it is one: your own tables can be in its file.
+    #[cfg(feature = "sqlite")]
+    pub fn sqlite(&self) -> Option<&tidelock_store_sqlite::SqliteStore> {
+        self.store.as_any()?.downcast_ref()
+    }
+
     /// Decodes stored events, with the personal data that belongs to them.
     ///
     /// # Errors

@@ -259,6 +259,8 @@ mod outcome;
 pub mod problem;
 pub mod testing;
 mod transact;
+#[cfg(feature = "postgres")]
+mod transact_in;
 
 pub use open::{open, redacted_url};
 pub use tidelock_derive::Event;
@@ -284,6 +286,8 @@ pub use crate::refusal::RefusalExt;
 pub use crate::retry::Retry;
 pub use crate::staging::{Fenced, Tx};
 pub use crate::transact::Transact;
+#[cfg(feature = "postgres")]
+pub use crate::transact_in::{Pending, TransactIn};
 
 /// What derived code needs. Not for people.
 #[doc(hidden)]
@@ -337,6 +341,11 @@ struct RunsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/scopes.md")]
 struct ScopesGuide;
+
+/// And that to the user's own SQL.
+#[cfg(all(doctest, feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("../../../docs/guides/sql.md")]
+struct SqlGuide;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {

@@ -13,7 +13,9 @@ mod tx;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use commit_via::CommitVia;
-pub(crate) use commit_via::Sender;
+#[cfg(feature = "sqlite")]
+pub(crate) use commit_via::SqliteParts;
+pub(crate) use commit_via::{CallersTransaction, Sender};
 pub(crate) use decision::Decision;
 pub use fenced::Fenced;
 pub(crate) use landing::Landing;

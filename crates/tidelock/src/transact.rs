@@ -171,14 +171,14 @@ fn of_own_expectation(conflict: &Conflict, staged: &Staged) -> Error {
     }
 }
 
-fn is_unfenced(conflict: &Conflict, staged: &Staged) -> bool {
+pub(crate) fn is_unfenced(conflict: &Conflict, staged: &Staged) -> bool {
     conflict.violations.iter().any(|violation| match &violation.reason {
         ViolationReason::Record { key, .. } => staged.fenced.contains(key),
         _ => false,
     })
 }
 
-fn lease_lost(why: &str) -> Error {
+pub(crate) fn lease_lost(why: &str) -> Error {
     Error::new(ErrorKind::LeaseLost, why)
 }
 

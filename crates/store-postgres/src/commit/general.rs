@@ -11,6 +11,7 @@
 //! view.
 
 mod columns;
+mod foreign;
 mod pipeline;
 mod rows;
 mod writes;
@@ -25,6 +26,7 @@ use super::{Verdict, check_replicated};
 use crate::connect::{BEGIN, Session};
 use crate::error::{commit_failed, failed, is_race};
 use crate::leases;
+pub(crate) use foreign::{Foreign, ForeignCommit};
 use pipeline::Pipeline;
 use rows::{Absent, Loaded, Wanted};
 use writes::Writes;
@@ -269,12 +271,10 @@ async fn load(
     wanted: &Wanted,
 ) -> std::result::Result<Loaded, Failure> {
     session.prepare_all(&rows::STATEMENTS).await.map_err(failed)?;
-    let mut pipeline = Pipeline::new(session);
-    if begin == Begin::Now {
-        pipeline.execute(BEGIN);
-    }
+    let mut pipeline = Pipeline::default();
     let asked = wanted.ask(&mut pipeline);
-    let loaded = match pipeline.send().await {
+    let before = (begin == Begin::Now).then_some(BEGIN);
+    let loaded = match pipeline.send(session, before, None).await {
         Ok(answers) => Loaded::read(&asked, &answers).map_err(Failure::from),
         // Nothing was written yet, so even a lost connection leaves no doubt.
         Err(error) if is_race(&error) => Err(Failure::Race(error)),
@@ -297,13 +297,15 @@ async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed
         return Err(failed(error).into());
     }
     let warnings = session.warnings();
-    let mut pipeline = Pipeline::new(session);
+    let mut pipeline = Pipeline::default();
     let events = writes.send(&mut pipeline);
-    pipeline.execute("COMMIT");
-    let answers = pipeline.send().await.map_err(|error| match is_race(&error) {
-        true => Failure::Race(error),
-        false => commit_failed(error).into(),
-    })?;
+    let answers =
+        pipeline.send(session, None, Some("COMMIT")).await.map_err(|error| {
+            match is_race(&error) {
+                true => Failure::Race(error),
+                false => commit_failed(error).into(),
+            }
+        })?;
     check_replicated(session, warnings)?;
     Ok(writes.placed(answers.rows(events))?)
 }

@@ -72,6 +72,11 @@ impl Identity {
         }
     }
 
+    /// The identity of the database, as of the newest connection.
+    pub(crate) fn home(&self) -> Option<String> {
+        self.known().map(|known| known.home)
+    }
+
     fn known(&self) -> Option<Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

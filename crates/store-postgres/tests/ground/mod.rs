@@ -55,6 +55,11 @@ impl Ground {
         Self { url: url.to_owned(), direct: url.to_owned(), schema }
     }
 
+    /// The same schema in another database.
+    pub(crate) fn elsewhere(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), direct: url.to_owned(), schema: self.schema.clone() }
+    }
+
     /// The server's port.
     pub(crate) fn port(&self) -> u16 {
         let (_, place) = self.direct.rsplit_once(':').unwrap();
@@ -103,6 +108,13 @@ impl Ground {
         let (client, connection) = tokio_postgres::connect(&self.direct, NoTls).await.unwrap();
         tokio::spawn(connection);
         Plain { client, schema: self.schema.clone() }
+    }
+
+    /// A connection of a program that has nothing to do with the store: no schema is replaced.
+    pub(crate) async fn stranger(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(&self.direct, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
     }
 
     /// A session that holds the upper half of all tickets until its transaction ends. Appends wait

@@ -2,13 +2,15 @@
 //! is.
 //!
 //! [`whole`] is the normal course, [`again`] a commit that is made twice, [`crashes`] a process or
-//! the server killed in between, [`leased`] a step that is done exactly once.
+//! the server killed in between, [`leased`] a step that is done exactly once. In all of those the
+//! store begins the transaction; in [`foreign`] the user does.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
 
 mod again;
 mod crashes;
+mod foreign;
 #[path = "../ground/mod.rs"]
 mod ground;
 mod leased;
@@ -33,7 +35,8 @@ fn main() -> ExitCode {
         .into_iter()
         .chain(again::trials())
         .chain(crashes::trials())
-        .chain(leased::trials());
+        .chain(leased::trials())
+        .chain(foreign::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
@@ -41,6 +44,7 @@ async fn play(part: &Part) {
     match part.role.as_str() {
         "clerk" => crashes::clerk(part).await,
         "worker" => leased::worker(part).await,
+        "stranger" => foreign::stranger(part).await,
         role => panic!("there is no role {role:?}"),
     }
 }

@@ -152,7 +152,34 @@ impl AppBuilder {
             + 'static,
         R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.with(name, source, super::handler::InPostgres::new(store.clone(), handler))
+        let handler = super::handler::each_in_postgres(handler);
+        self.with(name, source, super::handler::InPostgres::new(store.clone(), 1, handler))
+    }
+
+    /// And this reaction, in batches of one target's events, oldest first, at most this many. The
+    /// handler gets one transaction for the batch: its rows land with the ack of all its events, or
+    /// not at all. So a read model of many small events takes one statement and one commit for each
+    /// batch.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn batch_in_postgres<I, F, R>(
+        self,
+        name: &str,
+        source: Subscription<I>,
+        most: usize,
+        store: &tidelock_store_postgres::PostgresStore,
+        handler: F,
+    ) -> Self
+    where
+        I: Input,
+        F: Fn(Vec<I>, Arc<tidelock_store_postgres::PgTx>, ReactionCtx) -> R
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.with(name, source, super::handler::InPostgres::new(store.clone(), most, handler))
     }
 
     /// Registers a reaction whose handler returns statements for its own tables in the store's

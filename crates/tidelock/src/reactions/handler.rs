@@ -18,7 +18,7 @@ use crate::handler_error::HandlerError;
 
 pub(crate) use fold::Fold;
 #[cfg(feature = "postgres")]
-pub(crate) use in_postgres::InPostgres;
+pub(crate) use in_postgres::{InPostgres, each as each_in_postgres};
 #[cfg(feature = "sqlite")]
 pub(crate) use in_sqlite::InSqlite;
 

@@ -1,6 +1,6 @@
 //! Where a staged commit goes: to the store, or there together with rows of the user's own tables.
 
-use tidelock_store::{Commit, CommitOutcome, Conflict, Result};
+use tidelock_store::{Commit, CommitOutcome, Conflict, Result, StoreError, async_trait};
 
 use crate::events::submit;
 use crate::handle::Tidelock;
@@ -15,10 +15,38 @@ pub(crate) enum CommitVia {
     Store,
     /// A transaction, which the commit ends.
     #[cfg(feature = "postgres")]
-    Postgres(tidelock_store_postgres::PgTx),
-    /// Statements that run in the commit's transaction.
+    Postgres(std::sync::Arc<tidelock_store_postgres::PgTx>),
+    /// Statements that run in the commit's transaction, and reads on which it rests.
     #[cfg(feature = "sqlite")]
-    Sqlite(tidelock_store_sqlite::SqliteStore, Vec<tidelock_store_sqlite::SqlStatement>),
+    Sqlite(tidelock_store_sqlite::SqliteStore, SqliteParts),
+}
+
+/// What a commit carries for the user's own tables in SQLite.
+#[cfg(feature = "sqlite")]
+#[derive(Debug, Default, Clone)]
+pub(crate) struct SqliteParts {
+    pub(crate) reads: Vec<tidelock_store_sqlite::SqlRead>,
+    pub(crate) statements: Vec<tidelock_store_sqlite::SqlStatement>,
+}
+
+/// What a staged commit came to.
+#[derive(Debug)]
+pub(crate) enum ViaOutcome {
+    /// What the store says.
+    Store(CommitOutcome),
+    /// Rows of the user's own tables are not what the code has read.
+    #[cfg(feature = "sqlite")]
+    RowsChanged {
+        /// The query that returned them.
+        sql: String,
+    },
+}
+
+/// A transaction that the caller began, and ends. A commit in it is judged, and written.
+#[async_trait]
+pub(crate) trait CallersTransaction: std::fmt::Debug + Send + Sync {
+    /// Makes the commit in it.
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome>;
 }
 
 /// Sends a commit until its outcome is known.
@@ -28,9 +56,16 @@ pub(crate) enum Sender<'a> {
     Task(&'a LeasedTask),
     /// As often as the handle's retry policy says.
     Handle(&'a Tidelock),
+    /// Into a transaction of the caller.
+    Caller(&'a dyn CallersTransaction),
 }
 
 impl Sender<'_> {
+    /// Whether what was committed has landed: in a transaction of the caller it lands later.
+    pub(super) fn is_final(self) -> bool {
+        !matches!(self, Self::Caller(_))
+    }
+
     async fn send(self, commit: Commit) -> Result<CommitOutcome> {
         match self {
             Self::Task(task) => task.commit(commit).await,
@@ -38,6 +73,7 @@ impl Sender<'_> {
                 let (store, commit) = (&**tidelock.store(), submit::ensure_retry_id(commit));
                 submit::send(store, &commit, tidelock.retry(), tidelock.random()).await
             }
+            Self::Caller(transaction) => transaction.commit(commit).await,
         }
     }
 
@@ -45,7 +81,7 @@ impl Sender<'_> {
     pub(super) fn contended(self, conflict: &Conflict, attempts: usize) {
         match self {
             Self::Task(task) => telemetry::reaction_contended(&task.token(), conflict, attempts),
-            Self::Handle(_) => telemetry::transact_contended(conflict, attempts),
+            Self::Handle(_) | Self::Caller(_) => telemetry::transact_contended(conflict, attempts),
         }
     }
 }
@@ -67,21 +103,46 @@ impl CommitVia {
         }
     }
 
+    /// Whether the code that staged still has its transaction, so that the commit cannot end it.
+    pub(crate) fn is_kept(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(own) => std::sync::Arc::strong_count(own) > 1,
+            _ => false,
+        }
+    }
+
     /// Makes the commit. A PostgreSQL transaction is over afterwards, whatever the outcome.
     pub(crate) async fn commit(
         &mut self,
         sender: Sender<'_>,
         commit: Commit,
-    ) -> Result<CommitOutcome> {
+    ) -> Result<ViaOutcome> {
         match self {
-            Self::Store => sender.send(commit).await,
+            Self::Store => sender.send(commit).await.map(ViaOutcome::Store),
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => match std::mem::take(self) {
-                Self::Postgres(own) => own.commit(commit).await,
+                Self::Postgres(own) => match std::sync::Arc::into_inner(own) {
+                    Some(own) => own.commit(commit).await.map(ViaOutcome::Store),
+                    None => Err(kept()),
+                },
                 _ => unreachable!("it was one a moment ago"),
             },
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(store, own) => store.commit_with(commit, own.clone()).await,
+            Self::Sqlite(store, own) => {
+                let SqliteParts { reads, statements } = own.clone();
+                Ok(match store.commit_resting_on(commit, reads, statements).await? {
+                    tidelock_store_sqlite::SqlOutcome::Store(outcome) => ViaOutcome::Store(outcome),
+                    tidelock_store_sqlite::SqlOutcome::Changed { sql } => {
+                        ViaOutcome::RowsChanged { sql }
+                    }
+                })
+            }
         }
     }
+}
+
+/// The commit ends the transaction, so nothing else may still have it.
+pub(crate) fn kept() -> StoreError {
+    StoreError::invalid("the code kept its transaction: drop every clone before it returns")
 }

@@ -5,7 +5,7 @@ use tidelock_store::{
     Result, Settlement, StreamName, ViolationKind,
 };
 
-use super::commit_via::{CommitVia, Sender};
+use super::commit_via::{CommitVia, Sender, ViaOutcome, kept};
 use super::decision::{Decision, add_append};
 use super::landing::Landing;
 use super::merge;
@@ -184,12 +184,23 @@ impl Staged {
         if let Err(error) = commit.check() {
             return Ok(Tried::Refused(HandlerError::fatal(error)));
         }
+        if self.via.is_kept() {
+            return Ok(Tried::Refused(HandlerError::fatal(kept())));
+        }
         let conflict = match self.via.commit(sender, commit).await? {
-            CommitOutcome::Committed(_) => {
-                self.landed().await;
+            ViaOutcome::Store(CommitOutcome::Committed(_)) => {
+                // In the caller's transaction it has not landed yet.
+                if sender.is_final() {
+                    self.landed().await;
+                }
                 return Ok(Tried::Landed);
             }
-            CommitOutcome::Conflict(conflict) => conflict,
+            ViaOutcome::Store(CommitOutcome::Conflict(conflict)) => conflict,
+            #[cfg(feature = "sqlite")]
+            ViaOutcome::RowsChanged { sql } => {
+                let why = format!("the rows of {sql:?} have changed since they were read");
+                return Ok(Tried::Refused(HandlerError::again(why)));
+            }
         };
         if let Some(erased) = events::erased(&conflict) {
             return Ok(Tried::Refused(HandlerError::fatal(erased)));

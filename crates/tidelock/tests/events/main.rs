@@ -20,6 +20,7 @@ mod feed;
 mod hostile;
 mod metadata;
 mod operations;
+mod own_sql;
 mod personal;
 mod snapshots;
 mod together;

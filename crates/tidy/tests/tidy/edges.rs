@@ -26,6 +26,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["tidelock-test-postgres", "tidelock-test-stage"],
     ),
     ("tidelock-sim", &["tidelock", "tidelock-test-stage", "tidelock-tower"], &[]),
+    ("tidelock-sqlx", &["tidelock"], &["tidelock-test-stage"]),
     ("tidelock-store-conformance", &["tidelock-store"], &[]),
     (
         "tidelock-store-postgres",
@@ -53,9 +54,14 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
 ];
 
 /// Database drivers, and the crates that may know one.
-const DRIVERS: &[&str] = &["rusqlite", "tokio-postgres"];
-const KNOW_A_DRIVER: &[&str] =
-    &["tidelock-store-sqlite", "tidelock-store-postgres", "tidelock-bench", "tidelock-test-stage"];
+const DRIVERS: &[&str] = &["rusqlite", "tokio-postgres", "sqlx08", "sqlx09"];
+const KNOW_A_DRIVER: &[&str] = &[
+    "tidelock-store-sqlite",
+    "tidelock-store-postgres",
+    "tidelock-bench",
+    "tidelock-sqlx",
+    "tidelock-test-stage",
+];
 
 #[test]
 fn crates_depend_only_on_the_crates_in_the_table() {

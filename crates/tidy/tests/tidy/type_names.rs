@@ -14,6 +14,7 @@ const CRATES: &[&str] = &[
     "crates/tower/src/",
     "crates/http/src/",
     "crates/store-conformance/src/",
+    "crates/sqlx/src/",
 ];
 const KINDS: &[&str] = &["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
 

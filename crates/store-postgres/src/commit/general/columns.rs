@@ -29,8 +29,17 @@ impl<'a> EventColumns<'a> {
         columns
     }
 
-    pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 6] {
-        [&self.streams, &self.versions, &self.ids, &self.types, &self.payloads, &self.metadata]
+    /// The parameters of `ADD_EVENTS`.
+    pub(crate) fn parameters<'p>(&'p self, not_before: &'p i64) -> [&'p (dyn ToSql + Sync); 7] {
+        [
+            &self.streams,
+            &self.versions,
+            &self.ids,
+            &self.types,
+            &self.payloads,
+            &self.metadata,
+            not_before,
+        ]
     }
 }
 

@@ -8,15 +8,15 @@ use tidelock_store::{
     Position, RecordKey, Result, Revision, Settlement, StoreError, StoredEvent, StreamName,
     Timestamp, stream_category,
 };
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::pipeline::{Answers, Nth, Pipeline};
 use super::writes::Writes;
 use super::{Placed, provisional, recall};
-use crate::error::{corrupt, failed};
+use crate::error::corrupt;
 use crate::leases::item;
 use crate::log::{Alike, number, stream_row, text};
+use crate::read_column::ReadColumn;
 use crate::records::record;
 use crate::statement::{Statement, statement};
 
@@ -34,7 +34,7 @@ static FIND_COMMITS: Statement = statement!(
      FROM tidelock.commits c WHERE c.id = ANY ($1)": UUID_ARRAY);
 /// Read after the streams are locked. Whether a floor was raised since then is checked after a
 /// stream was created above it.
-static VERSION_FLOORS: Statement = statement!(
+pub(super) static VERSION_FLOORS: Statement = statement!(
     "SELECT category, version FROM tidelock.version_floors WHERE category = ANY ($1)": TEXT_ARRAY);
 /// A row that does not exist cannot be locked. Where a commit relies on a row's absence without
 /// creating it, an empty one is inserted for the duration of the transaction, so that no other
@@ -47,7 +47,7 @@ static HOLD_RECORDS: Statement = statement!(
      ORDER BY key ON CONFLICT (key) DO NOTHING": TEXT_ARRAY);
 /// The moment and the floors. Read last, when all locks are held: a batch that waited for a lock
 /// must not judge by an earlier time.
-static MOMENT: Statement = statement!(
+pub(super) static MOMENT: Statement = statement!(
     "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor
      FROM tidelock.meta"
 );
@@ -130,31 +130,32 @@ impl Wanted {
     }
 
     /// Adds the query for each kind of row that is needed, and for the time.
-    pub(super) fn ask<'a>(&'a self, pipeline: &mut Pipeline<'a>) -> Asked {
-        let session = pipeline.session;
+    pub(super) fn ask(&self, pipeline: &mut Pipeline) -> Asked {
         let hold = self.absent == Absent::Hold;
         if hold {
-            pipeline.push(async { session.query(&HOLD_STREAMS, &[&self.streams]).await });
+            pipeline.add(&HOLD_STREAMS, &[&self.streams]);
         }
-        let streams = (!self.streams.is_empty())
-            .then(|| pipeline.push(async { session.query(&LOCK_STREAMS, &[&self.streams]).await }));
+        let streams =
+            (!self.streams.is_empty()).then(|| pipeline.add(&LOCK_STREAMS, &[&self.streams]));
         if hold {
-            pipeline.push(async { session.query(&HOLD_RECORDS, &[&self.records]).await });
+            pipeline.add(&HOLD_RECORDS, &[&self.records]);
         }
-        let records = (!self.records.is_empty())
-            .then(|| pipeline.push(async { session.query(&LOCK_RECORDS, &[&self.records]).await }));
-        let items = (!self.queues.is_empty()).then(|| {
-            pipeline.push(async { session.query(&LOCK_ITEMS, &[&self.queues, &self.keys]).await })
-        });
-        let events = (!self.events.is_empty())
-            .then(|| pipeline.push(async { session.query(&FIND_EVENTS, &[&self.events]).await }));
-        let commits = (!self.commits.is_empty())
-            .then(|| pipeline.push(async { session.query(&FIND_COMMITS, &[&self.commits]).await }));
-        let floors = (!self.categories.is_empty()).then(|| {
-            pipeline.push(async { session.query(&VERSION_FLOORS, &[&self.categories]).await })
-        });
-        let moment = Some(pipeline.query(&MOMENT));
+        let records =
+            (!self.records.is_empty()).then(|| pipeline.add(&LOCK_RECORDS, &[&self.records]));
+        let items = (!self.queues.is_empty())
+            .then(|| pipeline.add(&LOCK_ITEMS, &[&self.queues, &self.keys]));
+        let events = (!self.events.is_empty()).then(|| pipeline.add(&FIND_EVENTS, &[&self.events]));
+        let commits =
+            (!self.commits.is_empty()).then(|| pipeline.add(&FIND_COMMITS, &[&self.commits]));
+        let floors = (!self.categories.is_empty())
+            .then(|| pipeline.add(&VERSION_FLOORS, &[&self.categories]));
+        let moment = Some(pipeline.add(&MOMENT, &[]));
         Asked { streams, records, items, events, commits, floors, moment }
+    }
+
+    /// The categories of streams that may be created.
+    pub(super) fn categories(&self) -> &Vec<String> {
+        &self.categories
     }
 }
 
@@ -172,6 +173,27 @@ pub(super) struct Asked {
 
 fn may_create(append: &Append) -> bool {
     matches!(append.expected, ExpectedVersion::Any | ExpectedVersion::NoStream)
+}
+
+/// The moment of a judgement, and the floors above which new numbers begin.
+#[derive(Debug)]
+pub(super) struct Limits {
+    now: Timestamp,
+    floors: Floors,
+    version_floors: HashMap<String, u64>,
+}
+
+impl Limits {
+    /// Reads the answers to `MOMENT` and `VERSION_FLOORS`.
+    pub(super) fn read<R: ReadColumn>(moment: &[R], version_floors: &[R]) -> Result<Self> {
+        let meta = moment.first();
+        let meta = meta.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+        Ok(Self {
+            now: Timestamp::from_micros(meta.column(0)?)?,
+            floors: floors(meta)?,
+            version_floors: found(version_floors, version_floor)?,
+        })
+    }
 }
 
 /// The rows as found; and, as the commits are judged in turn, as they will be.
@@ -207,21 +229,29 @@ pub(super) struct Held {
 }
 
 impl Loaded {
-    pub(super) fn read(asked: &Asked, answers: &Answers) -> Result<Self> {
+    pub(super) fn read<R: ReadColumn>(asked: &Asked, answers: &Answers<R>) -> Result<Self> {
+        let limits = Limits::read(answers.rows(asked.moment), answers.rows(asked.floors))?;
+        Self::within(limits, asked, answers)
+    }
+
+    /// The rows, to be judged at this moment and above these floors.
+    pub(super) fn within<R: ReadColumn>(
+        limits: Limits,
+        asked: &Asked,
+        answers: &Answers<R>,
+    ) -> Result<Self> {
         let (streams, held_streams) = found_or_held(answers.rows(asked.streams), stream)?;
         let (records, held_records) = found_or_held(answers.rows(asked.records), keyed_record)?;
         let items = found(answers.rows(asked.items), keyed_item)?;
-        let meta = answers.rows(asked.moment).first();
-        let meta = meta.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
         let there = There {
             streams: streams.keys().map(ToString::to_string).collect(),
             records: records.keys().map(ToString::to_string).collect(),
             items: items.keys().cloned().collect(),
         };
         Ok(Self {
-            now: Timestamp::from_micros(meta.try_get(0).map_err(failed)?)?,
-            floors: floors(meta)?,
-            version_floors: found(answers.rows(asked.floors), version_floor)?,
+            now: limits.now,
+            floors: limits.floors,
+            version_floors: limits.version_floors,
             streams,
             records,
             items,
@@ -336,22 +366,22 @@ impl ReadRows for Loaded {
 }
 
 /// Reads the columns of `MOMENT` after the moment.
-fn floors(row: &Row) -> Result<Floors> {
+fn floors(row: &impl ReadColumn) -> Result<Floors> {
     let (epoch, revision, fence) = (number(row, 1)?, number(row, 2)?, number(row, 3)?);
     Ok(Floors { epoch, revision: revision.max(epoch), fence: fence.max(epoch) })
 }
 
-fn found<K: std::hash::Hash + Eq, V>(
-    rows: &[Row],
-    read: impl Fn(&Row) -> Result<(K, V)>,
+fn found<R, K: std::hash::Hash + Eq, V>(
+    rows: &[R],
+    read: impl Fn(&R) -> Result<(K, V)>,
 ) -> Result<HashMap<K, V>> {
     rows.iter().map(read).collect()
 }
 
 /// Separates real rows from the names of placeholders. A row begins with its name and number.
-fn found_or_held<K: std::hash::Hash + Eq, V>(
-    rows: &[Row],
-    read: impl Fn(&Row) -> Result<(K, V)>,
+fn found_or_held<R: ReadColumn, K: std::hash::Hash + Eq, V>(
+    rows: &[R],
+    read: impl Fn(&R) -> Result<(K, V)>,
 ) -> Result<(HashMap<K, V>, Vec<String>)> {
     let (mut found, mut held) = (HashMap::new(), Vec::new());
     for row in rows {
@@ -365,43 +395,43 @@ fn found_or_held<K: std::hash::Hash + Eq, V>(
     Ok((found, held))
 }
 
-fn stream(row: &Row) -> Result<(StreamName, StreamRow)> {
+fn stream(row: &impl ReadColumn) -> Result<(StreamName, StreamRow)> {
     Ok((StreamName::new(text(row, 0)?).map_err(corrupt)?, stream_row(row, 1)?))
 }
 
-fn keyed_record(row: &Row) -> Result<(RecordKey, RecordRow)> {
+fn keyed_record(row: &impl ReadColumn) -> Result<(RecordKey, RecordRow)> {
     Ok((RecordKey::new(text(row, 0)?).map_err(corrupt)?, record(row, 0)?))
 }
 
-fn keyed_item(row: &Row) -> Result<(ItemRef, Item)> {
+fn keyed_item(row: &impl ReadColumn) -> Result<(ItemRef, Item)> {
     let item = item(row, 0)?;
     Ok((item.item.clone(), item))
 }
 
-fn version_floor(row: &Row) -> Result<(String, u64)> {
+fn version_floor(row: &impl ReadColumn) -> Result<(String, u64)> {
     Ok((text(row, 0)?.to_owned(), number(row, 1)?))
 }
 
-fn event(row: &Row) -> Result<(EventId, StoredEvent)> {
+fn event(row: &impl ReadColumn) -> Result<(EventId, StoredEvent)> {
     let stream = StreamName::new(text(row, 0)?).map_err(corrupt)?;
     let event = Alike::default().event(row, 1, stream)?;
     Ok((event.id, event))
 }
 
-fn remembered(row: &Row) -> Result<(CommitId, Remembered)> {
-    let id: Uuid = row.try_get(0).map_err(failed)?;
-    let fingerprint: Uuid = row.try_get(1).map_err(failed)?;
+fn remembered(row: &impl ReadColumn) -> Result<(CommitId, Remembered)> {
+    let id: Uuid = row.column(0)?;
+    let fingerprint: Uuid = row.column(1)?;
     let committed: Committed = serde_json::from_str(text(row, 2)?).map_err(|e| {
         StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e)
     })?;
-    let at = Timestamp::from_micros(row.try_get(4).map_err(failed)?).map_err(corrupt)?;
-    let positions: Vec<i64> = row.try_get(3).map_err(failed)?;
+    let at = Timestamp::from_micros(row.column(4)?).map_err(corrupt)?;
+    let positions: Vec<i64> = row.column(3)?;
     let positions =
         positions.into_iter().map(|position| Position::new(position as u64)).collect::<Result<_>>();
     let placed = Placed { positions: positions.map_err(corrupt)?, at };
     let mut committed = recall(committed, &placed)?;
-    revise(&mut committed, row.try_get(6).map_err(failed)?)?;
-    let forget_at = Timestamp::from_micros(row.try_get(5).map_err(failed)?).map_err(corrupt)?;
+    revise(&mut committed, row.column(6)?)?;
+    let forget_at = Timestamp::from_micros(row.column(5)?).map_err(corrupt)?;
     Ok((
         CommitId::from_bytes(id.into_bytes()),
         Remembered { fingerprint: fingerprint.into_bytes(), committed, forget_at },

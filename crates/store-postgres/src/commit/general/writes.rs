@@ -7,7 +7,6 @@ use tidelock_store::{
     CommitId, Committed, Item, ItemRef, Position, RawJson, RecordKey, Result, StoreError,
     StoredEvent, StreamName, Timestamp, Version,
 };
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -15,7 +14,7 @@ use super::columns::{EventColumns, ItemColumns};
 use super::pipeline::{Nth, Pipeline};
 use super::rows::{Held, Loaded};
 use super::{Placed, ordinal, provisional, replace_provisional};
-use crate::error::failed;
+use crate::read_column::ReadColumn;
 use crate::statement::{Statement, sql_file, statement};
 
 static CREATE_STREAMS: Statement = statement!(
@@ -52,7 +51,7 @@ static TAKE_TICKET: Statement = statement!(
      FROM (SELECT pg_sequence_last_value('tidelock.positions') AS last) l"
 );
 static ADD_EVENTS: Statement = statement!(file "add_events":
-    TEXT_ARRAY, INT8_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
+    TEXT_ARRAY, INT8_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8);
 /// A row under that id is either past its retention, or another transaction's that was not there a
 /// moment ago: then the insert is refused like any other.
 static FORGET: Statement = statement!(
@@ -101,6 +100,8 @@ pub(super) struct Writes {
     floors: BTreeMap<StreamName, u64>,
     confirm: bool,
     held: Held,
+    /// New events are not dated before this moment.
+    not_before: i64,
 }
 
 /// Rows to insert, or rows to update.
@@ -123,6 +124,7 @@ impl Writes {
             floors: BTreeMap::new(),
             confirm: false,
             held: loaded.held().clone(),
+            not_before: i64::MIN,
         }
     }
 
@@ -162,6 +164,18 @@ impl Writes {
         self.confirm = true;
     }
 
+    /// Dates new events at this moment or later, for a transaction whose snapshot may lack the
+    /// newest ones.
+    pub(super) fn not_before(&mut self, moment: Timestamp) {
+        self.not_before = moment.micros();
+    }
+
+    /// Writes nothing for the sake of durability alone, because another writer ends the
+    /// transaction.
+    pub(super) fn without_confirmation(&mut self) {
+        self.confirm = false;
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.has_no_rows() && !self.confirm
     }
@@ -180,7 +194,7 @@ impl Writes {
 
     /// Adds everything, in the order in which all writers of this store write; returns where the
     /// positions of the events are found.
-    pub(super) fn send<'a>(&'a self, pipeline: &mut Pipeline<'a>) -> Option<Nth> {
+    pub(super) fn send(&self, pipeline: &mut Pipeline) -> Option<Nth> {
         self.release_placeholders(pipeline);
         put_streams(pipeline, &CREATE_STREAMS, &self.new.streams);
         self.check_floors(pipeline);
@@ -194,88 +208,82 @@ impl Writes {
         self.send_trims(pipeline);
         self.send_commits(pipeline);
         if self.confirm && self.has_no_rows() {
-            pipeline.query(&CONFIRM);
+            pipeline.add(&CONFIRM, &[]);
         }
         events
     }
 
     /// The positions of the new events, from the answer to `ADD_EVENTS`.
-    pub(super) fn placed(&self, rows: &[Row]) -> Result<Placed> {
+    pub(super) fn placed(&self, rows: &[impl ReadColumn]) -> Result<Placed> {
         if self.events.is_empty() {
             return Ok(Placed { positions: Vec::new(), at: self.now });
         }
         let row = rows
             .first()
             .ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
-        let positions: Vec<i64> = row.try_get(0).map_err(failed)?;
-        let at = Timestamp::from_micros(row.try_get(1).map_err(failed)?)?;
+        let positions: Vec<i64> = row.column(0)?;
+        let at = Timestamp::from_micros(row.column(1)?)?;
         let positions = positions.into_iter().map(|position| Position::new(position as u64));
         Ok(Placed { positions: positions.collect::<Result<_>>()?, at })
     }
 
     /// Removes the placeholder rows. They keep other transactions out until the end of the
     /// transaction, and new rows are created in their place.
-    fn release_placeholders<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
-        let (session, Held { streams, records }) = (pipeline.session, &self.held);
+    fn release_placeholders(&self, pipeline: &mut Pipeline) {
+        let Held { streams, records } = &self.held;
         if !(streams.is_empty() && records.is_empty()) {
-            pipeline.push(async move { session.query(&LET_GO, &[streams, records]).await });
+            pipeline.add(&LET_GO, &[streams, records]);
         }
     }
 
-    fn check_floors<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
+    fn check_floors(&self, pipeline: &mut Pipeline) {
         if self.floors.is_empty() {
             return;
         }
-        let session = pipeline.session;
         let (names, floors): (Vec<&str>, Vec<i64>) =
             self.floors.iter().map(|(name, floor)| (name.as_str(), *floor as i64)).unzip();
-        pipeline.push(async move { session.query(&CHECK_FLOORS, &[&names, &floors]).await });
+        pipeline.add(&CHECK_FLOORS, &[&names, &floors]);
     }
 
-    fn add_events<'a>(&'a self, pipeline: &mut Pipeline<'a>) -> Option<Nth> {
+    fn add_events(&self, pipeline: &mut Pipeline) -> Option<Nth> {
         if self.events.is_empty() {
             return None;
         }
-        pipeline.query(&TAKE_TICKET);
-        let (session, events) = (pipeline.session, EventColumns::of(&self.events));
-        let added = async move { session.query(&ADD_EVENTS, &events.parameters()).await };
-        Some(pipeline.push(added))
+        pipeline.add(&TAKE_TICKET, &[]);
+        let events = EventColumns::of(&self.events);
+        Some(pipeline.add(&ADD_EVENTS, &events.parameters(&self.not_before)))
     }
 
-    fn send_trims<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
+    fn send_trims(&self, pipeline: &mut Pipeline) {
         if self.trims.is_empty() {
             return;
         }
-        let session = pipeline.session;
         let (names, through): (Vec<&str>, Vec<i64>) = self
             .trims
             .iter()
             .map(|(stream, through)| (stream.as_str(), through.get() as i64))
             .unzip();
-        let trimmed = names.clone();
-        pipeline.push(async move { session.query(&CLOSE_FOR_TRIM, &[&trimmed]).await });
-        pipeline.push(async move { session.query(&TRIM, &[&names, &through]).await });
+        pipeline.add(&CLOSE_FOR_TRIM, &[&names]);
+        pipeline.add(&TRIM, &[&names, &through]);
         // Some of them are open in the end.
         put_streams(pipeline, &CHANGE_STREAMS, &self.new.streams);
         put_streams(pipeline, &CHANGE_STREAMS, &self.old.streams);
     }
 
-    fn forget<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
+    fn forget(&self, pipeline: &mut Pipeline) {
         if self.commits.is_empty() {
             return;
         }
-        let (session, now) = (pipeline.session, self.now.micros());
         let ids: Vec<Uuid> =
             self.commits.keys().map(|id| Uuid::from_bytes(*id.as_bytes())).collect();
-        pipeline.push(async move { session.query(&FORGET, &[&ids, &now]).await });
+        pipeline.add(&FORGET, &[&ids, &self.now.micros()]);
     }
 
-    fn send_commits<'a>(&'a self, pipeline: &mut Pipeline<'a>) {
+    fn send_commits(&self, pipeline: &mut Pipeline) {
         if self.commits.is_empty() {
             return;
         }
-        let (session, memory) = (pipeline.session, RememberColumns::of(self));
-        pipeline.push(async move { session.query(&REMEMBER, &memory.parameters()).await });
+        pipeline.add(&REMEMBER, &RememberColumns::of(self).parameters());
     }
 
     /// The id of the event with this number.
@@ -345,10 +353,10 @@ fn renumber(committed: &mut Committed) -> Vec<u64> {
     mentioned
 }
 
-fn put_streams<'a>(
-    pipeline: &mut Pipeline<'a>,
+fn put_streams(
+    pipeline: &mut Pipeline,
     statement: &'static Statement,
-    rows: &'a BTreeMap<StreamName, StreamRow>,
+    rows: &BTreeMap<StreamName, StreamRow>,
 ) {
     if rows.is_empty() {
         return;
@@ -359,16 +367,13 @@ fn put_streams<'a>(
     let closed: Vec<bool> = rows.values().map(|row| row.closed).collect();
     let forget_at: Vec<Option<i64>> =
         rows.values().map(|row| row.forget_at.map(Timestamp::micros)).collect();
-    let session = pipeline.session;
-    pipeline.push(async move {
-        session.query(statement, &[&names, &versions, &firsts, &closed, &forget_at]).await
-    });
+    pipeline.add(statement, &[&names, &versions, &firsts, &closed, &forget_at]);
 }
 
-fn put_records<'a>(
-    pipeline: &mut Pipeline<'a>,
+fn put_records(
+    pipeline: &mut Pipeline,
     statement: &'static Statement,
-    rows: &'a BTreeMap<RecordKey, RecordRow>,
+    rows: &BTreeMap<RecordKey, RecordRow>,
 ) {
     if rows.is_empty() {
         return;
@@ -379,19 +384,15 @@ fn put_records<'a>(
         rows.values().map(|row| row.value.as_ref().map(RawJson::as_str)).collect();
     let expiries: Vec<Option<i64>> =
         rows.values().map(|row| row.expires_at.map(Timestamp::micros)).collect();
-    let session = pipeline.session;
-    pipeline.push(async move {
-        session.query(statement, &[&keys, &revisions, &values, &expiries]).await
-    });
+    pipeline.add(statement, &[&keys, &revisions, &values, &expiries]);
 }
 
-fn put_items<'a>(
-    pipeline: &mut Pipeline<'a>,
+fn put_items(
+    pipeline: &mut Pipeline,
     statement: &'static Statement,
-    rows: &'a BTreeMap<ItemRef, Item>,
+    rows: &BTreeMap<ItemRef, Item>,
 ) {
     if !rows.is_empty() {
-        let (session, items) = (pipeline.session, ItemColumns::of(rows.values()));
-        pipeline.push(async move { session.query(statement, &items.parameters()).await });
+        pipeline.add(statement, &ItemColumns::of(rows.values()).parameters());
     }
 }

@@ -1,4 +1,5 @@
-//! Handlers that write to the user's own tables in the PostgreSQL transaction of their ack.
+//! Handlers that write to the user's own tables in the PostgreSQL transaction of their ack, one
+//! event or a batch of them at a time.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -14,27 +15,54 @@ use crate::handler_error::HandlerError;
 use crate::reactions::{Input, ReactionCtx};
 use crate::staging::CommitVia;
 
-/// One event per call, each in a transaction that ends with the ack.
+/// Events of one target, at most so many per call, each call in a transaction that ends with the
+/// ack.
 pub(crate) struct InPostgres<I, F> {
     store: PostgresStore,
+    most: usize,
     handler: F,
     input: PhantomData<fn() -> I>,
 }
 
+/// Turns a handler of one event into one of a batch of one.
+pub(crate) fn each<I, F, R>(
+    handler: F,
+) -> impl Fn(Vec<I>, Arc<PgTx>, ReactionCtx) -> BoxFuture<'static, Result<(), HandlerError>>
++ Clone
++ Send
++ Sync
++ 'static
+where
+    I: Input,
+    F: Fn(I, Arc<PgTx>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+{
+    move |events: Vec<I>, own: Arc<PgTx>, context: ReactionCtx| {
+        let handler = handler.clone();
+        async move {
+            for event in events {
+                handler(event, own.clone(), context.clone()).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
 impl<I, F> InPostgres<I, F> {
-    pub(crate) fn new(store: PostgresStore, handler: F) -> Self {
-        Self { store, handler, input: PhantomData }
+    pub(crate) fn new(store: PostgresStore, most: usize, handler: F) -> Self {
+        Self { store, most, handler, input: PhantomData }
     }
 }
 
 impl<I, F, R> Handler for InPostgres<I, F>
 where
     I: Input,
-    F: Fn(I, Arc<PgTx>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Vec<I>, Arc<PgTx>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {
-        1
+        self.most
     }
 
     fn handle(
@@ -46,16 +74,9 @@ where
         async move {
             let events = I::read(&**context.store(), events).await?;
             let own = Arc::new(store.begin().await?);
-            for event in events {
-                handler(event, own.clone(), context.clone()).await?;
-            }
-            let own = Arc::try_unwrap(own).map_err(|_| {
-                HandlerError::fatal(
-                    "the handler kept its transaction: drop it before the handler ends",
-                )
-            })?;
-            context.staged(|staged| staged.via = CommitVia::Postgres(own))?;
-            Ok(())
+            // A handler that asks its context for the transaction gets the same one.
+            context.staged(|staged| staged.via = CommitVia::Postgres(own.clone()))?;
+            handler(events, own, context.clone()).await
         }
         .boxed()
     }

@@ -11,7 +11,7 @@ use tidelock_store_sqlite::{SqlStatement, SqliteStore};
 use super::Handler;
 use crate::handler_error::HandlerError;
 use crate::reactions::{Input, ReactionCtx};
-use crate::staging::CommitVia;
+use crate::staging::{CommitVia, SqliteParts};
 
 /// One event per call, each with statements that run in the transaction of the ack.
 pub(crate) struct InSqlite<I, F> {
@@ -48,7 +48,13 @@ where
                 statements.extend(handler(event, context.clone()).await?);
             }
             if !statements.is_empty() {
-                context.staged(|staged| staged.via = CommitVia::Sqlite(store, statements))?;
+                context.staged(|staged| match &mut staged.via {
+                    CommitVia::Sqlite(_, parts) => parts.statements.extend(statements),
+                    other => {
+                        let parts = SqliteParts { statements, ..SqliteParts::default() };
+                        *other = CommitVia::Sqlite(store, parts);
+                    }
+                })?;
             }
             Ok(())
         }
