@@ -25,7 +25,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["tidelock", "tidelock-tower"],
         &["tidelock-test-postgres", "tidelock-test-stage"],
     ),
-    ("tidelock-sim", &["tidelock"], &[]),
+    ("tidelock-sim", &["tidelock", "tidelock-test-stage", "tidelock-tower"], &[]),
     ("tidelock-store-conformance", &["tidelock-store"], &[]),
     (
         "tidelock-store-postgres",
