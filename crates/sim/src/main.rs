@@ -10,8 +10,8 @@ use clap::{Parser, Subcommand};
 use tidelock_sim::checkers;
 use tidelock_sim::history::{Audit, History};
 use tidelock_sim::simulator::{
-    Cut, Failure, Fault, Mutant, Plan, Profile, Progress, SOMETIMES, command, find, quiet_panics,
-    search, shrink, simulate, story,
+    Cut, Failure, Fault, Mutant, Plan, Profile, Progress, SHRINKING, SOMETIMES, command, find,
+    quiet_panics, search, shrink, simulate, story,
 };
 
 /// Simulates processes and faults from a seed, and checks the whole history of each.
@@ -132,7 +132,7 @@ fn play(args: &Args, profile: &Profile, seed: u64) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let (cut, report) = match cut == Cut::default() && !args.whole {
-        true => shrink(&plan, report),
+        true => shrink(&plan, report, SHRINKING),
         false => (cut, report),
     };
     tell(&Failure { cut, report }, profile)

@@ -29,7 +29,7 @@ pub use fault::Fault;
 pub use mutants::Mutant;
 pub use plan::{Cut, Event, Plan};
 pub use profile::Profile;
-pub use search::{Failure, Progress, find, search};
+pub use search::{Failure, Progress, SHRINKING, find, search};
 pub use shrink::shrink;
 pub use simulation::{Report, quiet_panics, simulate};
 pub use story::{command, story};

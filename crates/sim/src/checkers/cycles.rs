@@ -257,9 +257,9 @@ fn aborted_reads(inquiry: &Inquiry<'_>, report: &mut Report) {
     for case in never {
         aborted.extend(case.events().map(|id| (id, case.name.as_str())));
     }
-    // Events that were sent again in another commit.
-    let landed = inquiry.cases.iter().filter(|case| case.has_landed()).flat_map(Case::events);
-    landed.for_each(|id| {
+    // Events that were sent again in another commit, which landed or may have.
+    let others = inquiry.cases.iter().filter(|case| !matches!(case.fate, Fate::Never));
+    others.flat_map(Case::events).for_each(|id| {
         aborted.remove(id);
     });
     for event in super::numbers::seen(inquiry) {

@@ -8,10 +8,10 @@
 //! returns: it may take effect at any time after its invocation, or never.
 //!
 //! Linear in the history for objects whose answers carry numbers (a version, a revision, a fence):
-//! a number leaves one order. Exponential at worst in the operations that are open at one time, so
+//! a number leaves one order. Exponential at worst in the operations that are open at one time:
 //! beyond [`MAX_CONFIGURATIONS`] the search forgets which operations of unknown outcome have taken
-//! effect, and so lets each take effect again. That finds no wrong violation; what it accepts then is
-//! accepted. If that is still too much, it gives up and says so.
+//! effect, and so lets each of them take effect again. That finds no wrong violation; what it
+//! accepts then, it accepts. If that is still too much, it gives up and says so.
 
 pub(super) mod record;
 pub(super) mod right;

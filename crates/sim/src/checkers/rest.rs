@@ -1,7 +1,7 @@
 //! What is left at the end: bounded growth and liveness, as predicates over the final state.
 //!
-//! The caller that gathers the final state decides what could have finished: after the last fault, once
-//! everything had the time that it may take.
+//! The caller that gathers the final state decides what could have finished: after the last fault,
+//! once everything had the time that it may take.
 
 use super::{Inquiry, Report};
 

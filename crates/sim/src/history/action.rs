@@ -196,6 +196,15 @@ pub enum Part {
 }
 
 impl Part {
+    /// The ids of the events that it appends.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &str> {
+        let events = match self {
+            Self::Append { events, .. } => events.as_slice(),
+            _ => &[],
+        };
+        events.iter().map(String::as_str)
+    }
+
     fn name(&self) -> String {
         match self {
             Self::Append { stream, expected, events, close } => {

@@ -91,7 +91,12 @@ async fn unfinished(world: &World) -> Vec<String> {
     let tidelock = Tidelock::over(world.base.clone());
     let open = RunFilter::all().state(RunState::Open);
     match tidelock.runs().list(&open).all().await {
-        Ok(open) => left.extend(open.iter().map(|run| format!("run {}", run.run))),
+        Ok(open) => {
+            for run in open {
+                let status = tidelock.runs().run(&run.run).status().await;
+                left.push(format!("run {}, which is {status:?}", run.run));
+            }
+        }
         Err(error) => left.push(format!("runs cannot be listed: {error}")),
     }
     let worked = found.texts("worked");

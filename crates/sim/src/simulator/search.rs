@@ -9,6 +9,9 @@ use super::profile::Profile;
 use super::shrink::shrink;
 use super::simulation::{Report, simulate};
 
+/// Simulations that shrinking a failure may take.
+pub const SHRINKING: usize = 120;
+
 /// What a search has done so far.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -74,7 +77,7 @@ pub fn search(
         let report = simulate(&plan);
         progress.add(&report);
         if !report.violations.is_empty() {
-            let (cut, report) = shrink(&plan, report);
+            let (cut, report) = shrink(&plan, report, SHRINKING);
             return (progress, Some(Failure { cut, report }));
         }
     }

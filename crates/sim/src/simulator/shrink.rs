@@ -4,14 +4,11 @@ use super::fault::Fault;
 use super::plan::{Cut, Plan};
 use super::simulation::{Report, simulate};
 
-/// Simulations that shrinking may take.
-const BUDGET: usize = 120;
-
-/// Makes a failing plan smaller for as long as it fails. Returns what can be left out, and the
-/// report of what is left.
-pub fn shrink(plan: &Plan, failed: Report) -> (Cut, Report) {
+/// Makes a failing plan smaller for as long as it fails, in at most so many simulations. Returns
+/// what can be left out, and the report of what is left.
+pub fn shrink(plan: &Plan, failed: Report, simulations: usize) -> (Cut, Report) {
     let mut best = (Cut::default(), failed);
-    let mut left = BUDGET;
+    let mut left = simulations;
     loop {
         let smaller = candidates(plan, &best.0).into_iter().find_map(|cut| {
             let smaller = plan.clone().cut(&cut);

@@ -215,9 +215,7 @@ impl Shared {
         match self.replay.take_wake() {
             Wake::None => {}
             Wake::One(op) => self.wakers.remove(&op).into_iter().for_each(Waker::wake),
-            Wake::All => {
-                std::mem::take(&mut self.wakers).into_iter().for_each(|(_, waker)| waker.wake())
-            }
+            Wake::All => std::mem::take(&mut self.wakers).into_values().for_each(Waker::wake),
         }
     }
 
