@@ -300,6 +300,11 @@ struct RunsGuide;
 #[doc = include_str!("../../../docs/guides/scopes.md")]
 struct ScopesGuide;
 
+/// And that to testing.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/testing.md")]
+struct TestingGuide;
+
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};

@@ -42,9 +42,11 @@ pub use listing::{RouteState, TargetInfo};
 pub use operators::{ReactionFilter, Reactions, ResetEffects};
 pub use options::{OnExhausted, StartFrom};
 pub use position_map::{MappedPosition, PositionMap, ReactionStorage};
+pub(crate) use reaction::Reaction;
 pub use reaction::{BuildError, ReactionName};
 pub use route::IntoTarget;
 pub use router::Rerouted;
+pub(crate) use router::{free_routes, is_behind};
 pub use subscription::{Subscription, on, on_any};
 pub use unfinished::Unfinished;
 
