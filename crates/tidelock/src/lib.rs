@@ -189,7 +189,10 @@ mod open;
 mod event;
 mod feed;
 mod metadata;
+#[cfg(feature = "otel")]
+mod otel;
 mod recorded;
+mod trace_context;
 
 mod events;
 mod group_commit;
@@ -247,6 +250,7 @@ pub use crate::outcome::Outcome;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub use crate::staging::{Fenced, Tx};
+pub use crate::trace_context::{InvalidTraceContext, TraceContext};
 pub use crate::transact::Transact;
 
 /// What derived code needs. Not for people.
@@ -304,6 +308,16 @@ struct ScopesGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/testing.md")]
 struct TestingGuide;
+
+/// And that to tracing.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/tracing.md")]
+struct TracingGuide;
+
+/// And that to metrics.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/metrics.md")]
+struct MetricsGuide;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {

@@ -23,9 +23,11 @@ use tidelock_store::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::reaction::Reaction;
 use super::recent::Recent;
+use crate::telemetry;
 use crate::worker::{self, LeasedTask, QueueHandler, TaskFuture, TaskOutcome};
 use batch::RoutingBatches;
 use held_route::HeldRoute;
@@ -179,14 +181,22 @@ impl Router {
         self.recent.keep(
             page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))),
         );
-        let batches = RoutingBatches::plan(&self.store, group, &page).await?;
-        for batch in batches {
+        let routed = self.route(group, &page).instrument(telemetry::route_span(page.events.len()));
+        if !routed.await? {
+            return Ok(false);
+        }
+        self.moved(group, &page);
+        Ok(page.at_end)
+    }
+
+    /// Writes the batches of a page, and returns whether all succeeded.
+    async fn route(&self, group: &[HeldRoute], page: &FeedPage) -> Result<bool> {
+        for batch in RoutingBatches::plan(&self.store, group, page).await? {
             if !self.write(group, batch).await? {
                 return Ok(false);
             }
         }
-        self.moved(group, &page);
-        Ok(page.at_end)
+        Ok(true)
     }
 
     /// Commits a batch and returns whether it succeeded. After a conflict, the page is read again.
