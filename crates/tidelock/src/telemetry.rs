@@ -1,10 +1,10 @@
 //! Telemetry: `tracing` breadcrumbs and spans, and the metrics that count them.
 //!
 //! Spans have the field names of OpenTelemetry's semantic conventions (`messaging.*`, `db.*`,
-//! `http.*`). `handle`, `run`, `step` and `request` are at the level `info`; `execute`, `commit` and
-//! `route`, which are many, at `debug`. A breadcrumb is a `tracing` event about a leased item, always with its queue, key and fence.
-//! Metrics use the `metrics` facade: without a recorder they cost almost nothing. Neither ever
-//! contains a payload.
+//! `http.*`). `handle`, `run`, `step` and `request` are at the level `info`; `execute`, `commit`
+//! and `route`, which are many, at `debug`. A breadcrumb is a `tracing` event about a leased item,
+//! always with its queue, key and fence. Metrics use the `metrics` facade: without a recorder they
+//! cost almost nothing. None of them ever contains a payload.
 
 use std::time::Duration;
 

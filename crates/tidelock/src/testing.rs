@@ -8,8 +8,8 @@
 //! - [`Faults`] lets the nth call of the store fail, or ends the application there.
 //! - [`replay`] checks whether a recorded history still fits a workflow's code.
 //!
-//! Everything here is for tests: what does not hold panics, with the line of the test. Nothing waits
-//! in real time.
+//! Everything here is for tests: what does not hold panics, with the line of the test. Nothing
+//! waits in real time.
 
 mod app;
 mod busy;

@@ -1,5 +1,5 @@
-//! `tidelock runs`: lists runs, newest first; or shows the status of one, or writes its history to a
-//! file.
+//! `tidelock runs`: lists runs, newest first; or shows the status of one, or writes its history to
+//! a file.
 
 mod history_file;
 mod status;

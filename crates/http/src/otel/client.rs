@@ -1,7 +1,7 @@
 //! The HTTP client of the exporter: one connection for each batch, plain or over TLS.
 //!
-//! Batches come from a thread of their own, seconds apart, so a connection is not kept. The requests
-//! run on the runtime in which the exporter was made.
+//! Batches come from a thread of their own, seconds apart, so a connection is not kept. The
+//! requests run on the runtime in which the exporter was made.
 
 use std::sync::Arc;
 use std::time::Duration;

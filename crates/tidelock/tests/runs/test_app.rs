@@ -246,7 +246,7 @@ async fn an_assertion_that_does_not_hold_says_what_is_there_instead() {
     let wrong = said(async { _ = test.events("order-7").assert_types(["placed", "paid"]) }).await;
     assert_eq!(
         wrong,
-        "events of stream \"order-7\": number 2 differs\n       expected  found\n   1  placed    placed\n>   2  paid      (none)"
+        "events of stream \"order-7\": number 2 differs\n       expected  found\n    1  placed    placed\n>   2  paid      (none)"
     );
     let wrong = said(async { _ = test.run("order-7").assert_completed("x") }).await;
     assert_eq!(wrong, "run \"order-7\" has not completed: it waits for signal \"paid-1\"",);

@@ -1,4 +1,5 @@
-//! `tidelock runs ID --export FILE`: the history of a run as a file, for `tidelock::testing::replay`.
+//! `tidelock runs ID --export FILE`: the history of a run as a file, for
+//! `tidelock::testing::replay`.
 
 use std::io::Write;
 use std::path::Path;
