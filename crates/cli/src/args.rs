@@ -17,7 +17,7 @@ pub(crate) use operator::{
     UnblockArgs,
 };
 pub(crate) use runs::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
-pub(crate) use serve::ServeArgs;
+pub(crate) use serve::{LogFormat, ServeArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs, ImportReactions, MigrateArgs};
 
 /// A separate text, because a URL in documentation would become a link.

@@ -3,6 +3,7 @@
 mod bulk_action;
 mod confirm;
 mod interrupt;
+mod new_file;
 mod paged;
 mod target_file;
 

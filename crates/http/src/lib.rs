@@ -30,6 +30,8 @@ mod routes;
 
 mod auth;
 mod origin;
+#[cfg(feature = "otel")]
+mod otel;
 
 mod audit;
 mod commits;
@@ -53,7 +55,9 @@ pub use api::Api;
 pub use auth::{Role, TokenError, Tokens};
 pub use commits::Commits;
 pub use limits::Limits;
-pub use metrics::{Metrics, MetricsTaken};
+pub use metrics::{Metrics, MetricsTaken, all_metrics};
+#[cfg(feature = "otel")]
+pub use otel::{ExportError, SpanExport};
 pub use routes::{Needs, Route};
 pub use serve::{ServeError, serve};
 pub use tidelock::problem::Problem;

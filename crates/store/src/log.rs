@@ -6,6 +6,8 @@
 
 mod read;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
@@ -104,8 +106,28 @@ impl StoredEvent {
         self.stream == *stream
             && self.event_type == new.event_type
             && self.payload.same_value(&new.payload)
-            && self.metadata.same_value(&new.metadata)
+            && is_same_metadata(&self.metadata, &new.metadata)
     }
+}
+
+/// The fields of a W3C trace context in an event's metadata. They say by which request an event was
+/// appended, and a retry is another request.
+const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
+
+/// Whether two events have the same metadata, whichever trace each was appended in.
+fn is_same_metadata(one: &RawJson, other: &RawJson) -> bool {
+    let untraced = |metadata: &RawJson| {
+        let mut fields: BTreeMap<String, RawJson> = metadata.to().ok()?;
+        TRACE_FIELDS.iter().for_each(|field| drop(fields.remove(*field)));
+        Some(fields)
+    };
+    let is_same = |one: BTreeMap<String, RawJson>, other: BTreeMap<String, RawJson>| {
+        one.len() == other.len()
+            && one.iter().zip(&other).all(|((name, value), (other_name, other_value))| {
+                name == other_name && value.same_value(other_value)
+            })
+    };
+    one.same_value(other) || untraced(one).zip(untraced(other)).is_some_and(|(a, b)| is_same(a, b))
 }
 
 /// Optimistic concurrency: the state in which a stream must be.

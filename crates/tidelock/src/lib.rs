@@ -224,8 +224,11 @@ mod event;
 mod event_draft;
 pub mod feed;
 mod metadata;
+#[cfg(feature = "otel")]
+mod otel;
 mod recorded;
 mod refusal;
+mod trace_context;
 
 pub mod events;
 mod group_commit;
@@ -285,6 +288,7 @@ pub use crate::reactions::reaction::BuildError;
 pub use crate::refusal::RefusalExt;
 pub use crate::retry::Retry;
 pub use crate::staging::{Fenced, Tx};
+pub use crate::trace_context::{InvalidTraceContext, TraceContext};
 pub use crate::transact::Transact;
 #[cfg(feature = "postgres")]
 pub use crate::transact_in::{Pending, TransactIn};
@@ -346,6 +350,21 @@ struct ScopesGuide;
 #[cfg(all(doctest, feature = "postgres", feature = "sqlite"))]
 #[doc = include_str!("../../../docs/guides/sql.md")]
 struct SqlGuide;
+
+/// And that to testing.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/testing.md")]
+struct TestingGuide;
+
+/// And that to tracing.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/tracing.md")]
+struct TracingGuide;
+
+/// And that to metrics.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/metrics.md")]
+struct MetricsGuide;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {

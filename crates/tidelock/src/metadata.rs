@@ -1,13 +1,16 @@
-//! Event metadata: correlation, causation, reaction, actor, and free fields.
+//! Event metadata: correlation, causation, reaction, actor, trace, and free fields.
 //!
-//! Four fields are typed: the correlation id (which conversation the event belongs to), the
-//! causation (the event that led to it), the reaction (whose handler appended it), and the actor
-//! (who did it). Everything else is a free field. It is stored as one flat JSON object, by which
-//! the feed can be filtered.
+//! Five are typed: the correlation id (which conversation the event belongs to), the causation (the
+//! event that led to it), the reaction (whose handler appended it), the actor (who did it), and the
+//! trace (what it was done in, as `traceparent` and `tracestate`). Everything else is a free field.
+//! It is stored as one flat JSON object, by which the feed can be filtered.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use tidelock_store::{EventId, RawJson, StoreError, StoredEvent};
+
+use crate::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 
 const CORRELATION: &str = "correlation";
 const CAUSATION: &str = "causation";
@@ -25,6 +28,8 @@ pub struct Metadata {
     pub reaction: Option<String>,
     /// Who did it.
     pub actor: Option<String>,
+    /// The trace in which it was appended. Where this is empty, the current one is stored.
+    pub trace: Option<TraceContext>,
     /// Free fields.
     pub fields: Map<String, Value>,
 }
@@ -56,6 +61,14 @@ impl Metadata {
         json.to::<Map<String, Value>>().map(Self::from_fields).unwrap_or_default()
     }
 
+    /// Returns this metadata, with the [current trace](TraceContext::current) if it has none.
+    pub fn traced(&self) -> Cow<'_, Self> {
+        match (&self.trace, TraceContext::current()) {
+            (None, Some(trace)) => Cow::Owned(Self { trace: Some(trace), ..self.clone() }),
+            _ => Cow::Borrowed(self),
+        }
+    }
+
     /// Encodes the metadata for storage.
     ///
     /// # Errors
@@ -78,16 +91,18 @@ impl Metadata {
         self
     }
 
-    /// Sets a field by name. The four typed fields can be set like this too.
+    /// Sets a field by name. The typed fields can be set like this too.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.set(name.into(), value.into());
+        self.set_trace();
         self
     }
 
     fn from_fields(fields: Map<String, Value>) -> Self {
         let mut metadata = Self::default();
         fields.into_iter().for_each(|(name, value)| metadata.set(name, value));
+        metadata.set_trace();
         metadata
     }
 
@@ -105,13 +120,35 @@ impl Metadata {
         }
     }
 
+    /// Reads the trace from its two fields, which are free fields if they are not valid.
+    fn set_trace(&mut self) {
+        let text =
+            |fields: &Map<String, Value>, name| fields.get(name)?.as_str().map(str::to_owned);
+        let Some(parent) = text(&self.fields, TRACEPARENT) else { return };
+        let Ok(trace) = parent.parse::<TraceContext>() else { return };
+        if trace.to_string() != parent {
+            return;
+        }
+        self.fields.remove(TRACEPARENT);
+        self.trace = Some(match text(&self.fields, TRACESTATE) {
+            Some(state) => trace.with_state(&state),
+            None => trace,
+        });
+        if self.trace.as_ref().is_some_and(|trace| trace.state().is_some()) {
+            self.fields.remove(TRACESTATE);
+        }
+    }
+
     /// The typed fields; each hides a free field of the same name.
-    fn typed(&self) -> [(&'static str, Option<String>); 4] {
+    fn typed(&self) -> [(&'static str, Option<String>); 6] {
+        let trace = self.trace.as_ref();
         [
             (CORRELATION, self.correlation.clone()),
             (CAUSATION, self.causation.map(|id| id.to_string())),
             (REACTION, self.reaction.clone()),
             (ACTOR, self.actor.clone()),
+            (TRACEPARENT, trace.map(TraceContext::to_string)),
+            (TRACESTATE, trace.and_then(|trace| trace.state().map(str::to_owned))),
         ]
     }
 }
@@ -172,6 +209,24 @@ mod tests {
             (further.correlation, further.causation),
             (Some(first.to_string()), Some(second))
         );
+    }
+
+    /// TRACE-1.
+    #[test]
+    fn a_trace_is_two_fields_and_a_caused_event_does_not_inherit_it() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let trace = parent.parse::<TraceContext>().unwrap().with_state("congo=1");
+        let metadata = Metadata { trace: Some(trace), ..Metadata::new() }.by("ada");
+        let json = metadata.to_json().unwrap();
+        assert_eq!(
+            json.to::<Value>().unwrap(),
+            json!({ "actor": "ada", "traceparent": parent, "tracestate": "congo=1" })
+        );
+        assert_eq!(Metadata::from_json(&json), metadata);
+        assert_eq!(Metadata::new().with("traceparent", parent).trace.unwrap().to_string(), parent);
+        let odd = Metadata::new().with("traceparent", "the moon").with("tracestate", "a=1");
+        assert_eq!((odd.trace.clone(), odd.fields.len()), (None, 2), "kept as it was");
+        assert_eq!(Metadata::caused_by(EventId::from_bytes([1; 16]), &metadata).trace, None);
     }
 
     #[test]

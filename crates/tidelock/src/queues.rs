@@ -18,7 +18,8 @@ mod settle;
 use std::time::Duration;
 
 use tidelock_store::{
-    Fence, ItemKey, ItemRef, LeaseToken, QueueName, Renewal, Result, Settlement, StoreError,
+    Fence, ItemKey, ItemRef, LeaseToken, QueueName, RawJson, Renewal, Result, Settlement, Store,
+    StoreError, StoreExt,
 };
 
 use crate::handle::Tidelock;
@@ -33,6 +34,11 @@ pub use settle::SettleOutcome;
 pub struct Queue {
     tidelock: Tidelock,
     name: Result<QueueName>,
+}
+
+/// Reads the data of an item, without leasing it.
+pub(crate) async fn data_of(store: &dyn Store, item: &ItemRef) -> Result<Option<RawJson>> {
+    Ok(store.get_one(&keys::data(item)).await?.into_live().map(|record| record.value))
 }
 
 impl Tidelock {

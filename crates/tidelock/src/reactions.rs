@@ -39,9 +39,11 @@ pub use operators::{ReactionFilter, Reactions, ResetEffects};
 pub use options::{OnExhausted, StartFrom};
 pub use position_map::{MappedPosition, PositionMap, ReactionStorage};
 use reaction::BuildError;
+pub(crate) use reaction::Reaction;
 pub use reaction::ReactionName;
 pub use route::IntoTarget;
 pub use router::Rerouted;
+pub(crate) use router::{free_routes, is_behind};
 pub use subscription::{Subscription, on, on_any};
 pub use unfinished::Unfinished;
 

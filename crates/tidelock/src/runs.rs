@@ -26,6 +26,7 @@ pub(crate) mod work;
 mod workflow;
 
 pub(crate) mod client;
+pub(crate) mod dry_run;
 mod retention;
 mod schedules;
 
@@ -38,8 +39,8 @@ use crate::worker::QueueOptions;
 
 pub(crate) use active::Active;
 pub use client::{
-    HistoryEntry, PendingWait, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunResult,
-    RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
+    ExportedEntry, HistoryEntry, PendingWait, RunCursor, RunError, RunExport, RunFilter, RunHandle,
+    RunInfo, RunResult, RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
 };
 pub use ctx::{
     ChildRun, OnUnknownOutcome, RaceWinner, RunCtx, Step, StepKey, TransactStep, WaitForSignal,

@@ -125,6 +125,7 @@ pub struct Worker {
     store: Arc<dyn Store>,
     options: WorkerOptions,
     queues: Vec<QueueOptions>,
+    error_pause: Option<Duration>,
 }
 
 /// The result of a shutdown.
@@ -140,7 +141,7 @@ pub struct Stopped {
 impl Worker {
     /// Creates a worker on `store` without queues.
     pub fn new(store: Arc<dyn Store>, options: WorkerOptions) -> Self {
-        Self { store, options, queues: Vec::new() }
+        Self { store, options, queues: Vec::new(), error_pause: None }
     }
 
     /// Adds a queue.
@@ -148,6 +149,17 @@ impl Worker {
     pub fn serve(mut self, options: QueueOptions) -> Self {
         self.queues.push(options);
         self
+    }
+
+    /// Sets the pause after a request for leases that failed, if it is not the poll interval.
+    pub(crate) fn error_pause(mut self, pause: Option<Duration>) -> Self {
+        self.error_pause = pause;
+        self
+    }
+
+    /// The queues, in the order in which they were added.
+    pub(crate) fn queues(&self) -> Vec<tidelock_store::QueueName> {
+        self.queues.iter().map(|options| options.queue.clone()).collect()
     }
 
     /// Serves the queues until `shutdown` completes, then shuts down gracefully.
@@ -169,7 +181,8 @@ impl Worker {
         let _renewals = AbortOnDropHandle::new(tokio::spawn(shared.heartbeat.clone().run()));
         let pace = self.options.poll_interval.over(self.queues.len());
         for options in self.queues {
-            let poller = Poller::new(&shared, options, pace).serve();
+            let error_pause = self.error_pause.unwrap_or(pace);
+            let poller = Poller::new(&shared, options, pace, error_pause).serve();
             shared.pollers.spawn(shared.dropped.clone().run_until_cancelled_owned(poller));
         }
         shutdown.await;

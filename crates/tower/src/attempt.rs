@@ -15,6 +15,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tidelock::TraceContext;
 use tidelock::claims::{ClaimError, Fingerprint, Idempotency, IdempotencyClaim};
 use tokio::time::Instant;
 use tower_service::Service;
@@ -56,7 +57,8 @@ where
     let fingerprint = (config.options.print)(&parts, &body);
     let claim = config.claim(&name, fingerprint);
     let request = Request::from_parts(parts, A::from(body));
-    let work = answer(config.clone(), claim, fingerprint, inner, request).in_current_span();
+    let work = answer(config.clone(), claim, fingerprint, inner, request);
+    let work = TraceContext::carry(work).in_current_span();
     match tokio::spawn(work).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(panic)) => resume_unwind(panic),

@@ -49,6 +49,8 @@ mod bytes_or_text;
 mod problem;
 mod recorded;
 
+mod trace_layer;
+
 pub mod telemetry;
 
 pub use body::ResponseBody;
@@ -57,6 +59,7 @@ pub use idempotency_key::{CompleteError, IdempotencyKey};
 pub use layer::IdempotencyLayer;
 pub use options::Unrecorded;
 pub use service::IdempotencyService;
+pub use trace_layer::{TraceContextLayer, TraceContextService};
 
 /// What a failure does to a key.
 pub use tidelock::claims::OnFailure;

@@ -1,5 +1,7 @@
 //! Arguments of the commands for runs.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use tidelock::runs::RunState;
 use tidelock::store::RawJson;
@@ -32,6 +34,12 @@ impl ValueEnum for RunStateArg {
 pub(crate) struct RunsArgs {
     /// Show the status of this run, instead of a list
     pub(crate) run: Option<String>,
+    /// Write its history to this file as JSON, to replay it in a test; - for standard output
+    #[arg(long, value_name = "FILE", requires = "run")]
+    pub(crate) export: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "export")]
+    pub(crate) overwrite: bool,
     /// Only runs of this workflow
     #[arg(long, conflicts_with = "run")]
     pub(crate) workflow: Option<String>,

@@ -3,11 +3,21 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracing::level_filters::LevelFilter;
 
 /// The levels of the log.
 const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
+
+/// The format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// For machines
+    Json,
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -30,8 +40,12 @@ pub(crate) struct ServeArgs {
     /// File with the key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Log messages from this level on, on standard error
-    #[arg(long, value_name = "LEVEL", default_value = "warn",
+    /// Log messages from this level on, on standard error [default: the filter in `RUST_LOG`, else
+    /// warn]
+    #[arg(long, value_name = "LEVEL",
         value_parser = PossibleValuesParser::new(LEVELS).try_map(|level| level.parse::<LevelFilter>()))]
-    pub(crate) log: LevelFilter,
+    pub(crate) log: Option<LevelFilter>,
+    /// Format of the log: text for people, or json, one object per line
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
 }

@@ -1,15 +1,12 @@
 //! `tidelock export`: writes everything in a store as JSON lines.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 
-use tempfile::NamedTempFile;
 use tidelock::store::Store;
 
-use super::{Cx, target_file};
+use super::{Cx, new_file};
 use crate::args::ExportArgs;
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
@@ -42,17 +39,6 @@ pub(crate) async fn run(args: ExportArgs, Cx { store_url, out }: Cx<'_>) -> Resu
     ))
 }
 
-/// Refuses an existing path without `--overwrite`.
-fn check_free(args: &ExportArgs, store: &StoreUrl) -> Result<()> {
-    if args.file.as_os_str() == "-" || !target_file::check(&args.file, store)? || args.overwrite {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        format!("{:?} already exists", args.file.display().to_string()),
-        "another name, or --overwrite",
-    ))
-}
-
 async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Totals, bool)> {
     let exported = export(store, BufWriter::new(io::stdout()), progress).await?;
     Ok((exported.totals, exported.settled))
@@ -66,18 +52,14 @@ async fn to_file(
     progress: &Progress,
 ) -> Result<(Totals, bool)> {
     let failed = |e: io::Error| Failure::file("write", &args.file.to_string_lossy(), &e);
-    let (partial, path) = beside(&args.file).map_err(failed)?.into_parts();
+    let (partial, path) = new_file::beside(&args.file).map_err(failed)?.into_parts();
     let filled = fill(store, partial, progress).await.map_err(|failure| match failure {
         Failure::Io(e) => failed(e),
         other => other,
     })?;
     // The path may have changed during the export.
     check_free(args, store_url)?;
-    match args.overwrite {
-        true => path.persist(&args.file),
-        false => path.persist_noclobber(&args.file),
-    }
-    .map_err(|e| failed(e.error))?;
+    new_file::put_in_place(path, &args.file, args.overwrite).map_err(failed)?;
     Ok(filled)
 }
 
@@ -88,14 +70,9 @@ async fn fill(store: &Arc<dyn Store>, file: File, progress: &Progress) -> Result
     Ok((exported.totals, exported.settled))
 }
 
-/// A new file in the same folder, removed unless it replaces the named one.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    let builder = &mut tempfile::Builder::new();
-    // The usual permissions of a new file, according to the umask.
-    builder.permissions(Permissions::from_mode(0o666));
-    builder.prefix(&name).suffix(".partial").tempfile_in(folder)
+fn check_free(args: &ExportArgs, store: &StoreUrl) -> Result<()> {
+    match args.file.as_os_str() == "-" {
+        true => Ok(()),
+        false => new_file::check_free(&args.file, store, args.overwrite),
+    }
 }

@@ -1,5 +1,7 @@
-//! `tidelock runs`: lists runs, newest first; or shows the status of one.
+//! `tidelock runs`: lists runs, newest first; or shows the status of one, or writes its history to
+//! a file.
 
+mod history_file;
 mod status;
 
 use serde::Serialize;
@@ -36,6 +38,15 @@ pub(crate) async fn run(args: RunsArgs, Cx { store_url, out }: Cx<'_>) -> Result
     match &args.run {
         Some(id) => {
             let run = runs.run(id);
+            if let Some(file) = &args.export {
+                return history_file::write(
+                    &run.export().await?,
+                    file,
+                    store_url,
+                    args.overwrite,
+                    out,
+                );
+            }
             tell(&run.get().await?, &run.status().await?, now, out)
         }
         None => list(&runs, &args, now, out).await,

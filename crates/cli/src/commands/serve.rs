@@ -18,7 +18,7 @@ use crate::store_url::OpenedStore;
 const VARIABLE: &str = "TIDELOCK_TOKENS";
 
 pub(crate) async fn run(args: ServeArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
-    log::begin(args.log);
+    let _logging = log::begin(args.log, args.log_format)?;
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
     let listener = TcpListener::bind(args.listen)

@@ -9,7 +9,7 @@ use crate::store_url::StoreUrl;
 
 /// Checks a path that is to be written, and returns whether there is a file. A link is not
 /// followed: its target was not named.
-pub(super) fn check(path: &Path, store: &StoreUrl) -> Result<bool> {
+pub(crate) fn check(path: &Path, store: &StoreUrl) -> Result<bool> {
     let named = path.display().to_string();
     if store.owns(path) {
         return Err(Failure::refused(

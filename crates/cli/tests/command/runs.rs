@@ -12,6 +12,7 @@ use crate::harness::Shop;
 
 on_files_and_postgres!(
     runs_are_listed_shown_signalled_and_ended,
+    the_history_of_a_run_is_a_file_that_can_be_replayed,
     a_retried_run_continues_at_the_failed_step,
     open_runs_are_listed_behind_any_number_of_ended_ones,
 );
@@ -61,6 +62,29 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
         (0, true),
         "{early:?}"
     );
+}
+
+/// CMD-11.
+fn the_history_of_a_run_is_a_file_that_can_be_replayed(shop: &Shop) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        tidelock.start("ordering", "order-1", &json!(7)).version(1).await.unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("order-1.json");
+    let path = file.to_str().unwrap();
+    assert_eq!(shop.run(&["runs", "order-9", "--export", path]).code, 4, "there is no such run");
+    assert!(!file.exists());
+    let exported = shop.run(&["runs", "order-1", "--export", path]);
+    assert!(exported.err.contains("exported 1 entries of run \"order-1\""), "{exported:?}");
+    let history = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(shop.run(&["runs", "order-1", "--export", path]).code, 4, "it is there already");
+    shop.ok(&["runs", "order-1", "--export", path, "--overwrite"]);
+    assert_eq!(shop.ok(&["runs", "order-1", "--export", "-"]), history, "the same on the output");
+    let waits = |ctx: RunCtx, _: Value| async move { ctx.wait_for_signal::<Value>("go").await };
+    let replayed = tidelock::testing::replay("ordering", waits, &history);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert_eq!(runtime.block_on(replayed).unwrap(), tidelock::testing::AfterReplay::Waits);
 }
 
 /// A program that reserves, which must not be repeated, and charges, which fails until it is fixed.

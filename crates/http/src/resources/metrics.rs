@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
+use tidelock::telemetry::{MetricInfo, MetricKind};
 
 use crate::app_state::AppState;
 use crate::limits::Limits;
@@ -19,52 +20,45 @@ pub(crate) async fn metrics(State(served): State<AppState>) -> impl IntoResponse
     samples::keep(&served);
     let mut text =
         served.setup.metrics.as_ref().map_or_else(String::new, crate::metrics::Metrics::render);
-    for Figure { name, kind, help, value } in figures(&served) {
+    for (MetricInfo { name, kind, help, .. }, value) in figures(&served) {
+        let kind = if kind == MetricKind::Counter { "counter" } else { "gauge" };
         let _written = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
-/// One metric.
-struct Figure {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    value: u64,
-}
-
-impl Figure {
-    fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, kind: "gauge", help, value }
-    }
-}
+/// Open event streams.
+const EVENT_STREAMS: MetricInfo =
+    MetricInfo::gauge("tidelock_http_event_streams", &[], "Open event streams.");
+/// Commits of this process.
+const COMMITS: MetricInfo =
+    MetricInfo::counter("tidelock_commits_total", &[], "Commits made by this process.");
+/// The end of the feed.
+const FEED_POSITION: MetricInfo =
+    MetricInfo::gauge("tidelock_feed_position", &[], "The end of the feed.");
+/// Reactions that stand still.
+const UNSERVED: MetricInfo =
+    MetricInfo::gauge("tidelock_reactions_unserved", &[], "Reactions that no process routes.");
+/// The slowest reaction.
+const LAG: MetricInfo = MetricInfo::gauge(
+    "tidelock_reactions_lag",
+    &[],
+    "The largest routing lag, in positions, over the reactions that a process routes.",
+);
 
 /// The server's own metrics, beside those that the process records.
-fn figures(served: &AppState) -> Vec<Figure> {
+pub(crate) const METRICS: &[MetricInfo] = &[EVENT_STREAMS, COMMITS, FEED_POSITION, UNSERVED, LAG];
+
+/// Their values.
+fn figures(served: &AppState) -> Vec<(MetricInfo, u64)> {
     let Limits { streams, .. } = *served.limits();
     let open = streams - served.streams.available_permits();
-    let mut figures =
-        vec![Figure::gauge("tidelock_http_event_streams", "Open event streams.", open as u64)];
-    if let Some(commits) = &served.setup.commits {
-        let help = "Commits made by this process.";
-        figures.push(Figure {
-            name: "tidelock_commits_total",
-            kind: "counter",
-            help,
-            value: commits.get(),
-        });
-    }
+    let mut figures = vec![(EVENT_STREAMS, open as u64)];
+    figures.extend(served.setup.commits.as_ref().map(|commits| (COMMITS, commits.get())));
     if let Some(sample) = served.samples.last() {
-        let (end, unserved) = (sample.head_position.get(), sample.unserved_reactions as u64);
-        figures.push(Figure::gauge("tidelock_feed_position", "The end of the feed.", end));
-        figures.push(Figure::gauge(
-            "tidelock_reactions_unserved",
-            "Reactions that no process routes.",
-            unserved,
-        ));
-        let help =
-            "The largest routing lag, in positions, over the reactions that a process routes.";
-        figures.extend(sample.lag.map(|lag| Figure::gauge("tidelock_reactions_lag", help, lag)));
+        figures.push((FEED_POSITION, sample.head_position.get()));
+        figures.push((UNSERVED, sample.unserved_reactions as u64));
+        figures.extend(sample.lag.map(|lag| (LAG, lag)));
     }
     figures
 }

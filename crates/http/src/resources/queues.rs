@@ -180,10 +180,13 @@ pub(crate) struct LeaseDto {
     /// The data it was enqueued with.
     #[schema(value_type = Option<Value>)]
     data: Option<RawJson>,
+    /// The `traceparent` of the request that enqueued it, if it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 impl From<LeasedItem> for LeaseDto {
-    fn from(LeasedItem { lease, data }: LeasedItem) -> Self {
+    fn from(LeasedItem { lease, data, trace, .. }: LeasedItem) -> Self {
         Self {
             key: lease.item.key,
             fence: lease.fence,
@@ -196,6 +199,7 @@ impl From<LeasedItem> for LeaseDto {
             lane: lease.lane,
             priority: lease.priority,
             data,
+            traceparent: trace.map(|trace| trace.to_string()),
         }
     }
 }

@@ -19,6 +19,7 @@ mod follow;
 mod killed;
 mod leases;
 mod locks;
+mod metrics_reference;
 mod names;
 mod once;
 mod queues;

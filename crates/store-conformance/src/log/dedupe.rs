@@ -23,6 +23,7 @@ cases! { "log::dedupe":
     "LOG-5" some_events_of_an_earlier_append_in_a_row_are_known,
     "LOG-5" two_earlier_appends_sent_as_one_are_known,
     "LOG-5" json_that_differs_in_spaces_and_order_of_keys_is_the_same,
+    "LOG-5" an_event_sent_again_in_another_trace_is_the_same,
     "LOG-5" the_same_id_with_other_content_is_a_mismatch,
     "LOG-5" numbers_that_differ_beyond_64_bits_are_a_mismatch,
     "LOG-5 LOG-8" a_close_that_did_not_come_with_known_events_is_a_mismatch,
@@ -133,6 +134,23 @@ async fn json_that_differs_in_spaces_and_order_of_keys_is_the_same(world: World)
         new.with_metadata(json("{ \"why\": {\"b\": 2, \"a\": 1},\n \"who\": \"anna\" }"));
     same.payload = json(r#" { "b": [ true, null ], "a": 1 } "#);
     assert_eq!(again(store, ExpectedVersion::NoStream, &[same]).await, replayed(&first));
+}
+
+/// A retry comes from another request, and so from another trace.
+async fn an_event_sent_again_in_another_trace_is_the_same(world: World) {
+    let store = &*world.store;
+    let traced = json(r#"{"who":"anna","traceparent":"00-1-2-01","tracestate":"a=1"}"#);
+    let new = event(1).with_metadata(traced);
+    let first = first_try(store, slice::from_ref(&new)).await;
+    for metadata in [r#"{"traceparent":"00-3-4-01","who":"anna"}"#, r#"{ "who": "anna" }"#] {
+        let same = new.clone().with_metadata(json(metadata));
+        assert_eq!(again(store, ExpectedVersion::NoStream, &[same]).await, replayed(&first));
+    }
+    for metadata in [r#"{"traceparent":"00-1-2-01"}"#, r#"{"who":"bob","tracestate":"a=1"}"#] {
+        mismatch(store, [new.clone().with_metadata(json(metadata))]).await;
+    }
+    let read = store.read_whole_stream(&stream("s")).await.unwrap();
+    assert_eq!(read[0].metadata, new.metadata, "the first one's trace is kept");
 }
 
 /// Schedule 7.

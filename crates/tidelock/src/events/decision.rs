@@ -3,6 +3,7 @@
 use tidelock_store::{
     Commit, CommitOutcome, EventId, ExpectedVersion, Guard, Result, StoreError, Version,
 };
+use tracing::Instrument;
 
 use super::aggregate::Aggregate;
 use super::aggregate_ref::AggregateRef;
@@ -16,6 +17,7 @@ use super::participant::Participant;
 use super::submit::ensure_retry_id;
 use crate::group_commit::Submit;
 use crate::handle::Tidelock;
+use crate::telemetry;
 
 /// A decision on one aggregate, with its options.
 #[derive(Debug, Clone)]
@@ -96,7 +98,8 @@ impl<A: Aggregate> Decision<A> {
         self,
         decide: impl FnMut(&A) -> Result<D, X>,
     ) -> Result<Executed, ExecuteError<X>> {
-        self.execution()?.execute(decide).await
+        let span = telemetry::execute_span(self.target.stream()?);
+        self.execution()?.execute(decide).instrument(span).await
     }
 
     /// Appends events without loading the state, if the stream is at the

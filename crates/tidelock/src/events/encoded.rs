@@ -38,7 +38,7 @@ impl Encoded {
         metadata: &Metadata,
         id: impl Fn(usize) -> EventId,
     ) -> Result<Self> {
-        let metadata = metadata.to_json()?;
+        let metadata = metadata.traced().to_json()?;
         let mut encoded = Self::default();
         for (at, event) in events.into_iter().enumerate() {
             let pushed = encoded.push(event, id(at), &metadata);

@@ -1,11 +1,13 @@
 //! Submitting a commit until its outcome is known.
 
 use tidelock_store::{Commit, CommitId, CommitOutcome, Result, RetryAdvice, Store};
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::group_commit::Submit;
 use crate::handle::Tidelock;
 use crate::retry::{Random, RetryLimits};
+use crate::telemetry;
 
 impl Submit for Tidelock {
     async fn submit(&self, commit: &Commit) -> Result<CommitOutcome> {
@@ -26,10 +28,15 @@ pub(crate) fn derive_id(commit: Commit, operation: &str) -> Commit {
     commit.with_id(CommitId::from_bytes(id.into_bytes()))
 }
 
+/// Sends it once, in a span of its own.
+async fn sent(store: &dyn Store, commit: &Commit) -> Result<CommitOutcome> {
+    store.commit(commit.clone()).instrument(telemetry::commit_span(store, commit)).await
+}
+
 /// Sends a commit. After an unknown outcome it sends the same commit again, which returns the
 /// outcome of the first.
 pub(crate) async fn send(
-    store: &(impl Store + ?Sized),
+    store: &dyn Store,
     commit: &Commit,
     limits: RetryLimits,
     random: &Random,
@@ -37,7 +44,7 @@ pub(crate) async fn send(
     let mut attempts = limits.begin();
     let mut unknown = false;
     loop {
-        let error = match store.commit(commit.clone()).await {
+        let error = match sent(store, commit).await {
             Err(error) if error.advice() != RetryAdvice::Never => error,
             done => return done,
         };

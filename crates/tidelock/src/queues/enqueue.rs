@@ -7,13 +7,16 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{
     Commit, ExpectedRevision, ItemRef, LaneName, Mark, Priority, RawJson, RecordWrite, Result,
-    StoreError, Timestamp, Wake, When,
+    StoreError, Timestamp, Wake, When, limits,
 };
 
 use super::keys;
 use crate::bounds;
 use crate::events::submit;
 use crate::handle::Tidelock;
+use crate::metadata::Metadata;
+use crate::telemetry;
+use crate::trace_context::TraceContext;
 
 /// An item to enqueue. Await it to get the time at which it was enqueued.
 ///
@@ -26,6 +29,7 @@ pub struct EnqueueItem {
     wake: Result<Wake>,
     data: Option<RawJson>,
     operation: Option<String>,
+    trace: Option<TraceContext>,
 }
 
 impl EnqueueItem {
@@ -35,6 +39,7 @@ impl EnqueueItem {
             wake: item.map(|item| Wake::at(item, When::NOW)),
             data: None,
             operation: None,
+            trace: TraceContext::current(),
         }
     }
 
@@ -81,6 +86,8 @@ impl EnqueueItem {
     /// returned and nothing is woken. The id is remembered for seven days.
     pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
+        // A repetition comes from another request, and is the same commit.
+        self.trace = None;
         self
     }
 
@@ -109,12 +116,14 @@ impl EnqueueItem {
         let data = self
             .data
             .map(|data| RecordWrite::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
-        Ok(data.into_iter().fold(Commit::new().wake(wake), Commit::write))
+        let trace = self.trace.map(|trace| trace_record(&wake, &trace)).transpose()?;
+        Ok(data.into_iter().chain(trace).fold(Commit::new().wake(wake), Commit::write))
     }
 
     async fn send(mut self) -> Result<Timestamp> {
         let (tidelock, operation) = (self.tidelock.clone(), self.operation.take());
         operation.as_deref().map_or(Ok(()), bounds::names)?;
+        let queue = self.wake.as_ref().ok().map(|wake| wake.item.queue.clone());
         let commit = match (self.commit()?, operation) {
             (commit, Some(id)) => submit::derive_id(commit, &id),
             (commit, None) => submit::ensure_retry_id(commit),
@@ -122,8 +131,25 @@ impl EnqueueItem {
         let sent =
             submit::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
         let refused = |_| StoreError::corrupt("a wake without expectations was refused");
-        Ok(sent.committed().map_err(refused)?.at)
+        let at = sent.committed().map_err(refused)?.at;
+        queue.iter().for_each(telemetry::enqueued);
+        Ok(at)
     }
+}
+
+/// The trace beside an item: kept as long as an item that is done is remembered.
+fn trace_record(wake: &Wake, trace: &TraceContext) -> Result<RecordWrite> {
+    let metadata = Metadata { trace: Some(trace.clone()), ..Metadata::new() };
+    let write =
+        RecordWrite::put(&keys::trace(&wake.item), ExpectedRevision::Any, metadata.to_json()?);
+    let kept = match wake.due {
+        Some(When::At(due)) => When::At(due.plus(limits::ITEM_MEMORY)),
+        Some(When::In(due)) => {
+            When::In(due.saturating_add(limits::ITEM_MEMORY).min(limits::HORIZON))
+        }
+        None => When::In(limits::ITEM_MEMORY),
+    };
+    Ok(write.expiring(kept))
 }
 
 impl IntoFuture for EnqueueItem {

@@ -9,6 +9,13 @@ pub(super) fn data(item: &ItemRef) -> RecordKey {
     RecordKey::new(name).expect("the names of queues and items leave room for this")
 }
 
+/// Record of the trace in which an item was enqueued.
+pub(super) fn trace(item: &ItemRef) -> RecordKey {
+    let (queue, key) = (item.queue.as_str(), item.key.as_str());
+    let name = format!("~work-trace/{}/{queue}/{key}", queue.len());
+    RecordKey::new(name).expect("the names of queues and items leave room for this")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{
     ChangeHint, Commit, LaneName, Lease, LeaseRequest, Leased, QueueName, RawJson, Result,
-    Settlement, Store, StoreError, Topic, WorkerName,
+    Settlement, Store, StoreError, Topic, WorkerName, limits,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,6 +19,9 @@ use tokio::time::Instant;
 use super::keys;
 use crate::deadline;
 use crate::handle::Tidelock;
+use crate::metadata::Metadata;
+use crate::telemetry;
+use crate::trace_context::TraceContext;
 
 /// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
@@ -47,6 +50,8 @@ pub struct LeasedItem {
     pub lease: Lease,
     /// The data stored with the item: that of the enqueue that woke it, or of a later one.
     pub data: Option<RawJson>,
+    /// The trace in which it was enqueued: that of the last enqueue that was part of one.
+    pub trace: Option<TraceContext>,
 }
 
 impl LeaseItems {
@@ -93,6 +98,7 @@ impl LeaseItems {
             .await
             .map_err(|_| StoreError::corrupt("the task that requested leases has panicked"))??;
         let leases = with_data(&*store, granted.leases()).await?;
+        telemetry::leased_by_caller(granted.leases());
         granted.keep();
         Ok(leases)
     }
@@ -189,8 +195,18 @@ async fn with_data(store: &dyn Store, leases: &[Lease]) -> Result<Vec<LeasedItem
     if leases.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<_> = leases.iter().map(|lease| keys::data(&lease.item)).collect();
-    let data =
-        store.get(&keys).await?.into_iter().map(|slot| slot.into_live().map(|record| record.value));
-    Ok(leases.iter().cloned().zip(data).map(|(lease, data)| LeasedItem { lease, data }).collect())
+    let names = |lease: &Lease| [keys::data(&lease.item), keys::trace(&lease.item)];
+    let mut items = Vec::with_capacity(leases.len());
+    // Each item has two records, and a call reads as many as a call leases items.
+    for leases in leases.chunks(limits::LEASES_PER_CALL / 2) {
+        let keys: Vec<_> = leases.iter().flat_map(names).collect();
+        let mut slots = store.get(&keys).await?.into_iter();
+        let mut value = || slots.next().and_then(|slot| Some(slot.into_live()?.value));
+        for lease in leases {
+            let (data, trace) = (value(), value());
+            let trace = trace.and_then(|trace| Metadata::from_json(&trace).trace);
+            items.push(LeasedItem { lease: lease.clone(), data, trace });
+        }
+    }
+    Ok(items)
 }

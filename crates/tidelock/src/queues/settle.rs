@@ -11,6 +11,8 @@ use tidelock_store::{
 use super::keys;
 use crate::events::submit;
 use crate::handle::Tidelock;
+use crate::telemetry;
+use crate::worker::TaskOutcome;
 
 /// Leases settled in one commit. Each may delete a record, and a commit has room for
 /// [`limits::PARTS_PER_COMMIT`].
@@ -33,6 +35,13 @@ pub(super) async fn settle(
     let mut settled = Vec::with_capacity(settlements.len());
     for chunk in settlements.chunks(CHUNK) {
         settled.extend(settle_chunk(tidelock, chunk.to_vec()).await?);
+    }
+    for (settlement, outcome) in settlements.iter().zip(&settled) {
+        let exit = match outcome {
+            SettleOutcome::Settled => TaskOutcome::by(&settlement.exit),
+            SettleOutcome::Lost(_) => TaskOutcome::Lost,
+        };
+        telemetry::settled(&settlement.lease, exit.name(), exit.error());
     }
     Ok(settled)
 }

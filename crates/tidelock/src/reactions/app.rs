@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::plan::check_renewal;
-use tidelock_store::{LaneName, Result, WorkerName};
+use tidelock_store::{LaneName, QueueName, Result, WorkerName};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -17,17 +17,23 @@ use super::leftovers::RemovingLinks;
 use super::reaction::Reaction;
 use super::recent::Recent;
 use super::route::Route;
-use super::router::{Router, Routing, register};
+use super::router::{FeedPolls, Router, Routing, register};
 use super::work::ReactionWork;
 use super::{BuildError, Input, ReactionCtx, ReactionName, Subscription, keys};
 use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
 use crate::runs::work::RunWork;
 use crate::runs::{self, Definition};
-use crate::worker::{QueueOptions, Stopped, Worker, WorkerOptions};
+use crate::worker::{PollInterval, QueueOptions, Stopped, Worker, WorkerOptions};
 
 /// The lease on a route: how long the others wait before they take over from a process that died.
 const ROUTE_LEASE: Duration = Duration::from_secs(15);
+
+/// How often the feed is polled without a hint.
+const FEED_POLL: Duration = Duration::from_secs(1);
+
+/// How often everything is polled without a hint in simulated time, and the lease on routes there.
+const SIMULATED_POLL: Duration = Duration::from_secs(3600);
 
 /// How long a pass over the targets of one reaction may take; what it has removed stays removed.
 const LINK_REMOVAL_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -41,6 +47,8 @@ pub struct AppBuilder {
     options: WorkerOptions,
     lanes: Vec<Result<LaneName, BuildError>>,
     route_lease: Duration,
+    feed_poll: Duration,
+    error_pause: Option<Duration>,
 }
 
 /// What a process runs.
@@ -52,6 +60,8 @@ pub struct App {
     options: WorkerOptions,
     lanes: Vec<LaneName>,
     route_lease: Duration,
+    feed_poll: Duration,
+    error_pause: Option<Duration>,
 }
 
 impl AppBuilder {
@@ -63,6 +73,8 @@ impl AppBuilder {
             options: WorkerOptions::new(own_name()),
             lanes: Vec::new(),
             route_lease: ROUTE_LEASE,
+            feed_poll: FEED_POLL,
+            error_pause: None,
         }
     }
 
@@ -236,6 +248,17 @@ impl AppBuilder {
         self
     }
 
+    /// For tests: polls and renews rarely, because hints of a store in memory are never lost, and
+    /// days of simulated time would otherwise be mostly polls. A call that failed is repeated as
+    /// soon as ever.
+    pub(crate) fn for_simulated_time(mut self) -> Self {
+        self.options.poll_interval =
+            PollInterval { least: SIMULATED_POLL, per_queue: Duration::ZERO };
+        (self.feed_poll, self.route_lease) = (SIMULATED_POLL, SIMULATED_POLL);
+        self.error_pause = Some(FEED_POLL);
+        self
+    }
+
     /// Validates the names and options.
     ///
     /// # Errors
@@ -263,6 +286,8 @@ impl AppBuilder {
             options: self.options,
             lanes: self.lanes.into_iter().collect::<Result<_, _>>()?,
             route_lease: self.route_lease,
+            feed_poll: self.feed_poll,
+            error_pause: self.error_pause,
         })
     }
 
@@ -377,7 +402,7 @@ impl App {
             workflow.registered().announce(&**self.tidelock.store(), workflow.known_name()).await?;
         }
         let recent = Arc::new(Recent::default());
-        let router = Arc::new(Router::new(self.tidelock.store(), &recent));
+        let router = Arc::new(Router::new(self.tidelock.store(), &recent, self.polls()));
         let stopping = CancellationToken::new();
         let routing = AbortOnDropHandle::new(tokio::spawn(router.clone().run(stopping.clone())));
         let worker = self.worker(&router, &recent);
@@ -396,8 +421,27 @@ impl App {
         self.run_until(pending()).await
     }
 
+    fn polls(&self) -> FeedPolls {
+        FeedPolls { idle: self.feed_poll, failed: self.error_pause.unwrap_or(self.feed_poll) }
+    }
+
+    /// The reactions that it runs.
+    pub(crate) fn reactions(&self) -> &[Arc<Reaction>] {
+        &self.reactions
+    }
+
+    /// The queues that it serves, except those of routes, whose items are always held.
+    pub(crate) fn queues(&self) -> Vec<QueueName> {
+        let recent = Arc::new(Recent::default());
+        let router = Arc::new(Router::new(self.tidelock.store(), &recent, self.polls()));
+        let mut queues = self.worker(&router, &recent).queues();
+        queues.retain(|queue| keys::routed_reaction(queue.as_str()).is_none());
+        queues
+    }
+
     fn worker(&self, router: &Arc<Router>, recent: &Arc<Recent>) -> Worker {
         let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
+        let worker = worker.error_pause(self.error_pause);
         let runs = self.workflows.iter().map(|workflow| RunWork::served(&self.tidelock, workflow));
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));

@@ -23,20 +23,18 @@ use tidelock_store::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::reaction::Reaction;
 use super::recent::Recent;
+use crate::telemetry;
 use crate::worker::{self, LeasedTask, QueueHandler, TaskFuture, TaskOutcome};
 use batch::RoutingBatches;
 use held_route::HeldRoute;
 use link_heads::LinkHeads;
 
 pub use cursor::Rerouted;
-pub(crate) use cursor::{Cursor, cursor_of, register, reroute};
-
-/// How often the feed is polled without a hint, and how often cursors are saved that passed no
-/// relevant event.
-const POLL: Duration = Duration::from_secs(1);
+pub(crate) use cursor::{Cursor, cursor_of, free_routes, is_behind, register, reroute};
 
 /// The maximum number of reactions that share a page: an event that all of them handle takes four
 /// parts for each, and must fit into a commit.
@@ -47,10 +45,20 @@ const GROUP_SIZE: usize = limits::PARTS_PER_COMMIT / 8;
 pub(crate) struct Router {
     store: Arc<dyn Store>,
     recent: Arc<Recent>,
+    polls: FeedPolls,
     link_heads: Mutex<LinkHeads>,
     /// Ordered, so that one history of the store gives one order of routing.
     routes: Mutex<BTreeMap<LeaseToken, HeldRoute>>,
     changed: Notify,
+}
+
+/// How often the feed is polled without a hint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FeedPolls {
+    /// When all was well; also how often cursors are saved that passed no relevant event.
+    pub(crate) idle: Duration,
+    /// After a failure.
+    pub(crate) failed: Duration,
 }
 
 /// The handler of route items: it holds the lease while the router routes.
@@ -60,6 +68,12 @@ pub(crate) struct Routing {
     pub(crate) reaction: Arc<Reaction>,
 }
 
+/// The result of a pass over the groups.
+struct Pass {
+    more: bool,
+    failed: bool,
+}
+
 impl QueueHandler for Routing {
     fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         worker::each(tasks, |task| self.router.clone().hold(self.reaction.clone(), task))
@@ -67,10 +81,11 @@ impl QueueHandler for Routing {
 }
 
 impl Router {
-    pub(crate) fn new(store: &Arc<dyn Store>, recent: &Arc<Recent>) -> Self {
+    pub(crate) fn new(store: &Arc<dyn Store>, recent: &Arc<Recent>, polls: FeedPolls) -> Self {
         Self {
             store: store.clone(),
             recent: recent.clone(),
+            polls,
             link_heads: Mutex::default(),
             routes: Mutex::default(),
             changed: Notify::new(),
@@ -108,36 +123,44 @@ impl Router {
         let mut signal = self.store.signal(Topic::Log);
         let mut saved = Instant::now();
         while !stopping.is_cancelled() {
-            self.catch_up(&stopping).await;
-            if saved.elapsed() >= POLL {
+            let failed = self.catch_up(&stopping).await;
+            if saved.elapsed() >= self.polls.idle {
                 self.save().await;
                 saved = Instant::now();
             }
+            let poll = if failed { self.polls.failed } else { self.polls.idle };
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
                 () = self.changed.notified() => {}
-                _ = tokio::time::timeout(POLL, signal.wait()) => {}
+                _ = tokio::time::timeout(poll, signal.wait()) => {}
             }
         }
     }
 
-    async fn catch_up(&self, stopping: &CancellationToken) {
-        while !stopping.is_cancelled() && self.pass().await {}
+    /// Routes to the end of the feed, and returns whether the last pass failed.
+    async fn catch_up(&self, stopping: &CancellationToken) -> bool {
+        let mut last = Pass { more: true, failed: false };
+        while !stopping.is_cancelled() && last.more {
+            last = self.pass().await;
+        }
+        last.failed
     }
 
-    /// Routes one page for each group of reactions, and returns whether there is more. Reactions at
-    /// the same position share a page, so that a reaction that is far behind does not delay the
-    /// others.
-    async fn pass(&self) -> bool {
-        let mut more = false;
+    /// Routes one page for each group of reactions. Reactions at the same position share a page, so
+    /// that a reaction that is far behind does not delay the others.
+    async fn pass(&self) -> Pass {
+        let mut pass = Pass { more: false, failed: false };
         for group in self.groups() {
             match self.advance(&group).await {
-                Ok(at_end) => more |= !at_end,
-                Err(error) => self.handle_error(&group, &error).await,
+                Ok(at_end) => pass.more |= !at_end,
+                Err(error) => {
+                    pass.failed = true;
+                    self.handle_error(&group, &error).await;
+                }
             }
         }
-        more
+        pass
     }
 
     fn groups(&self) -> Vec<Vec<HeldRoute>> {
@@ -161,14 +184,22 @@ impl Router {
         self.recent.keep(
             page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))),
         );
-        let batches = RoutingBatches::plan(&self.store, group, &page).await?;
-        for batch in batches {
+        let routed = self.route(group, &page).instrument(telemetry::route_span(page.events.len()));
+        if !routed.await? {
+            return Ok(false);
+        }
+        self.moved(group, &page);
+        Ok(page.at_end)
+    }
+
+    /// Writes the batches of a page, and returns whether all succeeded.
+    async fn route(&self, group: &[HeldRoute], page: &FeedPage) -> Result<bool> {
+        for batch in RoutingBatches::plan(&self.store, group, page).await? {
             if !self.write(group, batch).await? {
                 return Ok(false);
             }
         }
-        self.moved(group, &page);
-        Ok(page.at_end)
+        Ok(true)
     }
 
     /// Commits a batch and returns whether it succeeded. After a conflict, the page is read again.

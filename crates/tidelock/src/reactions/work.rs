@@ -18,6 +18,7 @@ use tidelock_store::{
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::context::{ReactionCtx, Replay};
 use super::options::OnExhausted;
@@ -29,6 +30,7 @@ use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
 use crate::staging::{Landed, Staged};
 use crate::telemetry;
+use crate::trace_context::{Traces, scoped};
 use crate::worker::{
     LeasedTask, QueueHandler, TaskFuture, TaskOutcome, panic_message, timed_out, within,
 };
@@ -177,13 +179,16 @@ impl TargetTurn<'_> {
             self.replay(mark),
         );
         let _owner = context.owner();
+        let traces = Traces::of(&events);
+        let span = telemetry::handle_span(&reaction.name, &events, &traces);
         let timeout = reaction.options.timeout;
         let call = AssertUnwindSafe(async {
             let handled = within(timeout, reaction.handler.handle(events, context.clone())).await;
             let late = || Err(HandlerError::again(format!("the handler {}", timed_out(timeout))));
             handled.unwrap_or_else(late)
         });
-        let handled = call.catch_unwind().await.unwrap_or_else(|panic| {
+        let call = scoped(traces.one().cloned(), call.catch_unwind()).instrument(span);
+        let handled = call.await.unwrap_or_else(|panic| {
             Err(HandlerError::again(format!("the handler panicked: {}", panic_message(&*panic))))
         });
         metrics::counter!(telemetry::HANDLED, "reaction" => reaction.name.to_string())

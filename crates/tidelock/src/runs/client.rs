@@ -6,6 +6,7 @@
 
 pub(crate) mod commit_target;
 mod error;
+mod export;
 mod handle;
 mod info;
 pub(crate) mod listing;
@@ -26,6 +27,7 @@ use commit_target::CommitTarget;
 use start::StartRequest;
 
 pub use error::RunError;
+pub use export::{ExportedEntry, RunExport};
 pub use handle::RunHandle;
 pub use info::RunInfo;
 pub use listing::{RunCursor, RunFilter};

@@ -105,12 +105,7 @@ impl RunCtx {
     /// Parks the run: the recorded data cannot be decoded as the function's type, so the code does
     /// not fit.
     pub(crate) async fn unfit<T>(&self, name: &StepName, error: &tidelock_store::StoreError) -> T {
-        let error = format!(
-            "non-determinism: the code does not fit the history: what is recorded for {:?} cannot be read: {}",
-            name.as_str(),
-            error.context()
-        );
-        self.activation.replay(|replay| replay.leave(Exit::Park(error)));
+        self.activation.replay(|replay| replay.unfit(name, error.context()));
         futures_util::future::pending().await
     }
 }

@@ -5,7 +5,7 @@
 //! come last, so no key is a prefix of another by accident.
 
 use tidelock_store::{
-    EventId, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp,
+    EventId, EventType, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp,
 };
 use uuid::Uuid;
 
@@ -129,6 +129,16 @@ pub(crate) fn index_position(key: &RecordKey, prefix: &str) -> Option<(Timestamp
     let (age, run) = key.as_str().strip_prefix(prefix)?.split_once('/')?;
     let started_at = Timestamp::from_micros(i64::MAX - age.parse::<i64>().ok()?).ok()?;
     Some((started_at, RunId::new(run).ok()?))
+}
+
+/// The kind of an entry, as it is shown: its event type without the mark of a reserved name.
+pub(crate) fn entry_kind(event_type: &EventType) -> &str {
+    event_type.as_str().trim_start_matches('~')
+}
+
+/// The event type of an entry of this kind.
+pub(crate) fn entry_type(kind: &str) -> String {
+    format!("~{kind}")
 }
 
 /// The newest version of a workflow that any process has registered.

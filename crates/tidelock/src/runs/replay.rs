@@ -59,6 +59,16 @@ pub(crate) enum Exit {
     Continue(RawJson),
 }
 
+/// Where the code does not fit the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// The operation that the history has there, and whether its end is meant; `None` if the
+    /// history has nothing more.
+    pub(crate) recorded: Option<(StepName, bool)>,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
 /// Which operations have to be polled again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Wake {
@@ -177,8 +187,10 @@ pub(crate) struct Replay<T = NewEvent> {
     /// The first operation that is not recorded and was requested during the replay.
     blocked_on: Option<String>,
     stopping: bool,
-    /// An effect would begin, but the worker is shutting down.
-    begin_refused: bool,
+    /// An effect would begin, but the worker is shutting down: that of this operation.
+    begin_refused: Option<OpId>,
+    /// Where the code does not fit the history, once that is known.
+    mismatch: Option<Mismatch>,
     exit: Option<Exit>,
     /// The driver is dropping the function.
     closing: bool,
@@ -212,7 +224,8 @@ impl<T: Encoded> Default for Replay<T> {
             running: 0,
             blocked_on: None,
             stopping: false,
-            begin_refused: false,
+            begin_refused: None,
+            mismatch: None,
             exit: None,
             closing: false,
             wake: Wake::None,
@@ -248,6 +261,21 @@ impl<T: Encoded> Replay<T> {
 
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.is_some()
+    }
+
+    /// How the function ended without returning, if it did.
+    pub(crate) fn exit(&self) -> Option<&Exit> {
+        self.exit.as_ref()
+    }
+
+    /// Where the code does not fit the history, if it does not.
+    pub(crate) fn mismatch(&self) -> Option<&Mismatch> {
+        self.mismatch.as_ref()
+    }
+
+    /// The operation whose effect would begin, if the worker did not shut down.
+    pub(crate) fn refused_effect(&self) -> Option<String> {
+        self.begin_refused.map(|op| self.ops[op].describe())
     }
 
     pub(crate) fn has_left(&self) -> bool {
@@ -324,6 +352,11 @@ impl<T: Encoded> Replay<T> {
         }
         if recorded.kind != kind {
             let (expected, found) = (recorded.describe(), describe(kind, name));
+            self.mismatch.get_or_insert(Mismatch {
+                recorded: Some((name.clone(), false)),
+                expected: expected.clone(),
+                found: found.clone(),
+            });
             self.leave(Exit::Park(format!(
                 "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}"
             )));
@@ -346,8 +379,10 @@ impl<T: Encoded> Replay<T> {
     }
 
     /// Whether an effect may begin: not while the worker shuts down.
-    pub(crate) fn may_begin(&mut self) -> bool {
-        self.begin_refused |= self.stopping;
+    pub(crate) fn may_begin(&mut self, op: OpId) -> bool {
+        if self.stopping {
+            self.begin_refused.get_or_insert(op);
+        }
         !self.stopping
     }
 
@@ -570,6 +605,24 @@ impl<T: Encoded> Replay<T> {
         self.cursor.start(&mut self.ops);
     }
 
+    /// Forgets how the run ended, for a dry run of its function.
+    pub(crate) fn reopen(&mut self) -> Option<RunOutcome> {
+        self.outcome.take()
+    }
+
+    /// Recorded data cannot be decoded as the function's type.
+    pub(crate) fn unfit(&mut self, name: &StepName, error: &str) {
+        self.mismatch.get_or_insert(Mismatch {
+            recorded: Some((name.clone(), true)),
+            expected: format!("what is recorded for {:?}", name.as_str()),
+            found: format!("a type that it is not: {error}"),
+        });
+        self.leave(Exit::Park(format!(
+            "non-determinism: the code does not fit the history: what is recorded for {:?} cannot be read: {error}",
+            name.as_str(),
+        )));
+    }
+
     /// Takes the content of the next commit, if a write is wanted.
     pub(crate) fn next_batch(&mut self) -> Option<Batch<T>> {
         if !self.outbox.is_wanted() {
@@ -693,7 +746,7 @@ impl<T: Encoded> Replay<T> {
         if self.cursor.is_replay() {
             return IdleAction::Leave(Exit::Park(self.non_determinism()));
         }
-        if self.begin_refused {
+        if self.begin_refused.is_some() {
             return IdleAction::Release;
         }
         if self.waits.is_empty() {
@@ -728,20 +781,29 @@ impl<T: Encoded> Replay<T> {
     }
 
     /// An operation that was dropped in an earlier activation and is awaited in this one.
-    fn orphan(&self) -> Option<String> {
+    fn orphan(&mut self) -> Option<String> {
         let orphan = self.ops.iter().find(|op| op.phase == Phase::Orphan)?;
+        let (name, described) = (orphan.name.clone(), orphan.describe());
+        self.mismatch.get_or_insert(Mismatch {
+            recorded: Some((name, true)),
+            expected: format!("{described} dropped"),
+            found: format!("{described} awaited"),
+        });
         Some(format!(
-            "non-determinism: the code does not fit the history: {} was dropped before, and is awaited now",
-            orphan.describe()
+            "non-determinism: the code does not fit the history: {described} was dropped before, and is awaited now"
         ))
     }
 
     /// Describes the non-determinism: the next recorded operation, and the requested one.
-    fn non_determinism(&self) -> String {
-        let expected = self.cursor.next().map(|(op, _)| self.ops[op].describe());
+    fn non_determinism(&mut self) -> String {
+        let next = self.cursor.next();
+        let recorded = next.map(|(op, is_end)| (self.ops[op].name.clone(), is_end));
+        let expected = next.map(|(op, _)| self.ops[op].describe());
         let expected = expected.unwrap_or_else(|| "nothing more".into());
         let found =
             self.blocked_on.clone().unwrap_or_else(|| "no operation that can continue".into());
+        let (e, f) = (expected.clone(), found.clone());
+        self.mismatch.get_or_insert(Mismatch { recorded, expected: e, found: f });
         format!(
             "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}; register the old code under the \
              run's version, or branch with ctx.patched, and the run continues"
@@ -752,7 +814,8 @@ impl<T: Encoded> Replay<T> {
     pub(crate) fn returned(&mut self) -> Option<Exit> {
         if self.exit.is_none() && self.cursor.is_replay() {
             self.blocked_on = Some("the end of the workflow".into());
-            self.leave(Exit::Park(self.non_determinism()));
+            let error = self.non_determinism();
+            self.leave(Exit::Park(error));
         }
         self.exit.clone()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use tidelock_store::{Commit, ExpectedVersion, Result, Settlement, Slot, Version, When, limits};
+use tracing::Instrument;
 
 use super::activation::Activation;
 use super::driver::Driver;
@@ -12,6 +13,8 @@ use super::history::{self, Entry, TakenOver};
 use super::summary::Summarized;
 use super::{Definition, RunId, keys};
 use crate::handle::Tidelock;
+use crate::telemetry;
+use crate::trace_context::scoped;
 use crate::worker::{LeasedTask, QueueHandler, QueueOptions, TaskFuture, TaskOutcome, is_loss};
 
 /// The summaries of all runs that were leased together, read in one call.
@@ -67,7 +70,7 @@ impl RunWork {
     }
 
     async fn drive(&self, task: LeasedTask, there: Summarized) -> Result<TaskOutcome> {
-        let loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
+        let mut loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
         let (Some(mut version), Some(input)) = (loaded.version, loaded.replay.input().cloned())
         else {
             let error = "its history is missing; it was not deleted by Tidelock";
@@ -86,11 +89,13 @@ impl RunWork {
                 None => return self.again(task, there).await,
             }
         }
+        // The turn is part of the trace that started the run, and what it does of the current one.
+        let trace = loaded.metadata.trace.take();
+        let span = telemetry::run_span(&there.run, &there.summary.workflow, trace.as_ref());
         let activation =
             Activation::new(&self.tidelock, &task, there, loaded.replay, loaded.metadata);
-        Driver::new(activation, version, self.workflow.settings.stall)
-            .drive(&*self.workflow.code, input)
-            .await
+        let driver = Driver::new(activation, version, self.workflow.settings.stall);
+        scoped(trace, driver.drive(&*self.workflow.code, input)).instrument(span).await
     }
 
     /// Starts over: a signal came during the takeover, or the lease is lost, which the next attempt

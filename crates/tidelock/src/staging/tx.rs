@@ -164,7 +164,8 @@ impl Tx {
             return Err(twice("stream", stream).into());
         }
         let decide = Arc::new(decide);
-        let decision = aggregate.decision().metadata(self.metadata().clone());
+        // The trace of this call, also when the decision is taken again.
+        let decision = aggregate.decision().metadata(self.metadata().traced().into_owned());
         let first = match decision.clone().propose_guarded(&*decide).await {
             Ok(parts) => parts,
             Err((error, guards)) => {
@@ -873,7 +874,8 @@ impl Tx {
         metadata.correlation = metadata.correlation.or_else(|| inherited.correlation.clone());
         metadata.causation = metadata.causation.or(inherited.causation);
         metadata.reaction = metadata.reaction.or_else(|| inherited.reaction.clone());
-        // It was JSON before, and three short fields do not change that.
+        metadata.trace = metadata.trace.or_else(|| self.metadata().traced().trace.clone());
+        // It was JSON before, and a few short fields do not change that.
         match metadata.to_json() {
             Ok(metadata) => event.with_metadata(metadata),
             Err(_) => event,

@@ -30,11 +30,17 @@ pub(super) struct Poller {
     shared: Arc<WorkerShared>,
     options: QueueOptions,
     poll: Duration,
+    error_pause: Duration,
 }
 
 impl Poller {
-    pub(super) fn new(shared: &Arc<WorkerShared>, options: QueueOptions, poll: Duration) -> Self {
-        Self { shared: shared.clone(), options, poll }
+    pub(super) fn new(
+        shared: &Arc<WorkerShared>,
+        options: QueueOptions,
+        poll: Duration,
+        error_pause: Duration,
+    ) -> Self {
+        Self { shared: shared.clone(), options, poll, error_pause }
     }
 
     pub(super) async fn serve(self) {
@@ -64,7 +70,7 @@ impl Poller {
             }
             Err(error) => {
                 tracing::warn!(queue = %self.options.queue, %error, "could not lease");
-                Some(self.poll)
+                Some(self.error_pause)
             }
         }
     }

@@ -8,9 +8,11 @@ use tidelock_store::{
     Timestamp, ViolationKind,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::polls::Polls;
 use super::{QueueOptions, TaskOutcome};
+use crate::telemetry;
 
 /// Initial and maximum backoff of a commit that the store could not take.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -33,7 +35,7 @@ struct TaskState {
 }
 
 impl LeasedTask {
-    pub(super) fn new(
+    pub(crate) fn new(
         store: &Arc<dyn Store>,
         lease: Lease,
         options: &QueueOptions,
@@ -117,7 +119,9 @@ impl LeasedTask {
         let commit = with_retry_id(commit);
         let mut backoff = BACKOFF.0;
         loop {
-            let error = match self.shared.store.commit(commit.clone()).await {
+            let span = telemetry::commit_span(&*self.shared.store, &commit);
+            let sent = self.shared.store.commit(commit.clone()).instrument(span).await;
+            let error = match sent {
                 Err(error) if error.advice() != RetryAdvice::Never => error,
                 outcome => return outcome,
             };

@@ -67,6 +67,14 @@ pub(crate) fn said(field: &str, value: &str) -> Vec<Said> {
         .collect()
 }
 
+/// Every span of this name with this field value, in order.
+pub(crate) fn spans(name: &str, field: &str, value: &str) -> Vec<Said> {
+    let heard = HEARD.get().unwrap().lock().unwrap();
+    let is_meant =
+        |said: &&Said| said.message == name && said.fields.get(field).is_some_and(|is| is == value);
+    heard.spans.iter().filter(is_meant).cloned().collect()
+}
+
 /// The breadcrumbs of a reaction's targets, in order.
 pub(crate) fn breadcrumbs(reaction: &str) -> Vec<Said> {
     said("queue", &format!("~reaction/{reaction}"))

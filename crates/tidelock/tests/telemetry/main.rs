@@ -14,3 +14,4 @@ mod meter;
 #[allow(dead_code, reason = "the cases of reactions need more of it")]
 #[path = "../reactions/stage.rs"]
 mod stage;
+mod traces;

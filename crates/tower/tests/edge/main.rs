@@ -13,6 +13,7 @@ mod gone;
 mod refusals;
 mod servers;
 mod together;
+mod traces;
 mod unrecorded;
 
 #[cfg(unix)]

@@ -11,6 +11,7 @@ use tidelock::store::{
     Appended, Committed, Conflict, EventId, EventType, NewEvent, Position, RawJson, StoreExt,
     StreamName, Version, ViolationReason,
 };
+use tidelock::{Metadata, TraceContext};
 use utoipa::ToSchema;
 
 use super::expectation::{Expectation, Expected};
@@ -44,7 +45,8 @@ struct NewEventDto {
     /// The payload.
     #[schema(value_type = Value)]
     data: RawJson,
-    /// The metadata; `correlation`, `causation` (an event's id) and `actor` have a meaning.
+    /// The metadata; `correlation`, `causation` (an event's id), `actor` and `traceparent` have a
+    /// meaning. Without a `traceparent`, that of the request's header is stored.
     #[schema(value_type = Option<Object>)]
     metadata: Option<RawJson>,
     /// Its id, a UUID: sent again under it, it is appended once. Random by default.
@@ -63,6 +65,12 @@ impl From<NewEventDto> for NewEvent {
     fn from(event: NewEventDto) -> Self {
         let mut new = Self::new(event.event_type, event.data);
         if let Some(metadata) = event.metadata {
+            new = new.with_metadata(metadata);
+        }
+        // Without a trace the metadata is stored as it was written.
+        if TraceContext::current().is_some()
+            && let Ok(metadata) = Metadata::from_json(&new.metadata).traced().to_json()
+        {
             new = new.with_metadata(metadata);
         }
         match event.id {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Mark, NamePattern, NewEvent,
-    Position, RawJson, RecordKey, RecordWrite, Result, Revision, Store, StoreError, StoreExt, Wake,
-    When, limits,
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, FeedQuery, ItemFilter, Mark,
+    NamePattern, NewEvent, Position, RawJson, RecordKey, RecordWrite, Result, Revision, Store,
+    StoreError, StoreExt, Wake, When, limits,
 };
 
 use crate::reactions::ReactionName;
@@ -62,6 +62,30 @@ async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Curso
         return Ok(None);
     };
     Ok(Some(Cursor { revision: Some(record.revision), ..record.value.to()? }))
+}
+
+/// Whether events wait to be routed to this reaction, or it is not registered yet. A blocked route
+/// waits for an operator.
+pub(crate) async fn is_behind(store: &dyn Store, reaction: &Reaction) -> Result<bool> {
+    let Some(cursor) = find(store, &reaction.name).await? else { return Ok(true) };
+    let item = store.item(&keys::route_item(&reaction.name)).await?;
+    if item.is_some_and(|item| item.blocked) {
+        return Ok(false);
+    }
+    let mut events = store.rows(FeedQuery::after(cursor.position));
+    while let Some(event) = events.next().await? {
+        if reaction.wants(&event) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Ends the leases on all routes: the process that holds them is known to be dead.
+pub(crate) async fn free_routes(store: &dyn Store) -> Result<()> {
+    let queue = NamePattern::like(keys::route_queues());
+    let held = ItemFilter { queue, ..ItemFilter::default() }.held(true);
+    store.adjust(held, Adjustment::Reset { to: Mark::ZERO }).await.map(drop)
 }
 
 /// Creates the reaction's route, if it has none. Where the reaction starts is decided here, once.

@@ -59,7 +59,7 @@ impl Op<'_> {
             if self.activation.task.stopping().is_cancelled() {
                 replay.stop();
             }
-            replay.may_begin().then_some(())
+            replay.may_begin(self.id).then_some(())
         })
         .await;
     }

@@ -11,12 +11,12 @@ use super::commit_target::CommitTarget;
 use super::info::load_summary;
 use super::proposal::carry_out;
 use super::signal::SignalRequest;
-use super::{status, timeline, verbs};
+use super::{export, status, timeline, verbs};
 use crate::handle::Tidelock;
 use crate::runs::history::{self, Entry};
 use crate::runs::{
-    InvalidName, RunError, RunId, RunInfo, RunResult, RunStatus, SendSignal, Timeline, Verdict,
-    keys,
+    InvalidName, RunError, RunExport, RunId, RunInfo, RunResult, RunStatus, SendSignal, Timeline,
+    Verdict, keys,
 };
 
 /// A handle of one run, whose result is an `O`. Clones refer to the same run.
@@ -127,6 +127,18 @@ impl<O> RunHandle<O> {
     ) -> Result<Timeline, RunError> {
         let there = load_summary(&self.tidelock, self.id()?).await?;
         Ok(timeline::page(&**self.tidelock.store(), &there.run, after, limit).await?)
+    }
+
+    /// Returns the recorded history of the run's generation, to [replay](crate::testing::replay) it
+    /// against changed code.
+    ///
+    /// It contains the run's data: its input, results and signals.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn export(&self) -> Result<RunExport, RunError> {
+        let there = load_summary(&self.tidelock, self.id()?).await?;
+        Ok(export::of(&**self.tidelock.store(), &there).await?)
     }
 
     /// Returns the newest value that the run has [published](crate::runs::RunCtx::publish), if any.

@@ -97,7 +97,7 @@ impl SignalRequest {
     /// Sets the metadata of its event.
     #[must_use]
     pub(crate) fn about(mut self, metadata: &Metadata) -> Self {
-        self.metadata = metadata.clone();
+        self.metadata = metadata.traced().into_owned();
         self
     }
 
@@ -114,7 +114,8 @@ impl SignalRequest {
     fn of(run: RunId, signal: &str, payload: RawJson, refusal: &'static str) -> Self {
         let content =
             Signalled { signal: signal.to_owned(), id: EventId::fresh().to_string(), payload };
-        Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
+        let metadata = Metadata::new().traced().into_owned();
+        Self { run, content, metadata, buffered: false, refusal }
     }
 
     /// Sets the idempotency key.

@@ -70,7 +70,7 @@ impl<O> StartRun<O> {
 
     /// Sets the metadata of the events that the run causes.
     pub fn metadata(self, metadata: Metadata) -> Self {
-        self.with(|request| request.metadata = metadata)
+        self.with(|request| request.metadata = metadata.traced().into_owned())
     }
 
     /// Starts the run and returns whether it is new.
@@ -153,7 +153,7 @@ impl StartRequest {
     /// Creates the request from validated parts.
     pub(crate) fn of(workflow: WorkflowName, run: RunId, input: RawJson) -> Self {
         let (version, deadline, retention) = (None, None, None);
-        let (attributes, metadata) = (BTreeMap::new(), Metadata::new());
+        let (attributes, metadata) = (BTreeMap::new(), Metadata::new().traced().into_owned());
         Self { run, workflow, version, input, attributes, deadline, retention, metadata }
     }
 

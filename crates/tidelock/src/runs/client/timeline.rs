@@ -66,7 +66,7 @@ impl HistoryEntry {
         Self {
             version: event.version,
             recorded_at: event.recorded_at,
-            kind: event.event_type.as_str().trim_start_matches('~').to_owned(),
+            kind: keys::entry_kind(&event.event_type).to_owned(),
             name: event.payload.to::<Named>().ok().and_then(|named| named.name),
             data: event.payload.clone(),
         }

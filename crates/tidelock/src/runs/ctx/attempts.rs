@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use serde::Serialize;
 use tidelock_store::{RawJson, Result};
+use tracing::Instrument;
 
 use super::{OnUnknownOutcome, RunCtx, StepKey, interrupt};
 use crate::handler_error::HandlerError;
@@ -16,6 +17,7 @@ use crate::runs::history::{
     AttemptFailed, Intent, Interruptible, StepDone, StepFailed, UnknownOutcome, Verdict, Why,
 };
 use crate::runs::replay::{Durability, On, Wait, Woken};
+use crate::telemetry;
 use crate::worker::{panic_message, within};
 
 /// What is known of a step whose last entry is its intent.
@@ -66,7 +68,10 @@ impl StepAttempts<'_> {
             }
             self.op.written().await;
             let made = match begin(|| effect(self.key())) {
-                Ok(attempt) => self.attempt(attempt).await,
+                Ok(attempt) => {
+                    let span = self.span(attempts + 1);
+                    self.attempt(attempt).instrument(span).await
+                }
                 Err(failed) => Err(failed),
             };
             attempts += 1;
@@ -98,6 +103,19 @@ impl StepAttempts<'_> {
         }
         let error = format!("{}, and may have been done or not", failed.failure);
         self.may_rerun(policy, attempts, &error, false).await
+    }
+
+    /// Counts an attempt.
+    pub(super) fn attempted(&self, outcome: &'static str) {
+        let summary = &self.op.activation().summarized.summary;
+        telemetry::step_attempted(&summary.workflow, outcome);
+    }
+
+    /// The span of one attempt.
+    pub(super) fn span(&self, attempt: u32) -> tracing::Span {
+        let activation = self.op.activation();
+        let workflow = &activation.summarized.summary.workflow;
+        telemetry::step_span(activation.run(), workflow, self.name, attempt)
     }
 
     fn key(&self) -> StepKey {
@@ -147,8 +165,9 @@ impl StepAttempts<'_> {
             let entry = StepDone { name: self.name.clone(), result };
             self.op.end(entry, Durability::Durable)
         });
-        if let Err(error) = ended {
-            self.fail(attempts, error.context().into(), Why::Unstorable);
+        match ended {
+            Ok(()) => self.attempted("done"),
+            Err(error) => self.fail(attempts, error.context().into(), Why::Unstorable),
         }
     }
 
@@ -169,10 +188,12 @@ impl StepAttempts<'_> {
         let (name, failed_at) = (self.name.clone(), Some(failed_at));
         let entry = AttemptFailed { name, attempt: attempts, error, failed_at, again_at };
         self.op.note(entry).expect("names, times and short texts can be stored");
+        self.attempted("retried");
         true
     }
 
     pub(super) fn fail(&self, attempts: u32, error: String, why: Why) {
+        self.attempted("failed");
         let failed = StepFailed { name: self.name.clone(), attempts, error, why };
         self.op.end(failed, Durability::Durable).expect("names and short texts can be stored");
     }

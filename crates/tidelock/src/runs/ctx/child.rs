@@ -159,7 +159,7 @@ impl ValidChild<'_> {
         let mut run_start =
             RunStart::new(run, workflow, registered.version, self.input.clone(), activation.now());
         let own = &activation.summarized.summary;
-        run_start.metadata = activation.metadata.clone();
+        run_start.metadata = activation.metadata.traced().into_owned();
         run_start.retention = registered.retention;
         run_start.parent = Some(Parent {
             run: activation.run().clone(),

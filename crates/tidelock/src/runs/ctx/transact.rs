@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::RawJson;
+use tracing::Instrument;
 
 use super::attempts::{Failed, StepAttempts, begin};
 use super::compensation::CompensationStep;
@@ -168,7 +169,10 @@ where
     while step.may_try().await {
         let tx = TxOwner::new(tx(step.ctx, step.name));
         let staged = match begin(|| effect(tx.clone())) {
-            Ok(staging) => within(step.timeout, stage(step.op, staging)).await,
+            Ok(staging) => {
+                let staging = within(step.timeout, stage(step.op, staging));
+                staging.instrument(step.span(attempts + 1)).await
+            }
             Err(failed) => Some(Err(failed)),
         };
         let landed = match staged.unwrap_or_else(|| Err(Failed::late(step.timeout))) {
@@ -176,7 +180,7 @@ where
             Err(failed) => Err(failed),
         };
         match landed {
-            Ok(true) => return,
+            Ok(true) => return step.attempted("done"),
             // Nothing was wrong with it: a signal came between.
             Ok(false) => {}
             Err(failed) => {

@@ -16,6 +16,7 @@ use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFa
 use crate::runs::keys;
 use crate::runs::replay::{Exit, FailureContext, Replay};
 use crate::runs::summary::{RunState, Summary};
+use crate::telemetry;
 use crate::worker::{TaskOutcome, is_loss, panic_message};
 
 /// The backoff of a parked run: longer each time, and never final.
@@ -131,6 +132,7 @@ impl Driver {
         let task = &self.activation.task;
         let after = park_backoff().after(task.lease().failures, fastrand::f64());
         tracing::warn!(run = %self.run(), error, "parked");
+        telemetry::run_parked(&self.summarized().summary.workflow);
         task.settle(Settlement::retry(task.token(), after, error).having_done(self.mark())).await
     }
 
@@ -189,7 +191,13 @@ impl Driver {
             let commit = Commit::new().settle(self.finish_item());
             let commit = self.summarized().end(commit, state, self.activation.now())?;
             match self.commit(commit, entries.clone(), TaskOutcome::Acked).await? {
-                Ended::Done(settled) => return Ok(settled),
+                Ended::Done(settled) => {
+                    if settled == TaskOutcome::Acked {
+                        let summary = &self.summarized().summary;
+                        telemetry::run_ended(summary, state, self.activation.now());
+                    }
+                    return Ok(settled);
+                }
                 Ended::Moved if self.is_ended_elsewhere() => return self.acknowledge().await,
                 Ended::Moved => {
                     entries.pop();
@@ -228,7 +236,8 @@ impl Driver {
 
     fn continued(&self, input: &RawJson) -> Entry {
         let (carried, seen) = self.activation.replay(|replay| replay.continued());
-        let metadata = self.activation.metadata.to_json().unwrap_or_else(|_| input.clone());
+        let metadata = self.activation.metadata.traced();
+        let metadata = metadata.to_json().unwrap_or_else(|_| input.clone());
         let generation = self.activation.generation() + 1;
         Continued { generation, input: input.clone(), carried, seen, metadata }.into()
     }

@@ -12,7 +12,7 @@ use tidelock_store::{
 
 use crate::runs::names::StepName;
 use crate::runs::summary::Parent;
-use crate::runs::{RunId, WorkflowName, WorkflowVersion};
+use crate::runs::{ExportedEntry, RunId, WorkflowName, WorkflowVersion, keys};
 
 /// Generates the enum and its conversion to and from events: each entry is an event of the type
 /// beside it.
@@ -206,6 +206,13 @@ impl Entry {
         Self::parse(&event.event_type, &event.payload).map_err(|e| {
             e.about(format_args!("stream {:?}, version {}", event.stream, event.version))
         })
+    }
+
+    /// Decodes an exported entry.
+    pub(crate) fn decode_exported(exported: &ExportedEntry) -> Result<Self> {
+        let event_type = EventType::new(keys::entry_type(&exported.kind))?;
+        Self::parse(&event_type, &exported.data)
+            .map_err(|e| e.about(format_args!("entry {}", exported.number)))
     }
 
     /// The operation that this entry ends or drops, if any.

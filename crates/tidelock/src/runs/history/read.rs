@@ -28,7 +28,11 @@ pub(crate) async fn load(
     for event in events(store, run, begins).await? {
         let entry = Entry::decode(&event)?;
         if let Entry::Started(_) = entry {
-            loaded.metadata = Metadata::caused_by(event.id, &Metadata::of(&event));
+            let started = Metadata::of(&event);
+            loaded.metadata = Metadata {
+                trace: started.trace.clone(),
+                ..Metadata::caused_by(event.id, &started)
+            };
         }
         loaded.replay.fold(entry)?;
         loaded.version = Some(event.version);

@@ -15,6 +15,7 @@ use crate::runs::client::start::StartRequest;
 use crate::runs::names::ScheduleName;
 use crate::runs::summary::Summarized;
 use crate::runs::{RunError, RunId, RunState, keys};
+use crate::telemetry;
 use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
 /// The retry delay of a schedule that could not start its run, for example because its workflow is
@@ -45,18 +46,27 @@ impl QueueHandler for Firing {
 /// Decides on the current state of the schedule, and again after a conflict.
 async fn fire(tidelock: Tidelock, task: LeasedTask) -> StoreResult<TaskOutcome> {
     loop {
+        let due;
         let commit = match decide(&tidelock, &task).await {
             // The commit does not wake the item of a schedule that was deleted or has no next
             // occurrence, so the item ends.
-            Ok(commit) => commit.settle(Settlement::finish(
-                task.token(),
-                task.lease().mark,
-                When::In(limits::ITEM_MEMORY),
-            )),
+            Ok(Due { commit, started }) => {
+                due = started;
+                commit.settle(Settlement::finish(
+                    task.token(),
+                    task.lease().mark,
+                    When::In(limits::ITEM_MEMORY),
+                ))
+            }
             Err(error) => return task.settle(put_off(&task, &error)).await,
         };
         match task.commit(commit).await? {
-            CommitOutcome::Committed(_) => return Ok(TaskOutcome::Acked),
+            CommitOutcome::Committed(committed) => {
+                for (schedule, moment) in due {
+                    telemetry::scheduled(&schedule, committed.at.since(moment));
+                }
+                return Ok(TaskOutcome::Acked);
+            }
             CommitOutcome::Conflict(conflict) if is_loss(&conflict) => {
                 return Ok(TaskOutcome::Lost);
             }
@@ -69,17 +79,30 @@ fn put_off(task: &LeasedTask, error: &RunError) -> Settlement {
     Settlement::retry(task.token(), RETRY_DELAY, error.to_string())
 }
 
+/// What is due now: the commit, and the occurrences whose runs it starts.
+#[derive(Debug, Default)]
+struct Due {
+    commit: Commit,
+    started: Vec<(ScheduleName, Timestamp)>,
+}
+
+impl From<Commit> for Due {
+    fn from(commit: Commit) -> Self {
+        Self { commit, started: Vec::new() }
+    }
+}
+
 /// The commit of what is due now; empty if the schedule is gone, paused or not due yet.
-async fn decide(tidelock: &Tidelock, task: &LeasedTask) -> Result<Commit, RunError> {
+async fn decide(tidelock: &Tidelock, task: &LeasedTask) -> Result<Due, RunError> {
     let name = ScheduleName::new(task.lease().item.key.as_str())?;
     let store = tidelock.store();
     let Some(kept) = Kept::of(&store.get_one(&keys::schedule(&name)).await?)? else {
-        return Ok(Commit::new());
+        return Ok(Due::default());
     };
     match (kept.stored.next, store.now().await?) {
-        _ if kept.stored.paused => Ok(Commit::new()),
-        (None, _) => Ok(Commit::new()),
-        (Some(next), now) if next > now => Ok(wake(&name, Commit::new(), Some(next))),
+        _ if kept.stored.paused => Ok(Due::default()),
+        (None, _) => Ok(Due::default()),
+        (Some(next), now) if next > now => Ok(wake(&name, Commit::new(), Some(next)).into()),
         (Some(next), now) => start(tidelock, &name, &kept, next, now).await,
     }
 }
@@ -90,7 +113,7 @@ async fn start(
     kept: &Kept,
     next: Timestamp,
     now: Timestamp,
-) -> Result<Commit, RunError> {
+) -> Result<Due, RunError> {
     let Stored { plan, last, .. } = &kept.stored;
     let table = plan.timetable().map_err(|error| unreadable(&error))?;
     let mut chosen = plan.catch_up.choose(&table, next, now);
@@ -99,16 +122,20 @@ async fn start(
         chosen = chosen.pop().filter(|_| !busy).into_iter().collect();
     }
     let mut moved = Stored { next: table.after(now), ..kept.stored.clone() };
-    let mut commit = Commit::new();
+    let (mut commit, mut started) = (Commit::new(), Vec::new());
     for moment in chosen {
         let request = request(name, &kept.stored, moment);
         moved.last = Some(request.run.clone());
-        add(&mut commit, begin(tidelock, &request).await?);
+        let parts = begin(tidelock, &request).await?;
+        if parts.parts() > 0 {
+            started.push((name.clone(), moment));
+        }
+        add(&mut commit, parts);
     }
     let expected = ExpectedRevision::Revision(kept.revision);
     let commit =
         commit.write(RecordWrite::put(&keys::schedule(name), expected, RawJson::new(&moved)?));
-    Ok(wake(name, commit, moved.next))
+    Ok(Due { commit: wake(name, commit, moved.next), started })
 }
 
 fn request(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> StartRequest {
