@@ -17,7 +17,7 @@ use crate::scopes::ScopeError;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> tidelock::Result<()> {
 /// # let tidelock = Tidelock::open("memory:").await?;
-/// let seats = tidelock.scope::<u32>(ScopeKind::PROJECT, "hall");
+/// let seats = tidelock.scope::<u32>(ScopeKind::ORG, "hall");
 /// let book = |free: &mut u32| free.checked_sub(1).map(|left| *free = left).ok_or("sold out");
 /// match seats.try_mutate(book).await.refusal()? {
 ///     Ok(_) => println!("a seat"),

@@ -176,7 +176,7 @@ impl Reactions {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tidelock::prelude::*;
-    /// use tidelock::reactions::ResetEffects;
+    /// use tidelock::reactions::{ReactionFilter, ResetEffects};
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
     /// // Rebuild every row of a projection.

@@ -217,7 +217,7 @@ impl<S: ScopeState> Scope<S> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let draft = tidelock.scope::<String>(ScopeKind::PROJECT, "letter");
+    /// let draft = tidelock.scope::<String>(ScopeKind::ORG, "letter");
     /// draft.create("Dear reader".to_owned()).await?;
     /// assert!(draft.create("Another".to_owned()).await.is_err()); // it exists
     /// # Ok(())
@@ -256,7 +256,7 @@ impl<S: ScopeState> Scope<S> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let draft = tidelock.scope::<String>(ScopeKind::PROJECT, "letter");
+    /// let draft = tidelock.scope::<String>(ScopeKind::ORG, "letter");
     /// draft.set(&"Dear reader".to_owned()).await?;
     /// draft.delete().await?;
     /// assert!(draft.load().await?.state.is_none());
@@ -349,7 +349,7 @@ impl<S: ScopeState> Scope<S> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let visits = tidelock.scope::<i64>(ScopeKind::PROJECT, "page-1");
+    /// let visits = tidelock.scope::<i64>(ScopeKind::ORG, "page-1");
     /// assert_eq!(visits.increment("", 2).await?.value, 2);
     /// assert_eq!(visits.increment("", 1).await?.value, 3);
     /// # Ok(())
@@ -400,7 +400,7 @@ impl<S: ScopeState> Scope<S> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let seats = tidelock.scope::<BTreeMap<String, String>>(ScopeKind::PROJECT, "hall");
+    /// let seats = tidelock.scope::<BTreeMap<String, String>>(ScopeKind::ORG, "hall");
     /// seats.set_entry("", "12A", "Ada").await?;
     /// assert!(seats.remove_entry("", "12A").await?.value);
     /// # Ok(())
