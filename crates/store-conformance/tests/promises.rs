@@ -78,6 +78,7 @@ fn pattern_lines() -> Vec<String> {
     lines.extend(doc_lines_below("crates/tower/tests"));
     lines.extend(doc_lines_below("crates/http"));
     lines.extend(doc_lines_below("crates/cli/tests"));
+    lines.extend(doc_lines_below("crates/cli/src"));
     lines
 }
 

@@ -204,7 +204,7 @@ impl Supervisor {
     pub(crate) async fn run<F: Future<Output = ()>>(self: Arc<Self>, live: impl Fn(Process) -> F) {
         let mut rng = Rng::seeded(self.world.plan.seed).fork(500 + self.number as u64);
         // Both versions of the code are there from the beginning.
-        let mut version = 1 + u32::from(self.number % 2 == 0 && rng.one_in(2));
+        let mut version = 1 + u32::from(self.number.is_multiple_of(2) && rng.one_in(2));
         for life in 0.. {
             let process = Process::new(&self.world, self.number, life, version);
             *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());

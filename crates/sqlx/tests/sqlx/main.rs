@@ -305,8 +305,8 @@ async fn a_lock_that_was_lost_fences_the_commit(stage: TestStore) {
     assert_eq!(lost.kind(), ErrorKind::LeaseLost, "{lost}");
 }
 
-/// TX-12. While a caller's transaction is open, and after it was rolled back, the process that wrote
-/// in it sees the committed state.
+/// TX-12. While a caller's transaction is open, and after it was rolled back, the process that
+/// wrote in it sees the committed state.
 async fn a_cached_state_never_shows_what_is_not_committed(stage: TestStore) {
     let shop = Shop::with_tea(stage, 3).await;
     let (tidelock, tea) = (&shop.tidelock, shop.tea());

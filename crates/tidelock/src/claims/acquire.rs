@@ -107,8 +107,8 @@ pub(super) async fn acquire(
     Err(ClaimError::Contended { key: first(requests), attempts: ATTEMPTS })
 }
 
-/// Runs an acquisition in its own task, so that a commit in flight is never abandoned: if the caller
-/// has gone, the guard is dropped and releases what it holds.
+/// Runs an acquisition in its own task, so that a commit in flight is never abandoned: if the
+/// caller has gone, the guard is dropped and releases what it holds.
 pub(super) async fn run_to_completion<T: Send + 'static>(
     acquisition: impl Future<Output = Result<T, ClaimError>> + Send + 'static,
 ) -> Result<T, ClaimError> {

@@ -225,7 +225,7 @@ async fn what_an_application_was_at_ends_with_it() {
 /// TEST-3.
 #[tokio::test(start_paused = true)]
 async fn the_calls_of_a_faulty_handle_fail_like_the_applications() {
-    let test = TestApp::start(|tidelock| tidelock.app()).await;
+    let test = TestApp::start(Tidelock::app).await;
     let tidelock = test.faults().tidelock();
     let order = tidelock.aggregate::<Order>("7");
     // A decision is sent again under its id, so neither is noticed.

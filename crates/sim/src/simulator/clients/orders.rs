@@ -4,7 +4,7 @@ use tidelock::ErrorKind;
 use tidelock::runs::RunError;
 
 use super::Client;
-use crate::simulator::app::{FAILS, HAS_CHILD, ORDER, RACES, SLEEPS, WAITS};
+use crate::simulator::app::{FAILS, ORDER, RACES, WAITS};
 
 impl Client {
     pub(super) async fn order(&self, id: &str) {
@@ -31,7 +31,6 @@ impl Client {
             self.process.sleep(pause).await;
             self.signal(&run, shape).await;
         }
-        debug_assert!(SLEEPS | HAS_CHILD < FAILS, "shapes are bits");
     }
 
     async fn signal(&self, run: &str, shape: u64) {
@@ -40,11 +39,12 @@ impl Client {
             let handle = self.tidelock.runs().run(run);
             let signal = async || handle.signal(name, &()).id(name).await;
             match self.insist::<_, RunError>(signal).await {
-                Some(Err(error)) if error.kind() != ErrorKind::Closed => {
-                    // An operator may have ended the run.
-                    if !matches!(error.details::<RunError>(), Some(RunError::Ended { .. })) {
-                        self.strange("a signal", &error);
-                    }
+                // An operator may have ended the run.
+                Some(Err(error))
+                    if error.kind() != ErrorKind::Closed
+                        && !matches!(error.details::<RunError>(), Some(RunError::Ended { .. })) =>
+                {
+                    self.strange("a signal", &error);
                 }
                 _ => {}
             }

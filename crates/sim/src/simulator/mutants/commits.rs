@@ -30,7 +30,7 @@ impl Mutated {
             Mutant::TearsRecords if self.chance(&commit, 20) => misdirect_records(&mut commit, ""),
             Mutant::TearsEvents if self.chance(&commit, 20) => misdirect_events(&mut commit),
             Mutant::LosesWakes if self.now_and_then(Mutant::LosesWakes, 4) => {
-                lose_wakes(&mut commit)
+                lose_wakes(&mut commit);
             }
             Mutant::LosesSettlements if self.chance(&commit, 10) => {
                 let kept = commit.settlements.drain(..).map(|settlement| settlement.lease);

@@ -70,7 +70,10 @@ impl<O> StartRun<O> {
 
     /// Sets the metadata of the events that the run causes.
     pub fn metadata(self, metadata: Metadata) -> Self {
-        self.with(|request| request.metadata = metadata.traced().into_owned())
+        self.with(move |request| {
+            request.metadata = metadata;
+            request.metadata = request.metadata.traced().into_owned();
+        })
     }
 
     /// Starts the run and returns whether it is new.
