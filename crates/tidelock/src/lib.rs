@@ -206,6 +206,8 @@ pub mod claims;
 
 pub mod scopes;
 
+pub mod jobs;
+
 pub mod queues;
 
 pub mod doctor;
@@ -303,6 +305,7 @@ struct ScopesGuide;
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};
+    pub use crate::jobs::{Job, JobCtx};
     pub use crate::reactions::{Backoff, HandlerError, ReactionCtx, ReactionFilter, on, on_any};
     pub use crate::runs::{
         OnUnknownOutcome, RaceWinner, Retry, RunCtx, Schedule, StepError, StepKey, Workflow,

@@ -42,6 +42,9 @@ pub use task::LeasedTask;
 pub use timeout::TIMEOUT;
 pub use work::{QueueHandler, TaskFuture, TaskOutcome, each};
 
+/// How long a shutdown waits for handlers that give their leases back when its patience is over.
+const RELEASE_TIME: Duration = Duration::from_secs(1);
+
 /// Options of a [`Worker`].
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
@@ -230,6 +233,8 @@ impl WorkerShared {
         if still_running > 0 {
             tracing::warn!(still_running, "handlers are still running; their leases will expire");
             self.heartbeat.cancel_all();
+            // Some handlers give their leases back.
+            let _in_time = tokio::time::timeout(RELEASE_TIME, self.tasks.wait()).await;
         }
         Stopped { still_running }
     }

@@ -1,4 +1,4 @@
-//! An application: the reactions and workflows that a process runs, registered, built and run.
+//! An application: the reactions, jobs and workflows that a process runs, registered, built and run.
 
 use std::collections::HashSet;
 use std::future::{Future, pending};
@@ -21,6 +21,7 @@ use super::router::{Router, Routing, register};
 use super::work::ReactionWork;
 use super::{BuildError, HandlerError, Input, ReactionCtx, ReactionName, Subscription, keys};
 use crate::handle::Tidelock;
+use crate::jobs::{self, JobWork};
 use crate::runs::work::RunWork;
 use crate::runs::{self, Definition};
 use crate::worker::{QueueOptions, Stopped, Worker, WorkerOptions};
@@ -37,6 +38,7 @@ pub struct AppBuilder {
     tidelock: Tidelock,
     reactions: Vec<Result<Reaction, BuildError>>,
     pub(crate) workflows: Vec<Definition>,
+    pub(crate) jobs: Vec<jobs::Definition>,
     options: WorkerOptions,
     lanes: Vec<Result<LaneName, BuildError>>,
     route_lease: Duration,
@@ -48,6 +50,7 @@ pub struct App {
     tidelock: Tidelock,
     reactions: Vec<Arc<Reaction>>,
     workflows: Vec<Arc<Definition>>,
+    jobs: Vec<Arc<jobs::Definition>>,
     options: WorkerOptions,
     lanes: Vec<LaneName>,
     route_lease: Duration,
@@ -59,6 +62,7 @@ impl AppBuilder {
             tidelock,
             reactions: Vec::new(),
             workflows: Vec::new(),
+            jobs: Vec::new(),
             options: WorkerOptions::new(own_name()),
             lanes: Vec::new(),
             route_lease: ROUTE_LEASE,
@@ -200,6 +204,7 @@ impl AppBuilder {
             return Err(BuildError::Twice { name: twice.name.to_string() });
         }
         check_workflows(&self.workflows)?;
+        check_jobs(&self.jobs)?;
         reactions.iter().try_for_each(check_reaction)?;
         check_lease(self.route_lease).map_err(|problem| setting("the lease on routes", problem))?;
         if self.options.slots == 0 {
@@ -211,6 +216,7 @@ impl AppBuilder {
         Ok(App {
             tidelock: self.tidelock,
             workflows: self.workflows.into_iter().map(Arc::new).collect(),
+            jobs: self.jobs.into_iter().map(Arc::new).collect(),
             reactions: reactions.into_iter().map(Arc::new).collect(),
             options: self.options,
             lanes: self.lanes.into_iter().collect::<Result<_, _>>()?,
@@ -289,6 +295,26 @@ fn check_workflows(workflows: &[Definition]) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// One type for each queue, under a name that a user's queue can have, with a lease that a store
+/// grants.
+fn check_jobs(jobs: &[jobs::Definition]) -> Result<(), BuildError> {
+    let mut known = HashSet::new();
+    for job in jobs {
+        let of = format!("jobs of queue {:?}", job.name());
+        if let Some(problem) = job.problem() {
+            return Err(setting(of, problem));
+        }
+        if !known.insert(job.name()) {
+            return Err(setting(
+                of,
+                "two types of jobs are registered for it; give each its own queue",
+            ));
+        }
+        check_lease(job.options.lease_duration()).map_err(|problem| setting(of, problem))?;
+    }
+    Ok(())
+}
+
 /// A name that tells processes apart, for people.
 fn own_name() -> WorkerName {
     let name = format!("process-{}-{:04x}", std::process::id(), fastrand::u16(..));
@@ -338,6 +364,8 @@ impl App {
         let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
         let runs = self.workflows.iter().map(|workflow| RunWork::served(&self.tidelock, workflow));
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
+        let jobs = self.jobs.iter().map(|job| JobWork::served(&self.tidelock, job));
+        let worker = jobs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);
         let worker = self.link_removals().into_iter().fold(worker, Worker::serve);

@@ -350,12 +350,12 @@ impl Tx {
         self.parts(Commit::new().write(write))
     }
 
-    /// Stages an item of a queue: `tx.enqueue(tidelock.queue("mail").enqueue("order-7"))`.
+    /// Stages an item of a queue: `tx.enqueue_item(tidelock.queue("mail").enqueue("order-7"))`.
     ///
     /// # Errors
     /// `Invalid` if a name is none, the data cannot be stored, or the item has an operation id: the
     /// commit is what makes it happen once.
-    pub fn enqueue(&self, item: EnqueueItem) -> Result<()> {
+    pub fn enqueue_item(&self, item: EnqueueItem) -> Result<()> {
         self.parts(item.into_parts()?)
     }
 

@@ -6,6 +6,8 @@
 
 mod doctor;
 mod durations;
+mod jobs;
+mod jobs_processes;
 mod leftovers;
 mod queues;
 

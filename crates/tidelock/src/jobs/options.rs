@@ -1,0 +1,144 @@
+//! Options of a job type.
+
+use std::time::Duration;
+
+use crate::bounds;
+use crate::reactions::{Backoff, OnExhausted};
+use crate::worker::TIMEOUT;
+
+/// The attempts at a job, including the first.
+const ATTEMPTS: u32 = 20;
+/// The first and the longest pause between two attempts: twenty attempts take about a night.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
+
+/// The options of a [`Job`](super::Job).
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use tidelock::jobs::JobOptions;
+///
+/// let patient = JobOptions::new()
+///     .timeout(Duration::from_secs(30))
+///     .keep_results(Duration::from_secs(24 * 3_600));
+/// # let _ = patient;
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct JobOptions {
+    pub(super) attempts: u32,
+    pub(super) backoff: Backoff,
+    pub(super) on_exhausted: OnExhausted,
+    pub(super) lease: Duration,
+    /// The timeout of one call of the handler.
+    pub(super) timeout: Duration,
+    pub(super) max_crashes: u32,
+    pub(super) limit: Option<usize>,
+    pub(super) keep_results: Option<Duration>,
+    pub(super) unique_for: Option<Duration>,
+}
+
+impl JobOptions {
+    /// Creates the default options.
+    pub fn new() -> Self {
+        Self {
+            attempts: ATTEMPTS,
+            backoff: Backoff::exponential(PAUSES.0, PAUSES.1).with_jitter(0.5),
+            on_exhausted: OnExhausted::default(),
+            lease: Duration::from_secs(30),
+            timeout: TIMEOUT,
+            max_crashes: 3,
+            limit: None,
+            keep_results: None,
+            unique_for: None,
+        }
+    }
+
+    /// Sets the number of attempts at a job that fails, including the first. The default is 20.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Sets the pauses between attempts. The default is exponential, from a second to an hour, with
+    /// a jitter of 0.5.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Sets what happens to a job whose attempts are used up. By default it is blocked, with its
+    /// error, until an operator retries or discards it.
+    pub fn on_exhausted(mut self, policy: OnExhausted) -> Self {
+        self.on_exhausted = policy;
+        self
+    }
+
+    /// Sets the lease: how long a job waits after its process died. The default is 30 seconds. The
+    /// lease is renewed while the handler runs.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets the timeout of one call of the handler. The default is [five
+    /// minutes](crate::worker::TIMEOUT). A call that exceeds it is dropped, and counts as failed.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets after how many expired leases a job is blocked. The default is 3: a job that kills its
+    /// process does not kill the next ones.
+    pub fn max_crashes(mut self, crashes: u32) -> Self {
+        self.max_crashes = crashes;
+        self
+    }
+
+    /// Sets the maximum number of jobs handled concurrently in each process.
+    pub fn max_concurrency(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Keeps the result of a finished job for this long. By default nothing of it is kept.
+    pub fn keep_results(mut self, retention: Duration) -> Self {
+        self.keep_results = Some(retention);
+        self
+    }
+
+    /// Keeps a key taken for this long after its job has finished: another job enqueued under it
+    /// meanwhile is a duplicate. By default a key is free again when its job has finished.
+    pub fn unique_for(mut self, window: Duration) -> Self {
+        self.unique_for = Some(window);
+        self
+    }
+
+    pub(crate) fn lease_duration(&self) -> Duration {
+        self.lease
+    }
+
+    /// How long the record of a finished job is kept, if at all.
+    pub(super) fn kept(&self) -> Option<Duration> {
+        self.keep_results.max(self.unique_for)
+    }
+
+    /// Why an option is not valid, if one is not.
+    pub(super) fn problem(&self) -> Option<String> {
+        let kept = self.kept().map_or(Ok(()), |long| bounds::keeps("a retention", long));
+        match kept {
+            Err(problem) => Some(problem.context().to_owned()),
+            Ok(()) if self.limit == Some(0) => {
+                Some("at most 0 jobs at once; it needs at least 1".to_owned())
+            }
+            Ok(()) if self.attempts == 0 => Some("0 attempts; it needs at least 1".to_owned()),
+            Ok(()) => None,
+        }
+    }
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
