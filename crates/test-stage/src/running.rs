@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::reactions::AppBuilder;
+use tidelock::AppBuilder;
 use tidelock::store::WorkerName;
 use tidelock::worker::{PollInterval, Stopped, WorkerOptions};
 use tokio::task::JoinHandle;

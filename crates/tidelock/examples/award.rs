@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidelock::claims::{Period, RefusalReason, WaitPolicy};
+use tidelock::claims::{Period, RefusalReason};
 use tidelock::prelude::*;
 use tidelock::store::{Commit, NewEvent, StoreExt, StreamName};
 
@@ -38,7 +38,7 @@ async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Err
         .singleton(&claims.singleton("logged").of(&award.child).of(&award.item).per(Period::Day))
         .quota(&claims.quota("points", 50).of(&award.child).per(Period::Day), award.points)
         .lock(&claims.lock("child").of(&award.child))
-        .wait_policy(WaitPolicy::LONG);
+        .within(Duration::from_secs(2));
     let mut won = match all.claim().await? {
         Outcome::Granted(won) => won,
         Outcome::Refused(refusals) => {

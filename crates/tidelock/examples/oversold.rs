@@ -14,8 +14,8 @@
 use std::error::Error;
 use std::fmt;
 
+use tidelock::Provenance;
 use tidelock::prelude::*;
-use tidelock::{Provenance, RetryPolicy};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -132,11 +132,11 @@ pub(crate) async fn sell(one: &Tidelock, other: &Tidelock) -> Result<(u32, u32, 
 async fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
     // A memory store belongs to one process; any other is opened twice, as by two processes.
-    let one = Tidelock::open(&url).await?.with_retry(RetryPolicy::attempts(100));
+    let one = Tidelock::open(&url).await?.with_retry(Retry::attempts(100));
     let other = if url == "memory:" {
         one.clone()
     } else {
-        Tidelock::open(&url).await?.with_retry(RetryPolicy::attempts(100))
+        Tidelock::open(&url).await?.with_retry(Retry::attempts(100))
     };
     let (announced, sold, left) = sell(&one, &other).await?;
     println!("{announced} tickets, {sold} sold to {CUSTOMERS} customers who asked, {left} left");

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::App;
 use tidelock::Timestamp;
 use tidelock::prelude::*;
-use tidelock::reactions::App;
 use tidelock::runs::{PendingWait, RunStatus};
 use tidelock::store::{ManualClock, MemoryStore, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};

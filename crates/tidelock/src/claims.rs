@@ -14,7 +14,6 @@ mod claim_key;
 mod error;
 mod fingerprint;
 mod period;
-mod wait_policy;
 
 mod compound;
 mod handoff;
@@ -29,6 +28,7 @@ mod singleton;
 mod acquire;
 mod claim_attempt;
 mod claim_set;
+mod claim_wait;
 mod entry;
 mod held_claim;
 mod keys;
@@ -66,7 +66,6 @@ pub use quota::{
 pub use register::LwwRegister;
 pub use release::Released;
 pub use singleton::{Singleton, SingletonTaken};
-pub use wait_policy::WaitPolicy;
 
 impl Tidelock {
     /// Returns the claims of this store, for a claimant's name, an operation id, or listings.

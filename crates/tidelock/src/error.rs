@@ -15,7 +15,8 @@ use crate::claims::{
 };
 use crate::closing::CloseError;
 use crate::events::{ExecuteError, LoadError};
-use crate::reactions::{HandlerError, ResetError};
+use crate::handler_error::HandlerError;
+use crate::reactions::ResetError;
 use crate::recorded::{ReadError, Unreadable};
 use crate::runs::{InvalidName, RunError, ScheduleError};
 use crate::scopes::ScopeError;

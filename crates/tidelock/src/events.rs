@@ -17,7 +17,6 @@ mod executed;
 mod execution;
 mod into_events;
 mod multi_decision;
-mod retry;
 
 mod folded;
 mod load;
@@ -44,8 +43,6 @@ pub use into_events::IntoEvents;
 pub use multi_decision::MultiDecision;
 pub use participant::{AggregateSet, ParticipantSet};
 pub use personal::Personal;
-pub use retry::RetryPolicy;
 pub use snapshots::Snapshots;
 
 pub(crate) use keys::snapshot as snapshot_key;
-pub(crate) use retry::{Attempts, Random};

@@ -17,11 +17,12 @@ use tidelock_store::{
     StoredEvent, Topic, limits,
 };
 
+use crate::backoff::Backoff;
 use crate::error::Result;
 use crate::event::Event;
 use crate::handle::Tidelock;
 use crate::list::{List, ListStream, Page};
-use crate::reactions::{Backoff, is_reserved};
+use crate::reactions::is_reserved;
 use crate::recorded::Recorded;
 
 /// How long a follower waits for a change hint before it reads anyway.

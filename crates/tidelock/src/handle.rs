@@ -5,11 +5,10 @@ use std::sync::Arc;
 use tidelock_store::{Result, Store, StoredEvent, StreamName};
 
 use crate::event::Event;
-use crate::events::{
-    Aggregate, AggregateRef, AggregateSet, MultiDecision, Random, RetryPolicy, personal,
-};
+use crate::events::{Aggregate, AggregateRef, AggregateSet, MultiDecision, personal};
 use crate::group_commit::StateCache;
 use crate::recorded::{ReadError, Recorded};
+use crate::retry::{Random, Retry, RetryLimits};
 use crate::runs::registered::Workflows;
 use crate::runs::{Active, Runs};
 use crate::scopes::{self, Scope, ScopeKind, ScopeState};
@@ -20,7 +19,7 @@ pub struct Tidelock {
     store: Arc<dyn Store>,
     states: Arc<StateCache<StreamName>>,
     documents: Arc<StateCache<scopes::Name>>,
-    retry: RetryPolicy,
+    retry: RetryLimits,
     random: Arc<Random>,
     workflows: Arc<Workflows>,
     active: Arc<Active>,
@@ -41,14 +40,14 @@ impl Tidelock {
     /// Creates a handle on an open store.
     pub fn over(store: Arc<dyn Store>) -> Self {
         let (states, documents) = (StateCache::new(CACHED_STATES), StateCache::new(CACHED_STATES));
-        let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
+        let (retry, random, workflows) = (RetryLimits::CALL, Arc::default(), Arc::default());
         Self { store, states, documents, retry, random, workflows, active: Arc::default() }
     }
 
-    /// Sets the default retry policy of calls.
+    /// Sets the default retry policy of decisions, transactions, scopes and commits.
     #[must_use]
-    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = retry;
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry.or(RetryLimits::CALL);
         self
     }
 
@@ -103,7 +102,7 @@ impl Tidelock {
         &self.states
     }
 
-    pub(crate) fn retry(&self) -> RetryPolicy {
+    pub(crate) fn retry(&self) -> RetryLimits {
         self.retry
     }
 

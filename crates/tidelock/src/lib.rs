@@ -186,6 +186,10 @@ extern crate self as tidelock;
 
 mod open;
 
+mod backoff;
+mod handler_error;
+mod retry;
+
 mod event;
 mod feed;
 mod metadata;
@@ -232,21 +236,25 @@ pub use tidelock_derive::Event;
 pub use tidelock_store as store;
 pub use tidelock_store::{ExpectedVersion, Timestamp, When};
 
+pub use crate::backoff::Backoff;
 pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
     Aggregate, AggregateRef, AggregateSet, Decision, ExecuteError, Executed, IntoEvents, LoadError,
-    Loaded, MultiDecision, ParticipantSet, Personal, Provenance, RetryPolicy, Snapshots,
-    VersionConflict,
+    Loaded, MultiDecision, ParticipantSet, Personal, Provenance, Snapshots, VersionConflict,
 };
 pub use crate::feed::{Feed, FeedItem, Follow};
 pub use crate::handle::Tidelock;
+pub use crate::handler_error::HandlerError;
 pub use crate::list::{List, ListStream, Page};
 pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
 pub use crate::outcome::Outcome;
+pub use crate::reactions::app::{App, AppBuilder};
+pub use crate::reactions::reaction::BuildError;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
+pub use crate::retry::Retry;
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub use crate::staging::{Fenced, Tx};
 pub use crate::transact::Transact;
@@ -306,12 +314,12 @@ struct ScopesGuide;
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};
     pub use crate::jobs::{Job, JobCtx};
-    pub use crate::reactions::{Backoff, HandlerError, ReactionCtx, ReactionFilter, on, on_any};
+    pub use crate::reactions::{ReactionCtx, ReactionFilter, on, on_any};
     pub use crate::runs::{
-        OnUnknownOutcome, RaceWinner, Retry, RunCtx, Schedule, StepError, StepKey, Workflow,
+        OnUnknownOutcome, RaceWinner, RunCtx, Schedule, StepError, StepKey, Workflow,
     };
     pub use crate::{
-        Aggregate, Event, ExecuteError, ExpectedVersion, Metadata, Outcome, Personal, Recorded,
-        Scope, ScopeKind, Tidelock, Timestamp, Tx,
+        Aggregate, Backoff, Event, ExecuteError, ExpectedVersion, HandlerError, Metadata, Outcome,
+        Personal, Recorded, Retry, Scope, ScopeKind, Tidelock, Timestamp, Tx,
     };
 }

@@ -7,12 +7,10 @@
 //!
 //! [`App`] registers and runs reactions; [`Reactions`] lists and adjusts them.
 
-mod app;
-mod backoff;
+pub(crate) mod app;
 mod context;
 mod gone;
 mod handler;
-mod handler_error;
 mod input;
 pub(crate) mod keys;
 pub(crate) mod leftovers;
@@ -21,7 +19,7 @@ mod listing;
 mod operators;
 mod options;
 mod position_map;
-mod reaction;
+pub(crate) mod reaction;
 mod rebuild;
 mod recent;
 mod route;
@@ -31,18 +29,17 @@ mod unfinished;
 mod unrouted;
 mod work;
 
-pub use app::{App, AppBuilder};
-pub use backoff::Backoff;
+use app::AppBuilder;
 pub use context::ReactionCtx;
 pub use gone::{EventsGone, ResetError};
-pub use handler_error::HandlerError;
 pub use input::Input;
 pub use keys::{is_reserved, reaction_of};
 pub use listing::{RouteState, TargetInfo};
 pub use operators::{ReactionFilter, Reactions, ResetEffects};
 pub use options::{OnExhausted, StartFrom};
 pub use position_map::{MappedPosition, PositionMap, ReactionStorage};
-pub use reaction::{BuildError, ReactionName};
+use reaction::BuildError;
+pub use reaction::ReactionName;
 pub use route::IntoTarget;
 pub use router::Rerouted;
 pub use subscription::{Subscription, on, on_any};

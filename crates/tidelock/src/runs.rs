@@ -42,8 +42,8 @@ pub use client::{
     RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
 };
 pub use ctx::{
-    ChildRun, OnUnknownOutcome, RaceWinner, Retry, RunCtx, Step, StepKey, TransactStep,
-    WaitForSignal, WaitForSignalWithin,
+    ChildRun, OnUnknownOutcome, RaceWinner, RunCtx, Step, StepKey, TransactStep, WaitForSignal,
+    WaitForSignalWithin,
 };
 pub(crate) use definition::Definition;
 pub use error::StepError;

@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use tidelock_store::{Commit, Conflict, EventId, ViolationReason};
 
 use crate::error::{Error, ErrorKind};
-use crate::events::RetryPolicy;
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
-use crate::reactions::HandlerError;
+use crate::retry::{Retry, RetryLimits};
 use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, Tx, too_slow};
 
 impl Tidelock {
@@ -25,7 +25,7 @@ impl Tidelock {
     /// is. A closure that stages nothing commits nothing.
     ///
     /// # Errors
-    /// The closure's own; `Contended` when the attempts of the [`RetryPolicy`] are used up;
+    /// The closure's own; `Contended` when the attempts of the [`Retry`] policy are used up;
     /// `LeaseLost` when something that [fences](Tx::fence) the commit is no longer held; the
     /// store's.
     ///
@@ -69,7 +69,7 @@ impl Tidelock {
 pub struct Transact<'a, F> {
     tidelock: &'a Tidelock,
     closure: F,
-    retry: RetryPolicy,
+    retry: RetryLimits,
     metadata: Metadata,
 }
 
@@ -80,9 +80,10 @@ impl<F> fmt::Debug for Transact<'_, F> {
 }
 
 impl<F> Transact<'_, F> {
-    /// Sets how often the closure runs, and with which pauses.
-    pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = retry;
+    /// Sets the retry policy: how often the closure runs, and with which pauses. What it does not
+    /// set is that of the handle.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry.or(self.tidelock.retry());
         self
     }
 

@@ -75,7 +75,7 @@ impl WorkerOptions {
 
 /// Serves queues until it is shut down.
 ///
-/// Most programs use [`App`](crate::reactions::App), which contains a worker. A worker of its own
+/// Most programs use [`App`](crate::App), which contains a worker. A worker of its own
 /// serves queues that neither reactions nor runs know.
 ///
 /// # Examples

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
+use tidelock::AppBuilder;
 use tidelock::ExpectedVersion;
+use tidelock::reactions::Subscription;
 use tidelock::reactions::on_any;
-use tidelock::reactions::{AppBuilder, Subscription};
 use tidelock::store::{NewEvent, Store, StoreExt, StoredEvent, StreamName};
 use tokio::sync::Notify;
 

@@ -1,6 +1,6 @@
 //! An application that drives the runs of one workflow, in the background.
 
-use tidelock::reactions::AppBuilder;
+use tidelock::AppBuilder;
 use tidelock::worker::Stopped;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidelock::reactions::HandlerError as Failed;
+use tidelock::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::store::{
     Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Wake, WorkerName,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::AppBuilder;
-use tidelock::reactions::HandlerError as Failed;
+use tidelock::AppBuilder;
+use tidelock::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::store::{Commit, ItemRef, StoreExt, StreamName, Wake};
 use tidelock::{Tidelock, When};

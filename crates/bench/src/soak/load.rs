@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tidelock::HandlerError as Failed;
 use tidelock::claims::IdempotencyClaim;
-use tidelock::reactions::HandlerError as Failed;
 use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::store::{RecordQuery, Store};
 use tidelock::worker::Stopped;

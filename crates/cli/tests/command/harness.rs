@@ -249,7 +249,7 @@ pub(crate) async fn block(store: &dyn Store, queue: &str, key: &str, error: &str
 }
 
 /// The shop's program: mails each order once, and fails on one without an address.
-pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
+pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::AppBuilder {
     let app = tidelock.app().worker(tidelock_test_stage::brisk("mailer"));
     let app = app.reaction(
         "mail",

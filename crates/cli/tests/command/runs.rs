@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use tidelock::AppBuilder;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock_test_stage::{Running, brisk, many_gone, until};
 
 use crate::harness::Shop;

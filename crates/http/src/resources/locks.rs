@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::Timestamp;
-use tidelock::claims::{Claims, Lock, LockHolder, WaitPolicy};
+use tidelock::claims::{Claims, Lock, LockHolder};
 use tidelock::problem::Problem;
 use tidelock::store::{Fence, WorkerName};
 use utoipa::{IntoParams, ToSchema};
@@ -93,7 +93,7 @@ pub(crate) async fn acquire(
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let lock = lock(&claims, &name)?
         .lease(durations::lease(asked.lease_ms)?)
-        .wait_policy(WaitPolicy::of(durations::wait(&served, asked.wait_ms)));
+        .within(durations::wait(&served, asked.wait_ms));
     match unless_closing(&served, lock.acquire()).await?? {
         Outcome::Granted(guard) => {
             let passed = guard.detach();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tidelock::AppBuilder;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunOutcome, RunStatus};
 use tidelock::store::{ItemFilter, ItemQuery, StoreExt, StreamName};
 use tidelock_test_stage::{Running, brisk, until};

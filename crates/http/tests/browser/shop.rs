@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tidelock::AppBuilder;
 use tidelock::claims::LockGuard;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::RunStatus;
 use tidelock::store::{
     Commit, ItemRef, LeaseRequest, Mark, NewEvent, QueueName, StoreExt, StreamName, Wake,

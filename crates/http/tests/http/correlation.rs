@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use tidelock::AppBuilder;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::store::{NewEvent, StoredEvent, limits};
 use tidelock_test_stage::{Running, TestStore, brisk, until};
 

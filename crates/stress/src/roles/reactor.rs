@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::{App, BuildError, HandlerError, ReactionCtx, Subscription, on_any};
+use tidelock::reactions::{ReactionCtx, Subscription, on_any};
 use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
+use tidelock::{App, BuildError, HandlerError};
 use tidelock::{ExpectedVersion, Tidelock};
 use tokio::time::sleep;
 

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::{App, BuildError, HandlerError};
 use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, WorkflowOptions};
 use tidelock::store::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, WorkerName};
 use tidelock::worker::{PollInterval, WorkerOptions};
+use tidelock::{App, BuildError, HandlerError};
 use tidelock::{Tidelock, Tx};
 use tokio::time::sleep;
 

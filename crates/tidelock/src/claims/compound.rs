@@ -17,13 +17,14 @@ use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp,
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::ClaimAttempt;
 use super::claim_set::{ClaimSet, Hold};
+use super::claim_wait::ClaimWait;
 use super::held_claim::CompoundKind;
 use super::lease_term::{self, LeaseTerm};
 use super::lock::{NoWaiters, QueuePosition, Waiter};
 use super::quota::{Debit, shared_end};
-use super::wait_policy::{WaitPolicy, Waiting};
 use super::{ClaimError, ClaimKey, Claims, CompoundGuard, Idempotency, Lock, Quota, Singleton};
 use crate::outcome::Outcome;
+use crate::retry::Retry;
 use crate::telemetry;
 
 pub use refusal::{Refusal, RefusalReason, Refusals};
@@ -45,7 +46,7 @@ pub struct Compound {
     locks: Vec<Lock>,
     quotas: Vec<(Quota, u32)>,
     with: Commit,
-    wait_policy: WaitPolicy,
+    retry: Retry,
     lease: Option<Duration>,
 }
 
@@ -58,7 +59,7 @@ impl Compound {
             locks: Vec::new(),
             quotas: Vec::new(),
             with: Commit::new(),
-            wait_policy: WaitPolicy::none(),
+            retry: Retry::never(),
             lease: None,
         }
     }
@@ -95,13 +96,13 @@ impl Compound {
     }
 
     /// Sets how long to wait if only locks are refused. By default it does not wait.
-    pub fn within(self, deadline: Duration) -> Self {
-        self.wait_policy(WaitPolicy::of(deadline))
+    pub fn within(self, limit: Duration) -> Self {
+        self.retry(Retry::default().within(limit))
     }
 
-    /// Sets the wait policy for refused locks.
-    pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
-        self.wait_policy = policy;
+    /// Sets the retry policy for refused locks.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
         self
     }
 
@@ -140,12 +141,12 @@ impl Compound {
     /// # }
     /// ```
     pub async fn claim(&self) -> Result<Outcome<CompoundGuard, Refusals>, ClaimError> {
-        let mut waiting = self.wait_policy.begin();
+        let mut waiting = ClaimWait::begin(self.retry);
         let refusals = match self.attempt(self.no_waiters()?, Commit::new()).await? {
             Outcome::Refused(refusals) => refusals,
             won => return Ok(won),
         };
-        if self.wait_policy.deadline.is_zero() || !refusals.are_locks() {
+        if !waiting.may_wait() || !refusals.are_locks() {
             return Ok(Outcome::Refused(refusals));
         }
         for refusal in refusals.iter() {
@@ -161,8 +162,8 @@ impl Compound {
     }
 
     /// Waits in the queue of every lock until this compound is first in all of them and everything
-    /// can be acquired, or until the wait policy's deadline.
-    async fn wait_in_queues(&self, waiters: &mut [Waiter], waiting: &mut Waiting) -> Acquired {
+    /// can be acquired, or until the time limit.
+    async fn wait_in_queues(&self, waiters: &mut [Waiter], waiting: &mut ClaimWait) -> Acquired {
         Waiter::assign_numbers(waiters).await?;
         loop {
             let (refusals, wait_for) = match positions(waiters).await? {

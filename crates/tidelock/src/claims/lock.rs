@@ -16,11 +16,12 @@ use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 use super::acquire::{Acquire, AcquireOutcome, acquire};
 use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::claim_set::{ClaimSet, Hold};
+use super::claim_wait::ClaimWait;
 use super::entry::Entry;
 use super::held_claim::LockKind;
-use super::wait_policy::{WaitPolicy, Waiting};
 use super::{AttachedLock, ClaimError, ClaimKey, Claims, LockGuard, keys};
 use crate::outcome::Outcome;
+use crate::retry::Retry;
 use crate::telemetry;
 
 pub(super) use wait_queue::{NoWaiters, QueuePosition, Waiter};
@@ -38,7 +39,7 @@ pub struct Lock {
     claims: Claims,
     key: ClaimKey,
     lease: Duration,
-    wait_policy: WaitPolicy,
+    retry: Retry,
 }
 
 type Acquired = Result<Outcome<LockGuard, LockBusy>, ClaimError>;
@@ -80,7 +81,7 @@ pub struct LockBusy {
 impl Lock {
     pub(super) fn new(claims: Claims, name: &str) -> Self {
         let key = ClaimKey::new(keys::LOCK, &name);
-        Self { claims, key, lease: LEASE, wait_policy: WaitPolicy::SHORT }
+        Self { claims, key, lease: LEASE, retry: Retry::default() }
     }
 
     /// Narrows the lock to a scope: one lock per scope.
@@ -98,15 +99,19 @@ impl Lock {
         self
     }
 
-    /// Sets the wait policy. The default is [`WaitPolicy::SHORT`], half a second.
-    pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
-        self.wait_policy = policy;
+    /// Sets the retry policy: how long to wait for the lock, and how often to look meanwhile.
+    ///
+    /// The time limit counts from the call. A hint of the store wakes a waiter before its pause is
+    /// over. The default is half a second; [`Retry::never`] does not wait.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
         self
     }
 
     /// Sets how long to wait for the lock.
-    pub fn within(self, deadline: Duration) -> Self {
-        self.wait_policy(WaitPolicy::of(deadline))
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.retry = self.retry.within(limit);
+        self
     }
 
     /// Returns the lock's name.
@@ -144,13 +149,11 @@ impl Lock {
     /// # }
     /// ```
     pub async fn acquire(&self) -> Result<Outcome<LockGuard, LockBusy>, ClaimError> {
-        let mut waiting = self.wait_policy.begin();
+        let mut waiting = ClaimWait::begin(self.retry);
         let (lock, first) = (self.clone(), waiting);
         let outcome = match run_to_completion(async move { lock.try_acquire(&first).await }).await?
         {
-            Outcome::Refused(_) if !self.wait_policy.deadline.is_zero() => {
-                self.wait_in_queue(&mut waiting).await?
-            }
+            Outcome::Refused(_) if waiting.may_wait() => self.wait_in_queue(&mut waiting).await?,
             outcome => outcome,
         };
         let name = if outcome.is_granted() { "won" } else { "held" };
@@ -179,7 +182,7 @@ impl Lock {
     }
 
     /// Acquires the lock if it is free and has no waiters.
-    async fn try_acquire(&self, waiting: &Waiting) -> Acquired {
+    async fn try_acquire(&self, waiting: &ClaimWait) -> Acquired {
         let (mut attempt, mut waiter) = (self.attempt()?, NoWaiters::new(&self.key)?);
         let outcome =
             acquire(&self.claims, &mut [&mut attempt, &mut waiter], Commit::new()).await?;
@@ -193,20 +196,19 @@ impl Lock {
         Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn acquire_with(&self, waiting: &Waiting, with: Commit) -> Acquired {
+    async fn acquire_with(&self, waiting: &ClaimWait, with: Commit) -> Acquired {
         let mut attempt = self.attempt()?;
         let outcome = acquire(&self.claims, &mut [&mut attempt as &mut dyn Acquire], with).await?;
         Ok(self.outcome(waiting, &mut attempt, outcome))
     }
 
-    async fn acquire_in_queue(&self, waiting: Waiting, leave: Commit) -> Acquired {
+    async fn acquire_in_queue(&self, waiting: ClaimWait, leave: Commit) -> Acquired {
         let lock = self.clone();
         run_to_completion(async move { lock.acquire_with(&waiting, leave).await }).await
     }
 
-    /// Waits in the queue until this caller is first and the lock is free, or until the wait
-    /// policy's deadline.
-    async fn wait_in_queue(&self, waiting: &mut Waiting) -> Acquired {
+    /// Waits in the queue until this caller is first and the lock is free, or until the time limit.
+    async fn wait_in_queue(&self, waiting: &mut ClaimWait) -> Acquired {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
         let mut waiter = Waiter::new(&self.claims, &self.key)?;
         loop {
@@ -239,7 +241,7 @@ impl Lock {
 
     fn outcome(
         &self,
-        waiting: &Waiting,
+        waiting: &ClaimWait,
         attempt: &mut ClaimAttempt,
         outcome: AcquireOutcome,
     ) -> Outcome<LockGuard, LockBusy> {
@@ -256,7 +258,7 @@ impl Lock {
         }
     }
 
-    fn busy(&self, waiting: &Waiting, by: WorkerName, contender: Option<&Contender>) -> LockBusy {
+    fn busy(&self, waiting: &ClaimWait, by: WorkerName, contender: Option<&Contender>) -> LockBusy {
         telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.polls + 1);
         LockBusy {
             key: self.key.clone(),
@@ -268,7 +270,7 @@ impl Lock {
         }
     }
 
-    fn timed_out(&self, busy: LockBusy, waiting: &Waiting) -> LockBusy {
+    fn timed_out(&self, busy: LockBusy, waiting: &ClaimWait) -> LockBusy {
         telemetry::claim_wait_timed_out(&self.key, &self.claims.by, &busy.by, waiting.polls + 1);
         LockBusy { waited: waiting.waited(), attempts: waiting.polls + 1, ..busy }
     }

@@ -151,7 +151,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// - A refusal is returned as [`Refused`](ExecuteError::Refused) only after its state was
     ///   revalidated against the store (EVT-3).
     /// - After a conflict the decision runs again according to the [retry
-    ///   policy](crate::RetryPolicy) (EVT-2), or its events are rebased behind the missed ones if
+    ///   policy](crate::Retry) (EVT-2), or its events are rebased behind the missed ones if
     ///   they [commute](Aggregate::commutes) (EVT-5).
     /// - Within one process, decisions on one aggregate are queued in FIFO order and share commits
     ///   (EVT-7).

@@ -24,10 +24,10 @@ use super::participant::{
     AnyParticipant, IntoDecisions, Participant, ParticipantSet, write_snapshot,
 };
 use super::rebase::PendingDecision;
-use super::retry::Attempts;
 use super::submit::ensure_retry_id;
 use crate::group_commit::{Confirmed, Outcome, Submit, View, Waiter};
 use crate::handle::Tidelock;
+use crate::retry::Attempts;
 use crate::telemetry;
 
 pub(crate) struct Execution<'a, S> {
@@ -63,7 +63,7 @@ impl<'a, S: ParticipantSet> Execution<'a, S> {
             }
             None => None,
         };
-        let attempts = options.retry.unwrap_or(tidelock.retry()).begin();
+        let attempts = options.retry.or(tidelock.retry()).begin();
         Ok(Self { tidelock, options, participants, attempts, operation })
     }
 

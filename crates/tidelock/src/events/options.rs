@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, ExpectedVersion, limits};
 
-use super::retry::RetryPolicy;
 use crate::metadata::Metadata;
+use crate::retry::Retry;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     pub(crate) metadata: Metadata,
-    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) retry: Retry,
     pub(crate) operation: Option<OperationId>,
     /// How long an operation is remembered, if set.
     pub(crate) remembered: Option<Duration>,
@@ -60,9 +60,9 @@ macro_rules! setters {
             self
         }
 
-        /// Sets the retry policy of this decision.
-        pub fn retry(mut self, policy: $crate::RetryPolicy) -> Self {
-            self.options.retry = Some(policy);
+        /// Sets the retry policy of this decision; what it does not set is that of the handle.
+        pub fn retry(mut self, retry: $crate::Retry) -> Self {
+            self.options.retry = retry;
             self
         }
 

@@ -3,9 +3,9 @@
 use tidelock_store::{Commit, CommitId, CommitOutcome, Result, RetryAdvice, Store};
 use uuid::Uuid;
 
-use super::retry::{Random, RetryPolicy};
 use crate::group_commit::Submit;
 use crate::handle::Tidelock;
+use crate::retry::{Random, RetryLimits};
 
 impl Submit for Tidelock {
     async fn submit(&self, commit: &Commit) -> Result<CommitOutcome> {
@@ -31,10 +31,10 @@ pub(crate) fn derive_id(commit: Commit, operation: &str) -> Commit {
 pub(crate) async fn send(
     store: &(impl Store + ?Sized),
     commit: &Commit,
-    policy: RetryPolicy,
+    limits: RetryLimits,
     random: &Random,
 ) -> Result<CommitOutcome> {
-    let mut attempts = policy.begin();
+    let mut attempts = limits.begin();
     let mut unknown = false;
     loop {
         let error = match store.commit(commit.clone()).await {

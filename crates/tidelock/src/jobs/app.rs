@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{Definition, Job, JobCtx};
-use crate::reactions::{AppBuilder, HandlerError};
+use crate::handler_error::HandlerError;
+use crate::reactions::AppBuilder;
 
 impl AppBuilder {
     /// Registers the handler of a job type: an async function, or a closure that returns a future.

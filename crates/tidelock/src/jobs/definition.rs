@@ -10,8 +10,8 @@ use serde::Serialize;
 use tidelock_store::{QueueName, RawJson, Result, StoreError};
 
 use super::{Job, JobCtx, JobOptions};
+use crate::handler_error::HandlerError;
 use crate::queues;
-use crate::reactions::HandlerError;
 
 /// A job type with its handler, as registered with an application.
 #[derive(Clone)]

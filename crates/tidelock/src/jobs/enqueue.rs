@@ -19,9 +19,9 @@ use crate::bounds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::submit;
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
 use crate::queues::{self, keys::data};
-use crate::reactions::HandlerError;
 use crate::staging::{Decision, Tx};
 
 /// What an enqueue does about an unfinished job under the same key.

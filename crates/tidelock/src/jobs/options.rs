@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use crate::bounds;
-use crate::reactions::{Backoff, OnExhausted};
+use crate::reactions::OnExhausted;
+use crate::retry::{Retry, RetryLimits};
 use crate::worker::TIMEOUT;
-
-/// The attempts at a job, including the first.
-const ATTEMPTS: u32 = 20;
-/// The first and the longest pause between two attempts: twenty attempts take about a night.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
 
 /// The options of a [`Job`](super::Job).
 ///
@@ -26,8 +22,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct JobOptions {
-    pub(super) attempts: u32,
-    pub(super) backoff: Backoff,
+    pub(super) retry: RetryLimits,
+    /// Whether the retry policy has a time limit, which no store counts.
+    has_time_limit: bool,
     pub(super) on_exhausted: OnExhausted,
     pub(super) lease: Duration,
     /// The timeout of one call of the handler.
@@ -42,8 +39,8 @@ impl JobOptions {
     /// Creates the default options.
     pub fn new() -> Self {
         Self {
-            attempts: ATTEMPTS,
-            backoff: Backoff::exponential(PAUSES.0, PAUSES.1).with_jitter(0.5),
+            retry: RetryLimits::JOB,
+            has_time_limit: false,
             on_exhausted: OnExhausted::default(),
             lease: Duration::from_secs(30),
             timeout: TIMEOUT,
@@ -54,16 +51,14 @@ impl JobOptions {
         }
     }
 
-    /// Sets the number of attempts at a job that fails, including the first. The default is 20.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = attempts;
-        self
-    }
-
-    /// Sets the pauses between attempts. The default is exponential, from a second to an hour, with
-    /// a jitter of 0.5.
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
+    /// Sets the retry policy of a job that fails: the number of attempts and the pauses between
+    /// them. The default is 20 attempts, with pauses from a second to an hour: about a night.
+    ///
+    /// The pause is stored, and holds no worker. A policy with a [time limit](Retry::within) is an
+    /// error of the build: the store counts the failures of a job, and not their time.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.has_time_limit = retry.time_limit().is_some();
+        self.retry = retry.or(RetryLimits::JOB);
         self
     }
 
@@ -131,7 +126,9 @@ impl JobOptions {
             Ok(()) if self.limit == Some(0) => {
                 Some("at most 0 jobs at once; it needs at least 1".to_owned())
             }
-            Ok(()) if self.attempts == 0 => Some("0 attempts; it needs at least 1".to_owned()),
+            Ok(()) if self.has_time_limit => {
+                Some("a retry policy with a time limit; give it a number of attempts".to_owned())
+            }
             Ok(()) => None,
         }
     }

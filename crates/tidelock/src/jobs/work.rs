@@ -17,8 +17,9 @@ use tidelock_store::{
 use super::job_record::{EndedAs, JobEnd, JobRecord};
 use super::{Definition, JobCtx, JobOptions, keys};
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::queues::keys::data;
-use crate::reactions::{HandlerError, OnExhausted};
+use crate::reactions::OnExhausted;
 use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, too_slow};
 use crate::worker::{
     LeasedTask, QueueHandler, QueueOptions, TaskFuture, TaskOutcome, panic_message, timed_out,
@@ -207,11 +208,11 @@ impl JobTurn<'_> {
 
     async fn fail(&self, failure: HandlerError) -> Result<TaskOutcome> {
         let (options, failures) = (self.options(), self.task.lease().failures);
-        let is_last = failures.saturating_add(1) >= options.attempts;
+        let is_last = failures.saturating_add(1) >= options.retry.attempts;
         let exhausted = is_last && options.on_exhausted == OnExhausted::Block;
         let settlement = match failure.is_retryable() && !exhausted {
             true => {
-                let after = options.backoff.after(failures, fastrand::f64());
+                let after = options.retry.backoff.after(failures, fastrand::f64());
                 Settlement::retry(self.task.token(), after, failure.to_string())
             }
             false => Settlement::block(self.task.token(), failure.to_string()),

@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_text_of_an_internal_failure_is_not_sent() {
-        let failed = crate::reactions::HandlerError::fatal(std::io::Error::other("canary"));
+        let failed = crate::HandlerError::fatal(std::io::Error::other("canary"));
         let response = Problem::from(Error::from(failed)).into_http();
         assert!(response.status() == 500 && !response.body().contains("canary"), "{response:?}");
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tidelock_store::{EventId, ItemKey, LeaseToken, Result, StoredEvent};
 use tokio_util::sync::CancellationToken;
 
-use super::{HandlerError, ReactionName};
+use super::ReactionName;
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
 use crate::staging::{Staged, Tx};
 use crate::worker::LeasedTask;

@@ -13,7 +13,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{ItemKey, RecordKey, Result, StoredEvent};
 
-use super::{HandlerError, Input, ReactionCtx, ReactionName};
+use super::{Input, ReactionCtx, ReactionName};
+use crate::handler_error::HandlerError;
 
 pub(crate) use fold::Fold;
 #[cfg(feature = "postgres")]

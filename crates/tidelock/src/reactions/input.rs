@@ -4,8 +4,8 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use tidelock_store::{EventType, Store, StoredEvent};
 
-use super::HandlerError;
 use crate::event::Event as Typed;
+use crate::handler_error::HandlerError;
 use crate::recorded::{ReadError, Recorded};
 
 /// A form in which a handler receives events.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{LaneName, Priority};
 
-use super::Backoff;
+use crate::retry::RetryLimits;
 use crate::worker::TIMEOUT;
 
 /// Where a new reaction starts. Decided once, when it is first registered; the store remembers it.
@@ -32,9 +32,8 @@ pub enum OnExhausted {
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) start: StartFrom,
-    pub(crate) retries: u32,
-    pub(crate) exhausted: OnExhausted,
-    pub(crate) backoff: Backoff,
+    pub(crate) retry: RetryLimits,
+    pub(crate) on_exhausted: OnExhausted,
     pub(crate) lease: Duration,
     /// The timeout of one call of the handler.
     pub(crate) timeout: Duration,
@@ -50,9 +49,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             start: StartFrom::default(),
-            retries: 5,
-            exhausted: OnExhausted::default(),
-            backoff: Backoff::default(),
+            retry: RetryLimits::REACTION,
+            on_exhausted: OnExhausted::default(),
             lease: Duration::from_secs(30),
             timeout: TIMEOUT,
             expiries: 3,

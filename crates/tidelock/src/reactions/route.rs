@@ -7,7 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{ItemKey, Store, StoredEvent, limits};
 
-use super::{HandlerError, ReactionName, keys};
+use super::{ReactionName, keys};
+use crate::handler_error::HandlerError;
 use crate::worker::panic_message;
 
 /// Computes the target of an event. It may have to read the event's data first.

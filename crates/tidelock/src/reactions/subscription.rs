@@ -9,9 +9,10 @@ use tidelock_store::{EventType, LaneName, Priority, Store, StoredEvent};
 
 use super::options::Options;
 use super::route::Route;
-use super::{Backoff, Input, IntoTarget, OnExhausted, StartFrom};
+use super::{Input, IntoTarget, OnExhausted, StartFrom};
 use crate::event::Event as Typed;
 use crate::recorded::Recorded;
+use crate::retry::{Retry, RetryLimits};
 
 /// Subscribes to every event that is an `E`, of any stream.
 ///
@@ -175,9 +176,12 @@ impl<I: Input> Subscription<I> {
         self
     }
 
-    /// Sets how many times a failed call is retried. The default is 5.
+    /// Sets the retry policy of a failed call: the number of attempts and the pauses between them.
+    /// The default is 6 attempts.
     ///
-    /// Then [`exhausted`](Self::exhausted) decides what happens.
+    /// Then [`on_exhausted`](Self::on_exhausted) decides what happens. The pause is stored, and the
+    /// target's later events wait behind it. A policy with a [time limit](Retry::within) is an
+    /// error of the build: the store counts the failures of a target, and not their time.
     ///
     /// # Examples
     ///
@@ -187,25 +191,22 @@ impl<I: Input> Subscription<I> {
     /// use tidelock::prelude::*;
     ///
     /// let backoff = Backoff::exponential(Duration::from_millis(200), Duration::from_secs(30));
-    /// let source = on_any().in_streams("order-").retries(8).backoff(backoff);
+    /// let source = on_any().in_streams("order-").retry(Retry::attempts(9).backoff(backoff));
     /// ```
     #[must_use]
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.options.retries = retries;
+    pub fn retry(mut self, retry: Retry) -> Self {
+        if retry.time_limit().is_some() {
+            self.problem =
+                Some("a retry policy with a time limit; give it a number of attempts".to_owned());
+        }
+        self.options.retry = retry.or(RetryLimits::REACTION);
         self
     }
 
-    /// Sets the waits between retries.
+    /// Sets what happens to a target whose attempts are exhausted. By default it is blocked.
     #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.options.backoff = backoff;
-        self
-    }
-
-    /// Sets what happens to a target whose retries are exhausted. By default it is blocked.
-    #[must_use]
-    pub fn exhausted(mut self, exhausted: OnExhausted) -> Self {
-        self.options.exhausted = exhausted;
+    pub fn on_exhausted(mut self, policy: OnExhausted) -> Self {
+        self.options.on_exhausted = policy;
         self
     }
 
@@ -280,7 +281,7 @@ impl<I: Input> Subscription<I> {
 
 impl<I> std::fmt::Debug for Subscription<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source")
+        f.debug_struct("Subscription")
             .field("types", &self.types)
             .field("options", &self.options)
             .finish_non_exhaustive()

@@ -9,11 +9,12 @@ use tidelock_store::{
     StoreExt, StoredEvent, Version, Wake, When, limits,
 };
 
+use super::keys;
 use super::links::Link;
 use super::reaction::Reaction;
 use super::route::Route;
 use super::work::{failed, store_failure};
-use super::{HandlerError, keys};
+use crate::handler_error::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
 
 /// The item of an event whose route failed. Its mark is the event's position; it is done when that

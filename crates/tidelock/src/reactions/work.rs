@@ -24,8 +24,9 @@ use super::options::OnExhausted;
 use super::reaction::Reaction;
 use super::rebuild::Rebuild;
 use super::recent::Recent;
-use super::{EventsGone, HandlerError, keys, unrouted};
+use super::{EventsGone, keys, unrouted};
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::staging::{Landed, Staged};
 use crate::telemetry;
 use crate::worker::{
@@ -248,10 +249,11 @@ pub(super) fn failed(
     failure: &HandlerError,
 ) -> Settlement {
     let options = &reaction.options;
-    let exhausted = failures >= options.retries && options.exhausted == OnExhausted::Block;
+    let is_last = failures.saturating_add(1) >= options.retry.attempts;
+    let exhausted = is_last && options.on_exhausted == OnExhausted::Block;
     match failure.is_retryable() && !exhausted {
         true => {
-            let after = options.backoff.after(failures, fastrand::f64());
+            let after = options.retry.backoff.after(failures, fastrand::f64());
             Settlement::retry(task.token(), after, failure.to_string())
         }
         false => Settlement::block(task.token(), failure.to_string()),

@@ -21,8 +21,8 @@ use super::ctx::Compensation;
 use super::replay::{Batch, Exit, OpId, Replay, Wake};
 use super::summary::Summarized;
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
-use crate::reactions::HandlerError;
 use crate::staging::Staged;
 use crate::worker::LeasedTask;
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::RunCtx;
 use super::definition::Definition;
 use super::workflow::IntoWorkflow;
-use crate::reactions::AppBuilder;
+use crate::AppBuilder;
 
 impl AppBuilder {
     /// Registers the function of a workflow: an async function, or a closure that returns a future.

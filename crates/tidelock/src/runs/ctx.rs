@@ -31,7 +31,7 @@ use crate::handle::Tidelock;
 pub use child::ChildRun;
 pub use race::RaceWinner;
 pub use signal::{WaitForSignal, WaitForSignalWithin};
-pub use step::{OnUnknownOutcome, Retry, Step};
+pub use step::{OnUnknownOutcome, Step};
 pub use step_key::StepKey;
 pub use transact::TransactStep;
 

@@ -20,7 +20,7 @@ pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A workflow: its name, with the types of its input `I` and its result `O`.
 ///
 /// It is a plain value, usually a constant. A process registers a function for it with
-/// [`AppBuilder::workflow`](crate::reactions::AppBuilder::workflow); any process starts runs of it
+/// [`AppBuilder::workflow`](crate::AppBuilder::workflow); any process starts runs of it
 /// with [`Tidelock::start`](crate::Tidelock::start). The name identifies the workflow in the store;
 /// the types are checked by the compiler and not stored.
 ///
@@ -253,7 +253,7 @@ impl<I, O> WorkflowOptions<I, O> {
     }
 }
 
-/// What [`AppBuilder::workflow`](crate::reactions::AppBuilder::workflow) registers a function for:
+/// What [`AppBuilder::workflow`](crate::AppBuilder::workflow) registers a function for:
 /// a [`Workflow`], its [options](WorkflowOptions), or a name.
 pub trait IntoWorkflow<I, O> {
     /// Converts it to the options of the workflow.

@@ -24,9 +24,9 @@ use super::operation::Codec;
 use super::options::Options;
 use super::reentrancy::{Identity, inside, is_inside};
 use super::state::ScopeState;
-use crate::events::{Attempts, RetryPolicy};
 use crate::group_commit::{CacheEntry, Confirmed, Outcome};
 use crate::handle::Tidelock;
+use crate::retry::{Attempts, RetryLimits};
 use crate::telemetry;
 
 pub(crate) struct Call<'a, S: ScopeState> {
@@ -64,9 +64,8 @@ impl<'a, S: ScopeState> Call<'a, S> {
             operation.map(|operation| keys::operation(name.key(), &operation.id)).transpose()?;
         let budget = Budget::begin(options.budget);
         // The deadline limits the attempts, not their number.
-        let policy =
-            RetryPolicy { attempts: u32::MAX, deadline: budget.left(), ..tidelock.retry() };
-        let mut attempts = policy.begin();
+        let limits = RetryLimits { attempts: u32::MAX, within: budget.left(), ..tidelock.retry() };
+        let mut attempts = limits.begin();
         attempts.deadline(); // counts from here, and not from the first conflict
         Ok(Self { tidelock, options, entry, budget, attempts, operation })
     }

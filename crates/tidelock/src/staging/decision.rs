@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion, Guard, StreamName};
 
-use crate::reactions::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::worker::panic_message;
 
 /// Evaluates the decision on the current state, and returns the parts of a commit.

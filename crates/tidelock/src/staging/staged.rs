@@ -7,7 +7,7 @@ use tidelock_store::{
 
 use super::commit_via::{CommitVia, Sender};
 use super::decision::Decision;
-use crate::reactions::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::worker::{LeasedTask, TaskOutcome};
 
 /// How often decisions are taken again before the handler runs again.

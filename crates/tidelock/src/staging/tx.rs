@@ -19,10 +19,10 @@ use crate::claims::{
 use crate::error::Result;
 use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents, Loaded};
 use crate::handle::Tidelock;
+use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
 use crate::outcome::Outcome;
 use crate::queues::EnqueueItem;
-use crate::reactions::HandlerError;
 use crate::scopes::{Scope, ScopeError, ScopeState};
 
 /// A unit of work: what is staged here lands in one commit, or not at all.

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::claims::ClaimError;
 use tidelock::claims::Claims;
-use tidelock::claims::{
-    ClaimState, Compound, CompoundGuard, Refusal, RefusalReason, Refusals, WaitPolicy,
-};
+use tidelock::claims::{ClaimState, Compound, CompoundGuard, Refusal, RefusalReason, Refusals};
 use tidelock::prelude::*;
 use tidelock::store::{Commit, NewEvent, RecordKey, Slot, StreamName};
 use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
@@ -121,16 +119,13 @@ async fn compounds_in_opposite_orders_do_not_deadlock(stage: TestStore) {
             let (turns, tidelock) = (turns.clone(), stage.tidelock());
             async move {
                 let claims = tidelock.await.claims();
-                let long = WaitPolicy {
-                    shortest_pause: Duration::from_millis(1),
-                    longest_pause: INSTANT,
-                    ..WaitPolicy::of(PATIENCE)
-                };
+                let polls = Backoff::linear(INSTANT, Duration::from_secs(1)).with_jitter(0.9);
+                let long = Retry::default().backoff(polls).within(PATIENCE);
                 let both = claims
                     .claim_all()
                     .lock(&claims.lock(one))
                     .lock(&claims.lock(other))
-                    .wait_policy(long);
+                    .retry(long);
                 for _ in 0..25 {
                     let mut all = won(&both).await;
                     turns.note(one);
@@ -175,7 +170,7 @@ async fn locks_that_are_dropped_together_are_given_back_together(stage: TestStor
     let claims = stage.tidelock().await.claims();
     let both = claims.claim_all().lock(&claims.lock("a")).lock(&claims.lock("b"));
     drop(won(&both).await);
-    let again = both.clone().wait_policy(WaitPolicy::of(PATIENCE));
+    let again = both.clone().within(PATIENCE);
     won(&again).await.release().await.unwrap();
     let error = claims.claim_all().claim().await.unwrap_err();
     assert!(error.to_string().contains("a compound of nothing"), "{error}");

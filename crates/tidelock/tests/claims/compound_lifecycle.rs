@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidelock::claims::ClaimError;
 use tidelock::claims::Claims;
 use tidelock::claims::{
-    Compound, CompoundGuard, Lock, Period, Quota, Refusal, RefusalReason, TimeZone, WaitPolicy,
+    Compound, CompoundGuard, Lock, Period, Quota, Refusal, RefusalReason, TimeZone,
 };
 use tidelock::prelude::*;
 use tidelock::store::{Commit, Fence, RecordQuery, StoreErrorKind, StoreExt, limits};
@@ -125,7 +125,7 @@ async fn units_of_a_compound_go_back_once(stage: TestStore) {
     let locks = claims.claim_all().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
     drop(won(&locks).await);
     until("locks and units went back at once", async || used(&claims).await == 0).await;
-    drop(won(&locks.wait_policy(WaitPolicy::of(PATIENCE))).await);
+    drop(won(&locks.within(PATIENCE)).await);
     let quotas = claims.claim_all().quota(&points(&claims), 3).quota(&claims.quota("other", 5), 5);
     until("there is enough", async || used(&claims).await == 0).await;
     let mut all = won(&quotas).await;
@@ -167,7 +167,7 @@ async fn a_compound_queues_for_its_locks(stage: TestStore) {
             if nth == 4 {
                 let claims = other.claims();
                 let both = claims.claim_all().lock(&door(&other)).lock(&claims.lock("window"));
-                let mut all = won(&both.wait_policy(WaitPolicy::of(PATIENCE))).await;
+                let mut all = won(&both.within(PATIENCE)).await;
                 served.note("compound");
                 return all.complete(&()).await.unwrap();
             }

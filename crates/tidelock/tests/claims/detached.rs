@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::claims::ClaimError;
-use tidelock::claims::{ClaimState, Handoff, Peek, ReservationToken, WaitPolicy};
+use tidelock::claims::{ClaimState, Handoff, Peek, ReservationToken};
 use tidelock::prelude::*;
 use tidelock::store::{Fence, Result, StoreOperation};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
@@ -39,9 +39,8 @@ async fn won_again_later(tidelock: &Tidelock) -> Handoff {
 /// CLAIM-17.
 async fn a_detached_lock_is_held_by_its_fence(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let lock = |tidelock: &Tidelock| {
-        tidelock.claims().lock("door").lease(MINUTE).wait_policy(WaitPolicy::none())
-    };
+    let lock =
+        |tidelock: &Tidelock| tidelock.claims().lock("door").lease(MINUTE).retry(Retry::never());
     let passed = lock(&here).acquire().await.unwrap().granted().unwrap().detach();
     let holder = lock(&there).holder().await.unwrap().unwrap();
     assert_eq!((holder.fence, holder.until), (passed.fence, Some(passed.until)));
@@ -234,12 +233,7 @@ async fn a_lock_with_an_operation_id_is_left_for_a_retry(stage: TestStore) {
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
     let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
     let door = |tidelock: &Tidelock| {
-        tidelock
-            .claims()
-            .operation_id("a")
-            .lock("door")
-            .lease(10 * MINUTE)
-            .wait_policy(WaitPolicy::none())
+        tidelock.claims().operation_id("a").lock("door").lease(10 * MINUTE).retry(Retry::never())
     };
     let asked = door(&slow);
     drop(slow);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::claims::ClaimError;
-use tidelock::claims::{Lock, LockGuard, WaitPolicy};
+use tidelock::claims::{Lock, LockGuard};
 use tidelock::prelude::*;
 use tidelock::store::{
     Commit, ExpectedRevision, RawJson, RecordKey, RecordQuery, RecordWrite, StoreExt,
@@ -34,7 +34,7 @@ async fn one_caller_holds_the_lock_and_others_learn_who(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let here = tidelock.claims().by("here").lock("report").of("2026");
     let guard = locked(&here).await;
-    let there = report(&stage.tidelock().await).wait_policy(WaitPolicy::none());
+    let there = report(&stage.tidelock().await).retry(Retry::never());
     let busy = there.acquire().await.unwrap().granted().unwrap_err();
     assert_eq!((busy.by.as_str(), busy.since), ("here", Some(guard.since())));
     assert!(busy.until > busy.since && busy.to_string().contains("lock/report/2026"), "{busy}");
@@ -92,7 +92,7 @@ async fn a_former_holder_cannot_take_the_lock_back(stage: TestStore) {
     let second = locked(&report(&tidelock)).await;
     gate.go_on();
     assert!(matches!(slow.release().await, Err(ClaimError::Lost { .. })));
-    let third = report(&tidelock).wait_policy(WaitPolicy::none());
+    let third = report(&tidelock).retry(Retry::never());
     assert!(
         matches!(third.acquire().await.unwrap(), Outcome::Refused(_)),
         "the second one's lock survives"
@@ -124,7 +124,7 @@ async fn waiters_are_served_in_fifo_order(stage: TestStore) {
         }));
         until("it stands in line", async || waiting(&tidelock).await == nth + 1).await;
     }
-    let newcomer = report(&tidelock).wait_policy(WaitPolicy::none());
+    let newcomer = report(&tidelock).retry(Retry::never());
     assert!(newcomer.acquire().await.unwrap().granted().is_err());
     first.release().await.unwrap();
     for waiter in waiters {
@@ -139,8 +139,7 @@ async fn waiters_are_served_in_fifo_order(stage: TestStore) {
 async fn a_waiter_that_gives_up_leaves_the_queue(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = locked(&report(&tidelock)).await;
-    let impatient = report(&tidelock)
-        .wait_policy(WaitPolicy { deadline: Duration::from_millis(20), ..WaitPolicy::SHORT });
+    let impatient = report(&tidelock).within(Duration::from_millis(20));
     let busy = impatient.acquire().await.unwrap().granted().unwrap_err();
     assert!(busy.attempts >= 1 && busy.waited >= Duration::from_millis(20), "{busy}");
     assert_eq!(waiting(&tidelock).await, 0);

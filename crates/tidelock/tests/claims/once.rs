@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{
-    ClaimError, Claims, Handoff, LockGuard, Period, RefundOutcome, Released, WaitPolicy,
-};
+use tidelock::claims::{ClaimError, Claims, Handoff, LockGuard, Period, RefundOutcome, Released};
 use tidelock::prelude::*;
 use tidelock::store::{Commit, ManualClock, MemoryStore, StoreErrorKind};
 use tidelock_test_stage::{TestStore, on_every_store, until};
@@ -33,7 +31,7 @@ async fn asking(stage: &TestStore, id: &str) -> Claims {
 }
 
 async fn lock(claims: &Claims, lease: Duration) -> Option<Handoff> {
-    let lock = claims.lock("door").lease(lease).wait_policy(WaitPolicy::none());
+    let lock = claims.lock("door").lease(lease).retry(Retry::never());
     lock.acquire().await.unwrap().granted().ok().map(LockGuard::detach)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Compound, Quota, WaitPolicy};
+use tidelock::claims::{Compound, Quota};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Meeting, Role, TestStore, for_real, until};
 
@@ -116,7 +116,7 @@ async fn a_killed_holder_has_all_of_its_locks_or_none(stage: TestStore) {
         child.kill().await;
         let held = tidelock.claims().list("lock/").all().await.unwrap().len();
         assert!(held == 0 || held == LOCKS, "{held} of {LOCKS}");
-        let after = all_locks(&tidelock).wait_policy(WaitPolicy::of(tidelock_test_stage::PATIENCE));
+        let after = all_locks(&tidelock).within(tidelock_test_stage::PATIENCE);
         after.claim().await.unwrap().granted().unwrap().release().await.unwrap();
     }
 }

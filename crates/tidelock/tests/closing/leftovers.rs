@@ -36,7 +36,7 @@ impl Office {
     async fn open(stage: &TestStore) -> Self {
         let tidelock = stage.tidelock().await;
         let (mailed, digested, broken) = (Observed::default(), Observed::default(), Arc::default());
-        let mail = on_any().in_streams("account-").retries(0);
+        let mail = on_any().in_streams("account-").retry(Retry::never());
         let digest = mail.clone().to(|_: &StoredEvent| "all");
         let app = tidelock.app().worker(brisk("teller"));
         let app = app.reaction("mail", mail, handler(&mailed, &broken));

@@ -14,7 +14,7 @@ on_every_store!(no_event_goes_that_one_target_among_many_has_left_to_do);
 
 /// A reaction that is blocked at an account, and has more targets than fit in a page.
 async fn blocked_among_many(tidelock: &Tidelock) {
-    let poison = on_any().in_streams("account-").retries(0);
+    let poison = on_any().in_streams("account-").retry(Retry::never());
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "mail",
         poison,

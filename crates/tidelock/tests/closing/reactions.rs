@@ -109,7 +109,7 @@ async fn a_computed_target_that_has_not_followed_its_link_holds_up_the_close(sta
 async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 1).await;
-    let poison = on_any().in_streams("account-").retries(0);
+    let poison = on_any().in_streams("account-").retry(Retry::never());
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "mail",
         poison,
@@ -148,7 +148,7 @@ async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Test
     let account = paid_into(&stage.tidelock().await, 2).await;
     let state = (seen.clone(), Arc::new(Semaphore::new(0)));
     let go = state.1.clone();
-    let transfers = on_any().in_streams("transfer-").retries(0);
+    let transfers = on_any().in_streams("transfer-").retry(Retry::never());
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "receive",
         transfers,
@@ -185,7 +185,7 @@ async fn a_reaction_that_appends_to_a_closed_stream_is_refused(stage: TestStore)
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 2).await;
     account.archive_to(shelf.archive()).close().await.unwrap();
-    let elsewhere = on_any().in_streams("transfer-").retries(0);
+    let elsewhere = on_any().in_streams("transfer-").retry(Retry::never());
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "receive",
         elsewhere,

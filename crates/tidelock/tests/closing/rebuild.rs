@@ -288,7 +288,7 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: TestS
         assert!(event.version.get() != 5 || !stops.load(Ordering::SeqCst), "stuck at the fifth");
         *row += 1;
     };
-    let source = on_any().in_streams("account-").retries(0).max_events_per_lease(2);
+    let source = on_any().in_streams("account-").retry(Retry::never()).max_events_per_lease(2);
     let all = source.clone().to(|_: &StoredEvent| "all");
     let app = tidelock.app().worker(brisk("counter"));
     let running = Running::start(

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidelock::RetryPolicy;
 use tidelock::prelude::*;
 use tidelock::store::{EventId, NewEvent, StoreExt};
 use tokio::task::JoinSet;
@@ -129,7 +128,7 @@ async fn one_after_the_other(
                 entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
                 stock.reserve(1, &caller.to_string())
             };
-            let done = stock.decision().retry(RetryPolicy::attempts(1_000)).execute(decide).await;
+            let done = stock.decision().retry(Retry::attempts(1_000)).execute(decide).await;
             done.map(|executed| executed.version.unwrap().get()).map_err(|e| e.refused().unwrap())
         }));
         has_entered.await.unwrap();
@@ -203,7 +202,7 @@ async fn decisions_on_a_failed_commit_are_retried(ground: Ground) {
 /// for it.
 async fn a_refusal_never_rests_on_uncommitted_events(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
-    let tidelock = Tidelock::over(meddler.clone()).with_retry(RetryPolicy::never());
+    let tidelock = Tidelock::over(meddler.clone()).with_retry(Retry::never());
     let stock = tidelock.aggregate::<Stock>("tea");
     stock.execute(receive(1)).await.unwrap();
     let (_, commits) = meddler.counts();
@@ -221,7 +220,7 @@ async fn a_refusal_never_rests_on_uncommitted_events(ground: Ground) {
                 entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
                 stock.reserve(1, "second")
             };
-            stock.decision().retry(RetryPolicy::attempts(1_000)).execute(decide).await
+            stock.decision().retry(Retry::attempts(1_000)).execute(decide).await
         }
     });
     has_entered.await.unwrap();
@@ -377,7 +376,7 @@ async fn a_waiter_past_its_deadline_gets_an_error(ground: Ground) {
         async move { stock.operation_id("first").execute(receive(1)).await }
     });
     until(|| meddler.commits.load(Ordering::SeqCst) == 1).await;
-    let impatient = RetryPolicy::default().within(Duration::ZERO);
+    let impatient = Retry::default().within(Duration::ZERO);
     let late = stock.decision().retry(impatient).execute(receive(1)).await.unwrap_err();
     assert!(matches!(late, ExecuteError::WaitedTooLong { .. }), "{late}");
     let late = stock.operation_id("second").retry(impatient).execute(receive(1)).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidelock::When;
 use tidelock::prelude::*;
 use tidelock::store::{Commit, ItemRef, NewEvent, StoreExt, StreamState, Version, Wake};
-use tidelock::{ExpectedVersion, RetryPolicy, VersionConflict};
+use tidelock::{ExpectedVersion, VersionConflict};
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{No, Stock, StockEvent, receive};
@@ -164,14 +164,14 @@ async fn attempts_and_deadline_are_kept(ground: Ground) {
     };
 
     let mut decisions = 0;
-    let policy = RetryPolicy::attempts(3).at_once();
+    let policy = Retry::attempts(3).backoff(Backoff::none());
     let gave_up =
         stock.decision().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
     assert_eq!(decisions, 3);
     let ExecuteError::GaveUp { attempts: 3, last, .. } = gave_up else { panic!("{gave_up}") };
     assert_eq!(last.found.version().unwrap().get(), 4);
 
-    let policy = RetryPolicy::attempts(u32::MAX).within(Duration::ZERO);
+    let policy = Retry::attempts(u32::MAX).within(Duration::ZERO);
     let gave_up =
         stock.decision().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
     let ExecuteError::GaveUp { attempts: 1, .. } = gave_up else { panic!("{gave_up}") };

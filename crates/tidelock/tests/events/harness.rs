@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
-use tidelock::RetryPolicy;
 use tidelock::prelude::*;
 use tidelock::store::{MemoryStore, Store};
 use tidelock_test_stage::{Stingy, past, stingy_seed};
@@ -67,7 +66,7 @@ impl Ground {
     /// A handle like another process's: it shares nothing but the store. It retries as long as a
     /// test can take.
     pub(crate) async fn open(&self) -> Tidelock {
-        Tidelock::over(self.store().await).with_retry(RetryPolicy::attempts(1_000))
+        Tidelock::over(self.store().await).with_retry(Retry::attempts(1_000))
     }
 }
 

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use tidelock::Provenance;
 use tidelock::prelude::*;
 use tidelock::store::{Bounds, Commit, EventId, RecordKey, RecordQuery, RecordWrite, RetryAdvice};
-use tidelock::{Provenance, RetryPolicy};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};
@@ -125,7 +125,7 @@ async fn a_busy_store_is_asked_again(ground: Ground) {
 /// EVT-6.
 async fn an_outcome_that_stays_unknown_is_told_as_such(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
-    let tidelock = Tidelock::over(meddler.clone()).with_retry(RetryPolicy::attempts(3));
+    let tidelock = Tidelock::over(meddler.clone()).with_retry(Retry::attempts(3));
     let tea = tidelock.aggregate::<Stock>("tea");
     meddler.fail([Fault::LostReply, Fault::LostRequest, Fault::Busy]);
     let unknown = tea.execute(receive(1)).await.unwrap_err();

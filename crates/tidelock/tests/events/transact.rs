@@ -8,7 +8,7 @@ use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
 use tidelock::store::{Commit, StoreExt};
-use tidelock::{Error, ErrorKind, RetryPolicy};
+use tidelock::{Error, ErrorKind};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};
@@ -118,7 +118,7 @@ async fn concurrent_transactions_lose_no_update(ground: Ground) {
         let tidelock = ground.open().await;
         tasks.spawn(async move {
             let scope = tidelock.scope::<i64>(ScopeKind::custom("count"), "all");
-            let retry = RetryPolicy::attempts(u32::MAX).within(Duration::from_secs(120));
+            let retry = Retry::attempts(u32::MAX).within(Duration::from_secs(120));
             for _ in 0..5 {
                 let counted = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
                     let count: i64 = tx.get("count").await?.unwrap_or_default();
@@ -196,7 +196,7 @@ async fn a_quota_is_never_overdrawn(ground: Ground) {
         let tidelock = ground.open().await;
         tasks.spawn(async move {
             let quota = tidelock.claims().quota("seats", 5);
-            let retry = RetryPolicy::attempts(u32::MAX).within(Duration::from_secs(120));
+            let retry = Retry::attempts(u32::MAX).within(Duration::from_secs(120));
             let taken = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
                 tx.take(&quota, 1).await?.granted()?;
                 tx.put(format!("seat/{nth}"), &nth)
@@ -325,7 +325,7 @@ async fn attempts_that_are_used_up_are_a_contended_error(ground: Ground) {
             there.transact(async |tx: Tx| tx.add("count", 1, ..)).await?;
             tx.put("count", &(count + 1))
         })
-        .retry(RetryPolicy::attempts(3).at_once())
+        .retry(Retry::attempts(3).backoff(Backoff::none()))
         .await
         .unwrap_err();
     assert_eq!(contended.kind(), ErrorKind::Contended, "{contended}");

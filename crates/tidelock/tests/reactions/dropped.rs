@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::reactions::{App, AppBuilder};
 use tidelock::store::{Mark, StoredEvent};
+use tidelock::{App, AppBuilder};
 use tidelock_test_stage::{
     Observed, Running, Tally, TestStore, brisk, note, on_every_store, text, until,
 };

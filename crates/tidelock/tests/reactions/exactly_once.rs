@@ -49,8 +49,9 @@ async fn staged_writes_land_atomically_with_the_ack(stage: TestStore) {
         note(&tidelock, &format!("diary-{nth}"), "x").await;
     }
     let counted = tries.clone();
-    let source =
-        on_any().in_streams("diary-").retries(50).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let source = on_any()
+        .in_streams("diary-")
+        .retry(Retry::attempts(51).backoff(Backoff::fixed(Duration::from_millis(1))));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "count",
         source,
@@ -197,8 +198,9 @@ async fn the_last_unit_goes_to_the_first_commit(stage: TestStore) {
     let stock = other.aggregate::<Stock>("tea");
     stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await.unwrap();
     let state = (answers.clone(), stock.clone());
-    let source =
-        on_any().in_streams("order-").retries(3).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let source = on_any()
+        .in_streams("order-")
+        .retry(Retry::attempts(4).backoff(Backoff::fixed(Duration::from_millis(1))));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "take",
         source,
@@ -293,7 +295,9 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
-    let source = on_any().in_streams("diary").backoff(Backoff::fixed(Duration::from_millis(1)));
+    let source = on_any()
+        .in_streams("diary")
+        .retry(Retry::default().backoff(Backoff::fixed(Duration::from_millis(1))));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "write",
         source,
@@ -417,7 +421,7 @@ async fn the_effect_key_is_the_same_on_every_try(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let event = note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
-    let source = on_any().backoff(Backoff::fixed(Duration::from_millis(1)));
+    let source = on_any().retry(Retry::default().backoff(Backoff::fixed(Duration::from_millis(1))));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "mail",
         source,

@@ -35,7 +35,7 @@ async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: TestStore)
     let wait = Duration::from_millis(100);
     note(&tidelock, "diary", "x").await;
     let (counted, begun) = (tries.clone(), Instant::now());
-    let source = on_any().backoff(Backoff::linear(wait, wait * 10));
+    let source = on_any().retry(Retry::default().backoff(Backoff::linear(wait, wait * 10)));
     let app =
         tidelock.app().worker(brisk("one")).reaction("flaky", source, move |_: StoredEvent, _| {
             let counted = counted.clone();
@@ -65,7 +65,8 @@ async fn the_lease_is_free_while_a_retry_waits(stage: TestStore) {
     note(&tidelock, "diary", "x").await;
     let app = |name: &str| {
         let seen = seen.clone();
-        let source = on_any().backoff(Backoff::fixed(Duration::from_secs(3_600)));
+        let source =
+            on_any().retry(Retry::default().backoff(Backoff::fixed(Duration::from_secs(3_600))));
         tidelock.app().worker(brisk(name)).reaction("flaky", source, move |_: StoredEvent, _| {
             let seen = seen.clone();
             async move {
@@ -96,7 +97,7 @@ async fn a_lasting_failure_blocks_after_its_retries_and_unblocking_resumes_at_th
         note(&tidelock, "diary", &format!("event {nth}")).await;
     }
     let (noted, is_broken) = (seen.clone(), broken.clone());
-    let source = on_any().retries(2).backoff(at_once());
+    let source = on_any().retry(Retry::attempts(3).backoff(at_once()));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "strict",
         source,
@@ -167,7 +168,8 @@ async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: TestStore) {
     note(&tidelock, "diary", "x").await;
     note(&tidelock, "diary", "y").await;
     let noted = seen.clone();
-    let source = on_any().retries(1).backoff(at_once()).exhausted(OnExhausted::KeepTrying);
+    let source =
+        on_any().retry(Retry::attempts(2).backoff(at_once())).on_exhausted(OnExhausted::KeepTrying);
     let app = tidelock.app().worker(brisk("one")).reaction(
         "stubborn",
         source,
@@ -196,7 +198,7 @@ async fn progress_before_the_failure_is_kept(stage: TestStore) {
         note(&tidelock, "diary", &nth.to_string()).await;
     }
     let noted = seen.clone();
-    let source = on_any().retries(0);
+    let source = on_any().retry(Retry::never());
     let app = tidelock.app().worker(brisk("one")).reaction(
         "strict",
         source,
@@ -223,7 +225,7 @@ async fn a_panic_is_a_failure_of_its_handler_and_of_nothing_else(stage: TestStor
     note(&tidelock, "bad", "bad").await;
     note(&tidelock, "good", "good").await;
     let noted = seen.clone();
-    let source = on_any().retries(1).backoff(at_once());
+    let source = on_any().retry(Retry::attempts(2).backoff(at_once()));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "jumpy",
         source,
@@ -255,7 +257,8 @@ async fn a_page_full_of_failures_is_no_hot_loop_and_others_proceed(stage: TestSt
     }
     note(&tidelock, "good", "good").await;
     let (noted, counted) = (good.clone(), bad.clone());
-    let source = on_any().retries(2).backoff(Backoff::fixed(Duration::from_millis(20)));
+    let source =
+        on_any().retry(Retry::attempts(3).backoff(Backoff::fixed(Duration::from_millis(20))));
     let app = tidelock.app().worker(brisk("one")).max_concurrency(8);
     let app = app.reaction("mixed", source, move |event: StoredEvent, _| {
         let (noted, counted) = (noted.clone(), counted.clone());

@@ -29,8 +29,9 @@ fn rows_of_a_handler_are_there_exactly_once() {
         let start = |name: &str, store: &SqliteStore| {
             let (tidelock, stumbled) =
                 (Tidelock::over(Arc::new(store.clone())), Arc::new(AtomicBool::new(false)));
-            let source =
-                on_any().retries(10).backoff(Backoff::fixed(std::time::Duration::from_millis(1)));
+            let source = on_any().retry(
+                Retry::attempts(11).backoff(Backoff::fixed(std::time::Duration::from_millis(1))),
+            );
             Running::start(tidelock.app().worker(brisk(name)).in_sqlite(
                 "rows",
                 source,

@@ -2,9 +2,9 @@
 
 use nix::sys::signal::Signal;
 use serde_json::json;
+use tidelock::AppBuilder;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::store::{
     Bounds, Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite, StoreExt, StoredEvent,
 };

@@ -96,7 +96,9 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: TestSto
         }
         order => Ok(order.map(str::to_owned)),
     };
-    let source = on_any().retries(1).backoff(Backoff::fixed(Duration::from_millis(1))).to(route);
+    let source = on_any()
+        .retry(Retry::attempts(2).backoff(Backoff::fixed(Duration::from_millis(1))))
+        .to(route);
     let app = tidelock.app().worker(brisk("one"));
     let app = app.reaction("track", source, move |event: StoredEvent, _| {
         let noted = noted.clone();
@@ -137,7 +139,7 @@ async fn a_route_that_panics_is_a_route_that_fails(stage: TestStore) {
     note(&tidelock, "feed", "bad").await;
     note(&tidelock, "feed", "good").await;
     let noted = seen.clone();
-    let source = on_any().retries(0).to(|event: &StoredEvent| {
+    let source = on_any().retry(Retry::never()).to(|event: &StoredEvent| {
         assert_ne!(text(event), "bad", "a snake");
         text(event)
     });

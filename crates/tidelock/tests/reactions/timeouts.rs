@@ -37,7 +37,7 @@ async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then
     note(&tidelock, "diary", "x").await;
     note(&tidelock, "diary", "y").await;
     let (noted, key) = (seen.clone(), record.clone());
-    let source = on_any().timeout(SHORT).retries(2).backoff(at_once());
+    let source = on_any().timeout(SHORT).retry(Retry::attempts(3).backoff(at_once()));
     let app = tidelock.app().worker(brisk("one"));
     let running = Running::start(app.reaction(
         "stuck",
@@ -71,7 +71,7 @@ async fn a_batch_that_never_ends_is_timed_out_and_the_next_try_lands(stage: Test
         note(&tidelock, "diary", &nth.to_string()).await;
     }
     let noted = seen.clone();
-    let source = on_any().timeout(SHORT).backoff(at_once());
+    let source = on_any().timeout(SHORT).retry(Retry::default().backoff(at_once()));
     let app = tidelock.app().worker(brisk("one"));
     let running = Running::start(app.batch_reaction(
         "stuck",
@@ -99,7 +99,7 @@ async fn handlers_that_never_end_do_not_block_others(stage: TestStore) {
     }
     note(&tidelock, "good", "good").await;
     let noted = seen.clone();
-    let source = on_any().timeout(SHORT).retries(0);
+    let source = on_any().timeout(SHORT).retry(Retry::never());
     let app = tidelock.app().worker(brisk("one")).max_concurrency(2);
     let running = Running::start(app.reaction("mixed", source, move |event: StoredEvent, _| {
         let noted = noted.clone();
@@ -223,6 +223,21 @@ fn calls_that_stage_nothing_are_acked_after_a_minute() {
         until("two of four are acked", acked).await;
         assert_eq!(seen.count(), 2);
         drop(running);
+    });
+}
+
+#[test]
+fn a_retry_policy_with_a_time_limit_is_refused() {
+    tidelock_test_stage::in_memory(|stage| async move {
+        let limited = on_any().retry(Retry::attempts(3).within(SHORT));
+        let app = stage.tidelock().await.app();
+        let app = app.reaction("limited", limited, |_: StoredEvent, _| async { Ok(()) });
+        assert!(app.build().unwrap_err().to_string().contains("a time limit"));
+
+        let unlimited = on_any().retry(Retry::unlimited());
+        let app = stage.tidelock().await.app();
+        let app = app.reaction("unlimited", unlimited, |_: StoredEvent, _| async { Ok(()) });
+        assert!(app.build().is_ok());
     });
 }
 

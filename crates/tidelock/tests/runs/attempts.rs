@@ -1,7 +1,7 @@
 //! Unusual attempts: a panic before the future exists, and a timeout of an at-most-once step.
 
 use tidelock::prelude::*;
-use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Verdict};
+use tidelock::runs::{OnUnknownOutcome, StepKey, Verdict};
 use tidelock::store::RawJson;
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
@@ -14,6 +14,7 @@ on_every_store!(
     an_at_most_once_step_that_times_out_follows_its_policy,
     an_operator_is_asked_about_a_step_that_timed_out_each_time,
     a_step_that_times_out_each_time_is_not_rerun_without_end,
+    a_step_ends_when_its_time_limit_is_over_since_its_first_failure,
 );
 
 /// Notes the line, and panics the first time.
@@ -189,5 +190,27 @@ async fn a_step_that_times_out_each_time_is_not_rerun_without_end(stage: TestSto
     let running = Running::start(process(&stage, "one").await.register(rerun));
     assert_eq!(result::<String>(&run).await, r#"step "pay" timed out: it took longer than 10ms"#);
     assert_eq!(seen.count(), 2);
+    running.stop().await;
+}
+
+/// RUN-6. The time counts from the first failure, and not from the last one.
+async fn a_step_ends_when_its_time_limit_is_over_since_its_first_failure(stage: TestStore) {
+    let failing = with("failing", &(), |ctx, (): (), ()| {
+        Box::pin(async move {
+            let retry = Retry::attempts(20).backoff(Backoff::fixed(millis(2)));
+            let at_once =
+                ctx.step("at-once", |_| async { Err::<(), _>(HandlerError::again("no")) });
+            let at_once = at_once.retry(retry.within(millis(0))).await.unwrap_err();
+            let soon = ctx.step("soon", |_| async { Err::<(), _>(HandlerError::again("no")) });
+            let soon = soon.retry(retry.within(millis(5))).await.unwrap_err();
+            let StepError::Failed { attempts, .. } = soon else { panic!("{soon}") };
+            Ok((at_once.to_string(), attempts))
+        })
+    });
+    let run = start(&stage, "failing", "f", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(failing));
+    let (at_once, soon) = result::<(String, u32)>(&run).await;
+    assert_eq!(at_once, r#"step "at-once" failed after 1 attempts: no"#);
+    assert!((1..=3).contains(&soon), "{soon} attempts, 2 ms apart, within 5 ms");
     running.stop().await;
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidelock::prelude::*;
 use tidelock::runs::{
-    OnUnknownOutcome, PendingWait, Retry, RunCtx, RunError, RunFilter, RunOutcome, RunState,
-    RunStatus, StepError, StepKey, Verdict,
+    OnUnknownOutcome, PendingWait, RunCtx, RunError, RunFilter, RunOutcome, RunState, RunStatus,
+    StepError, StepKey, Verdict,
 };
 use tidelock::store::{RawJson, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::runs::{Retry, RunState, StepError};
+use tidelock::runs::{RunState, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::flow::Register;

@@ -5,8 +5,8 @@ use tidelock::store::{StoreExt, StreamName};
 
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use tidelock::AppBuilder;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey};
 use tidelock_test_stage::{Observed, PATIENCE, TestStore, brisk};
 

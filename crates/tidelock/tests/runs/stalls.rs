@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
-use tidelock::runs::{Retry, RunCtx, RunStatus};
+use tidelock::runs::{RunCtx, RunStatus};
 use tidelock::store::{RecordKey, StoreExt};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::{Retry, RunCtx, StepError};
+use tidelock::runs::{RunCtx, StepError};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::flow::Register;

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::Retry;
 use tidelock::store::{
     Bounds, Commit, ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, Slot, StoreExt,
     StreamName,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidelock::AppBuilder;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::{
     OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, WorkflowOptions,
 };

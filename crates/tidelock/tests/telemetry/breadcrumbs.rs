@@ -92,7 +92,8 @@ async fn successes_are_logged_in_the_span_of_their_lease_and_counted(stage: Test
 async fn failures_are_logged_with_their_error_until_the_block(stage: TestStore) {
     let (name, tidelock) = (begin(&stage, "badly"), stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
-    let source = on_any().retries(1).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let source =
+        on_any().retry(Retry::attempts(2).backoff(Backoff::fixed(Duration::from_millis(1))));
     let app =
         tidelock.app().worker(brisk("one")).reaction(&name, source, |_: StoredEvent, _| async {
             Err(HandlerError::again("the printer is on fire"))

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock::RetryPolicy;
 use tidelock::When;
 use tidelock::claims::{IdempotencyClaim, Period};
 use tidelock::prelude::*;
@@ -64,7 +63,8 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
         }),
         ("a command's deadline", |tidelock, long| {
             async move {
-                let tidelock = tidelock.with_retry(RetryPolicy::attempts(3).at_once().within(long));
+                let tidelock =
+                    tidelock.with_retry(Retry::attempts(3).backoff(Backoff::none()).within(long));
                 let scope = tidelock.scope::<i64>(ScopeKind::USER, "commanded");
                 let _counted = scope.increment("", 1).await;
                 let _rows = tidelock.aggregate::<Tally>("one").execute(tallied).await;
@@ -420,7 +420,8 @@ async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
     let long = [limits::HORIZON, limits::HORIZON + Duration::from_nanos(1), Duration::MAX];
     for (nth, long) in long.into_iter().enumerate() {
         let (stream, reaction) = (format!("stream-{nth}"), format!("fails-{nth}"));
-        let source = on_any().in_streams(&stream).backoff(Backoff::fixed(long));
+        let source =
+            on_any().in_streams(&stream).retry(Retry::default().backoff(Backoff::fixed(long)));
         let tries = move |ctx: RunCtx, (): ()| async move {
             let fail = |_: StepKey| async { Err::<(), _>(HandlerError::again("not yet")) };
             ctx.step("try", fail)

@@ -25,8 +25,8 @@ impl Job for Mail {
     const QUEUE: &'static str = "mail";
 
     fn options() -> JobOptions {
-        let backoff = Backoff::fixed(INSTANT);
-        JobOptions::new().attempts(3).backoff(backoff).timeout(MINUTE).keep_results(MINUTE)
+        let retry = Retry::attempts(3).backoff(Backoff::fixed(INSTANT));
+        JobOptions::new().retry(retry).timeout(MINUTE).keep_results(MINUTE)
     }
 }
 
@@ -293,7 +293,9 @@ impl Job for Slow {
     const QUEUE: &'static str = "slow";
 
     fn options() -> JobOptions {
-        JobOptions::new().timeout(INSTANT).attempts(2).backoff(Backoff::fixed(INSTANT))
+        JobOptions::new()
+            .timeout(INSTANT)
+            .retry(Retry::attempts(2).backoff(Backoff::fixed(INSTANT)))
     }
 }
 

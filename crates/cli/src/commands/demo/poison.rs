@@ -15,7 +15,7 @@ use crate::failure::Failure as Stopped;
 
 /// Longer than any of this takes.
 const PATIENCE: Duration = Duration::from_secs(30);
-const RETRIES: u32 = 2;
+const ATTEMPTS: u32 = 3;
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     stage.scene("A poison event is found, fixed and unblocked")?;
@@ -70,11 +70,10 @@ fn labelling(
     orders: &StreamName,
     printed: mpsc::UnboundedSender<String>,
     fixed: Arc<AtomicBool>,
-) -> Result<tidelock::reactions::App, Stopped> {
+) -> Result<tidelock::App, Stopped> {
     let source = on_any()
         .in_streams(orders.as_str())
-        .retries(RETRIES)
-        .backoff(Backoff::fixed(Duration::from_millis(20)));
+        .retry(Retry::attempts(ATTEMPTS).backoff(Backoff::fixed(Duration::from_millis(20))));
     let label = move |order: StoredEvent, _| {
         let (printed, fixed) = (printed.clone(), fixed.clone());
         async move {

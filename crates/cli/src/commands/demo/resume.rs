@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use tidelock::App;
 use tidelock::prelude::*;
-use tidelock::reactions::App;
 use tidelock::runs::{RunCtx, StepError, WorkflowOptions};
 use tidelock::store::{RecordKey, StoreExt};
 use tidelock::worker::WorkerOptions;

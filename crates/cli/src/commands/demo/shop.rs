@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tidelock::App;
 use tidelock::prelude::*;
-use tidelock::reactions::App;
 use tidelock::store::{NewEvent, StoreExt, StoredEvent, StreamName};
 use tokio::sync::watch;
 
@@ -107,8 +107,9 @@ fn program(tidelock: &Tidelock, prefix: &str) -> Result<App, Stopped> {
         let checkout = starts.clone();
         async move { label(&order, &ctx, &checkout).await }
     };
-    let source =
-        on_any().in_streams(format!("{prefix}sale-")).retries(1).backoff(Backoff::fixed(PAUSE));
+    let source = on_any()
+        .in_streams(format!("{prefix}sale-"))
+        .retry(Retry::attempts(2).backoff(Backoff::fixed(PAUSE)));
     let app = tidelock.app().reaction(&labels, source, print).workflow(checkout, approval).build();
     app.map_err(|e| Stopped::Broken(format!("the shop cannot be registered: {e}")))
 }

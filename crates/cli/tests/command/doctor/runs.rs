@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::AppBuilder;
 use tidelock::When;
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
 use tidelock::runs::{OnUnknownOutcome, RunStatus, Schedule, Workflow};
 use tidelock::store::{Commit, ItemRef, Wake};
 use tidelock_test_stage::{Running, brisk, until};

@@ -7,9 +7,10 @@ use serde::de::DeserializeOwned;
 use tidelock_store::{RecordKey, Timestamp, Topic, WorkerName};
 
 use super::super::claim_attempt::{ClaimAttempt, Contender};
-use super::super::wait_policy::{WaitPolicy, Waiting};
+use super::super::claim_wait::ClaimWait;
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
 use super::peek::{PeekEntry, read_state};
+use crate::retry::Retry;
 use crate::telemetry;
 
 /// A key that another claimant is working on.
@@ -75,17 +76,17 @@ impl<T: DeserializeOwned> InProgress<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub async fn wait(&self, deadline: Duration) -> Result<T, ClaimError> {
-        self.wait_with(WaitPolicy::of(deadline)).await
+    pub async fn wait(&self, limit: Duration) -> Result<T, ClaimError> {
+        self.wait_with(Retry::default().within(limit)).await
     }
 
-    /// Waits for the result according to a wait policy.
+    /// Waits for the result according to a retry policy.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
-    pub async fn wait_with(&self, policy: WaitPolicy) -> Result<T, ClaimError> {
+    pub async fn wait_with(&self, retry: Retry) -> Result<T, ClaimError> {
         let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
-        let mut waiting = policy.begin();
+        let mut waiting = ClaimWait::begin(retry);
         loop {
             let contender = match read_state(&self.claims, &self.key, self.asked).await? {
                 PeekEntry::Over(entry) => return super::result(&self.key, &entry),
@@ -100,7 +101,7 @@ impl<T: DeserializeOwned> InProgress<T> {
         }
     }
 
-    fn timed_out(&self, contender: Contender, waiting: &Waiting) -> ClaimError {
+    fn timed_out(&self, contender: Contender, waiting: &ClaimWait) -> ClaimError {
         telemetry::claim_wait_timed_out(
             &self.key,
             &self.claims.by,

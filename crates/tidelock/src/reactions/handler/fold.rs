@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 use tidelock_store::{ItemKey, Mark, RecordKey, Result, StoreExt, StoredEvent};
 
 use super::Handler;
-use crate::reactions::{HandlerError, Input, ReactionCtx, ReactionName, keys};
+use crate::handler_error::HandlerError;
+use crate::reactions::{Input, ReactionCtx, ReactionName, keys};
 
 /// Events folded per call.
 const BATCH: usize = 1_000;

@@ -10,7 +10,8 @@ use tidelock_store::StoredEvent;
 use tidelock_store_postgres::{PgTx, PostgresStore};
 
 use super::Handler;
-use crate::reactions::{HandlerError, Input, ReactionCtx};
+use crate::handler_error::HandlerError;
+use crate::reactions::{Input, ReactionCtx};
 use crate::staging::CommitVia;
 
 /// One event per call, each in a transaction that ends with the ack.

@@ -9,7 +9,8 @@ use tidelock_store::StoredEvent;
 use tidelock_store_sqlite::{SqlStatement, SqliteStore};
 
 use super::Handler;
-use crate::reactions::{HandlerError, Input, ReactionCtx};
+use crate::handler_error::HandlerError;
+use crate::reactions::{Input, ReactionCtx};
 use crate::staging::CommitVia;
 
 /// One event per call, each with statements that run in the transaction of the ack.

@@ -150,7 +150,7 @@ impl RoutingBatch {
         at: usize,
         reaction: &Reaction,
         event: &StoredEvent,
-        failure: &crate::reactions::HandlerError,
+        failure: &crate::HandlerError,
     ) {
         tracing::warn!(reaction = %reaction.name, position = %event.position, %failure, "unrouted");
         let wake = unrouted::wake(reaction, event.position);

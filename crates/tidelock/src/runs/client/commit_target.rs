@@ -10,7 +10,7 @@ use tidelock_store::StoreError;
 use super::RunError;
 use super::proposal::{Proposal, RequestOutcome, carry_out};
 use crate::handle::Tidelock;
-use crate::reactions::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::runs::RunId;
 use crate::staging::Decision;
 

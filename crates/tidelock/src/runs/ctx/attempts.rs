@@ -7,8 +7,9 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use tidelock_store::{RawJson, Result};
 
-use super::{OnUnknownOutcome, Retry, RunCtx, StepKey, interrupt};
-use crate::reactions::HandlerError;
+use super::{OnUnknownOutcome, RunCtx, StepKey, interrupt};
+use crate::handler_error::HandlerError;
+use crate::retry::RetryLimits;
 use crate::runs::StepName;
 use crate::runs::activation::Op;
 use crate::runs::history::{
@@ -26,9 +27,9 @@ pub(super) struct StepAttempts<'a> {
     pub(super) ctx: &'a RunCtx,
     pub(super) op: &'a Op<'a>,
     pub(super) name: &'a StepName,
-    pub(super) retry: Retry,
+    pub(super) retry: RetryLimits,
     /// The retry policy of attempts that time out and may run again.
-    pub(super) rerun: Retry,
+    pub(super) rerun: RetryLimits,
     pub(super) timeout: Duration,
 }
 
@@ -154,14 +155,19 @@ impl StepAttempts<'_> {
     /// Records the failure and returns whether to try again.
     pub(super) fn again(&self, attempts: u32, failed: &Failed) -> bool {
         let error = cut(&failed.failure.to_string());
-        if !failed.failure.is_retryable() || attempts >= self.retry.attempts {
+        let failed_at = self.op.activation().now();
+        let pause = self.retry.backoff.after(attempts - 1, fastrand::f64());
+        let again_at = failed_at.plus(pause);
+        let since = self.op.progress().failing_since.unwrap_or(failed_at);
+        let is_too_late = self.retry.within.is_some_and(|limit| again_at >= since.plus(limit));
+        let is_exhausted = attempts >= self.retry.attempts || is_too_late;
+        if !failed.failure.is_retryable() || is_exhausted {
             self.fail(attempts, error, failed.why);
             return false;
         }
-        let pause = self.retry.backoff.after(attempts - 1, fastrand::f64());
-        let again_at = self.op.activation().now().plus(pause);
         tracing::debug!(run = %self.ctx.run(), step = %self.name, attempts, "attempt failed");
-        let entry = AttemptFailed { name: self.name.clone(), attempt: attempts, error, again_at };
+        let (name, failed_at) = (self.name.clone(), Some(failed_at));
+        let entry = AttemptFailed { name, attempt: attempts, error, failed_at, again_at };
         self.op.note(entry).expect("names, times and short texts can be stored");
         true
     }

@@ -14,52 +14,12 @@ use tidelock_store::RawJson;
 use super::attempts::StepAttempts;
 use super::compensation::CompensationStep;
 use super::{RunCtx, StepKey};
-use crate::reactions::{Backoff, HandlerError};
+use crate::handler_error::HandlerError;
+use crate::retry::{Retry, RetryLimits};
 use crate::runs::history::{StepFailed, Why};
 use crate::runs::replay::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::worker::TIMEOUT;
-
-/// The retry policy of a step: its attempts and backoff. The waits are stored, so that a waiting
-/// run holds no resources.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Retry {
-    /// The maximum number of attempts, including the first.
-    pub attempts: u32,
-    /// The waits between attempts.
-    pub backoff: Backoff,
-}
-
-impl Default for Retry {
-    /// Ten attempts, with waits from 100 milliseconds up to a minute.
-    fn default() -> Self {
-        Self::attempts(10)
-    }
-}
-
-impl Retry {
-    /// Creates a policy with this many attempts and the default backoff.
-    pub fn attempts(attempts: u32) -> Self {
-        Self { attempts, backoff: Backoff::default() }
-    }
-
-    /// Creates a policy without retries.
-    pub fn never() -> Self {
-        Self::attempts(1)
-    }
-
-    /// Creates a policy that retries until success or a fatal error.
-    pub fn forever() -> Self {
-        Self::attempts(u32::MAX)
-    }
-
-    /// Sets the waits between attempts.
-    #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
-        self
-    }
-}
 
 /// What to do about an at-most-once step whose outcome is unknown: its process died during the
 /// step, or it exceeded its [timeout](Step::timeout).
@@ -121,7 +81,7 @@ impl RunCtx {
         name: Result<StepName, InvalidName>,
         effect: F,
     ) -> Step<'_, T, F> {
-        let (retry, timeout, at_most_once, compensate) = (None, None, None, None);
+        let (retry, timeout, at_most_once, compensate) = (Retry::default(), None, None, None);
         Step { ctx: self, name, effect, retry, timeout, at_most_once, compensate }
     }
 }
@@ -136,7 +96,7 @@ pub struct Step<'c, T, F> {
     ctx: &'c RunCtx,
     name: Result<StepName, InvalidName>,
     effect: F,
-    retry: Option<Retry>,
+    retry: Retry,
     timeout: Option<Duration>,
     at_most_once: Option<OnUnknownOutcome<T>>,
     compensate: Option<Compensate<T>>,
@@ -149,9 +109,10 @@ impl<T, F> fmt::Debug for Step<'_, T, F> {
 }
 
 impl<T, F> Step<'_, T, F> {
-    /// Sets the retry policy.
+    /// Sets the retry policy. The pauses are stored, so that a waiting run holds no resources; the
+    /// time limit counts from the first failure, also across processes.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = Some(retry);
+        self.retry = retry;
         self
     }
 
@@ -224,9 +185,9 @@ where
         let op = ctx.activation.request(&name, Kind::Step).await;
         if !op.is_ended() {
             op.after_replay().await;
-            let rerun = retry.unwrap_or_default();
+            let rerun = retry.or(RetryLimits::STEP);
             let retry =
-                if at_most_once.is_some() { retry.unwrap_or(Retry::never()) } else { rerun };
+                if at_most_once.is_some() { retry.or(RetryLimits::AT_MOST_ONCE) } else { rerun };
             let timeout = timeout.unwrap_or(TIMEOUT);
             let attempts = StepAttempts { ctx, op: &op, name: &name, retry, rerun, timeout };
             attempts.make(effect, at_most_once).await;

@@ -15,8 +15,9 @@ use tidelock_store::RawJson;
 
 use super::attempts::{Failed, StepAttempts, begin};
 use super::compensation::CompensationStep;
-use super::{Retry, RunCtx, StepKey};
-use crate::reactions::HandlerError;
+use super::{RunCtx, StepKey};
+use crate::handler_error::HandlerError;
+use crate::retry::{Retry, RetryLimits};
 use crate::runs::activation::{LandingOutcome, Op};
 use crate::runs::history::{StepDone, Why};
 use crate::runs::replay::Kind;
@@ -72,7 +73,7 @@ impl<T, F> Debug for TransactStep<'_, T, F> {
 }
 
 impl<T, F> TransactStep<'_, T, F> {
-    /// The same, tried so often.
+    /// Sets the retry policy, as of a [step](super::Step::retry).
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
@@ -131,8 +132,9 @@ where
         let op = ctx.activation.request(&name, Kind::Step).await;
         if !op.is_ended() {
             op.after_replay().await;
-            land(&StepAttempts { ctx, op: &op, name: &name, retry, rerun: retry, timeout }, effect)
-                .await;
+            let retry = retry.or(RetryLimits::STEP);
+            let attempts = StepAttempts { ctx, op: &op, name: &name, retry, rerun: retry, timeout };
+            land(&attempts, effect).await;
         }
         let result = ctx.outcome(&name, op.result().await)?;
         ctx.remember(&name, compensate.map(|f| compensation(result.clone(), f)));

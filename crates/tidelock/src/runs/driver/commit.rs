@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidelock_store::{Commit, ExpectedVersion, Result, Version};
 
 use super::{After, Driver};
-use crate::reactions::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::runs::activation::{Activation, LandingOutcome, Outgoing};
 use crate::runs::keys;
 use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, too_slow};

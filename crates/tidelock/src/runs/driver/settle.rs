@@ -9,7 +9,7 @@ use tidelock_store::{
 
 use super::Driver;
 use super::body::Returned;
-use crate::reactions::Backoff;
+use crate::backoff::Backoff;
 use crate::runs::definition::BodyError;
 use crate::runs::error::StepError;
 use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure};

@@ -65,7 +65,13 @@ entries! {
     /// A step completed with this result.
     StepDone = "~step" { name: StepName, result: RawJson }
     /// An attempt failed; the next one is due at `again_at`.
-    AttemptFailed = "~attempt-failed" { name: StepName, attempt: u32, error: String, again_at: Timestamp }
+    AttemptFailed = "~attempt-failed" {
+        name: StepName,
+        attempt: u32,
+        error: String,
+        failed_at: Option<Timestamp>,
+        again_at: Timestamp,
+    }
     /// A step failed for good.
     StepFailed = "~step-failed" { name: StepName, attempts: u32, error: String, why: Why }
     /// An at-most-once step is about to run.

@@ -116,6 +116,8 @@ pub(crate) struct Progress {
     /// The failed attempts of a step, and when the next is due.
     pub(crate) attempts: u32,
     pub(crate) again_at: Option<Timestamp>,
+    /// When its first attempt failed.
+    pub(crate) failing_since: Option<Timestamp>,
     /// An at-most-once step was started.
     pub(crate) intent: bool,
     /// Its outcome is unknown, and it waits for a verdict.
@@ -156,6 +158,7 @@ impl Operation {
             Entry::AttemptFailed(e) => {
                 (progress.attempts, progress.again_at, progress.intent) =
                     (e.attempt, Some(e.again_at), false);
+                progress.failing_since = progress.failing_since.or(e.failed_at);
             }
             Entry::Intent(_) => (progress.intent, progress.unknown_outcome) = (true, false),
             Entry::UnknownOutcome(_) => progress.unknown_outcome = true,

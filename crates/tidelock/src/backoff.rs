@@ -1,13 +1,23 @@
-//! Backoff: how long to wait before a failed item is retried.
-//!
-//! The wait is stored with the item, so that every worker honors it and the lease is free
-//! meanwhile.
+//! Backoff: how long to wait before the next attempt.
 
 use std::time::Duration;
 
 use tidelock_store::limits;
 
-/// The waits after the first, second, third failure and so on.
+/// Backoff: the pauses after the first, second, third failed attempt and so on.
+///
+/// Part of a [`Retry`](crate::Retry).
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use tidelock::prelude::*;
+///
+/// let backoff = Backoff::exponential(Duration::from_millis(200), Duration::from_secs(30));
+/// assert_eq!(backoff.after(0, 0.5), Duration::from_millis(200));
+/// assert_eq!(backoff.after(2, 0.5), Duration::from_millis(800));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
     growth: Growth,
@@ -24,32 +34,41 @@ enum Growth {
 }
 
 impl Backoff {
+    /// The default where the pause is stored and holds no resources: steps and reactions.
+    pub(crate) const STORED: Self =
+        Self::exponential(Duration::from_millis(100), Duration::from_secs(60)).with_jitter(0.5);
+
+    /// Retries at once, without pauses.
+    pub const fn none() -> Self {
+        Self::fixed(Duration::ZERO)
+    }
+
     /// Waits the same time after each failure.
-    pub fn fixed(wait: Duration) -> Self {
-        Self { growth: Growth::Fixed, first: wait, longest: wait, jitter: 0.0 }
+    pub const fn fixed(pause: Duration) -> Self {
+        Self { growth: Growth::Fixed, first: pause, longest: pause, jitter: 0.0 }
     }
 
     /// Waits `first`, then twice, three times, four times as long, up to `longest`.
-    pub fn linear(first: Duration, longest: Duration) -> Self {
+    pub const fn linear(first: Duration, longest: Duration) -> Self {
         Self { growth: Growth::Linear, first, longest, jitter: 0.0 }
     }
 
     /// Waits `first`, then twice, four times, eight times as long, up to `longest`.
-    pub fn exponential(first: Duration, longest: Duration) -> Self {
+    pub const fn exponential(first: Duration, longest: Duration) -> Self {
         Self { growth: Growth::Exponential, first, longest, jitter: 0.0 }
     }
 
-    /// Sets the jitter: each wait is shortened by a random share of up to `share`.
+    /// Sets the jitter: each pause is shortened by a random share of up to `share`.
     ///
-    /// With 0.5, a wait takes between half and all of its length. Jitter spreads out the retries of
-    /// items that failed together.
+    /// With 0.5, a pause takes between half and all of its length; with 1.0, between nothing and
+    /// all of it (full jitter). Jitter spreads out the retries of calls that failed together.
     #[must_use]
-    pub fn with_jitter(mut self, share: f64) -> Self {
+    pub const fn with_jitter(mut self, share: f64) -> Self {
         self.jitter = share.clamp(0.0, 1.0);
         self
     }
 
-    /// Returns the wait after this many earlier failures. `random` is between 0 and 1.
+    /// Returns the pause after this many earlier failures. `random` is between 0 and 1.
     pub fn after(&self, failures: u32, random: f64) -> Duration {
         let wait = match self.growth {
             Growth::Fixed => self.first,
@@ -71,7 +90,7 @@ impl Backoff {
 impl Default for Backoff {
     /// 100 milliseconds, doubling up to a minute, with a jitter of 0.5.
     fn default() -> Self {
-        Self::exponential(Duration::from_millis(100), Duration::from_secs(60)).with_jitter(0.5)
+        Self::STORED
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::ErrorKind;
 /// # Examples
 ///
 /// ```
-/// # use tidelock::reactions::HandlerError;
+/// # use tidelock::HandlerError;
 /// fn parse(text: &str) -> Result<u32, HandlerError> {
 ///     text.parse().map_err(HandlerError::fatal) // a retry would read the same text
 /// }
