@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Definition, Job, JobCtx};
 use crate::handler_error::HandlerError;
-use crate::reactions::AppBuilder;
+use crate::AppBuilder;
 
 impl AppBuilder {
     /// Registers the handler of a job type: an async function, or a closure that returns a future.

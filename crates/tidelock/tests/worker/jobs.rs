@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidelock::jobs::{Enqueued, JobFilter, JobInfo, JobOptions, JobState, OnDuplicate};
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
+use tidelock::AppBuilder;
 use tidelock::store::{NewEvent, StoreExt, StreamName};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 use tokio::sync::{Notify, Semaphore};
