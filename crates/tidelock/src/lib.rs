@@ -105,6 +105,34 @@
 //! # }
 //! ```
 //!
+//! # Jobs
+//!
+//! A [job](jobs) is work that is handed over, in any commit, and done once by any process that has
+//! its handler:
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tidelock::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendMail { to: String }
+//! impl Job for SendMail { const QUEUE: &'static str = "mail"; }
+//!
+//! async fn send_mail(mail: SendMail, ctx: JobCtx) -> Result<(), HandlerError> {
+//!     println!("mail to {} under key {}", mail.to, ctx.effect_key());
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! tidelock.enqueue(&SendMail { to: "ada@example.com".into() }).key("welcome/ada").await?;
+//! let app = tidelock.app().job(send_mail).build()?;
+//! app.run_until(async { /* until the process is told to stop */ }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Scopes
 //!
 //! A [scope](scopes) is a small document that many callers change at once without losing a change:
@@ -304,6 +332,11 @@ struct ClaimsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/runs.md")]
 struct RunsGuide;
+
+/// And that to jobs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/jobs.md")]
+struct JobsGuide;
 
 /// And that to scopes.
 #[cfg(doctest)]

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{Definition, Job, JobCtx};
-use crate::handler_error::HandlerError;
 use crate::AppBuilder;
+use crate::handler_error::HandlerError;
 
 impl AppBuilder {
     /// Registers the handler of a job type: an async function, or a closure that returns a future.

@@ -1,4 +1,5 @@
-//! An application: the reactions, jobs and workflows that a process runs, registered, built and run.
+//! An application: the reactions, jobs and workflows that a process runs, registered, built and
+//! run.
 
 use std::collections::HashSet;
 use std::future::{Future, pending};

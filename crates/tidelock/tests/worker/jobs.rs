@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tidelock::AppBuilder;
 use tidelock::jobs::{Enqueued, JobFilter, JobInfo, JobOptions, JobState, OnDuplicate};
 use tidelock::prelude::*;
-use tidelock::AppBuilder;
 use tidelock::store::{NewEvent, StoreExt, StreamName};
 use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 use tokio::sync::{Notify, Semaphore};
