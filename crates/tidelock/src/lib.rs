@@ -233,6 +233,7 @@ pub mod runs;
 mod bounds;
 mod closing;
 mod missing;
+mod pauses;
 
 pub mod claims;
 
@@ -279,6 +280,7 @@ pub use crate::list::{List, ListStream, Page};
 pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
 pub use crate::outcome::Outcome;
+pub use crate::pauses::{PauseInfo, PauseSubject};
 pub use crate::reactions::app::{App, AppBuilder};
 pub use crate::reactions::reaction::BuildError;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};

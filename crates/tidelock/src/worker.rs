@@ -10,6 +10,8 @@
 //! per second.
 
 mod heartbeat;
+mod keys;
+mod permits;
 mod poll_interval;
 mod poller;
 mod polls;
@@ -32,6 +34,10 @@ use heartbeat::Heartbeat;
 use poller::Poller;
 use slots::Slots;
 
+use crate::pauses::Pauses;
+
+pub(crate) use keys::limited_by;
+pub(crate) use permits::GlobalLimit;
 pub(crate) use poller::panic_message;
 pub(crate) use task::is_loss;
 pub(crate) use timeout::{timed_out, within};
@@ -127,6 +133,7 @@ pub struct Worker {
     store: Arc<dyn Store>,
     options: WorkerOptions,
     queues: Vec<QueueOptions>,
+    pauses: Arc<Pauses>,
 }
 
 /// The result of a shutdown.
@@ -142,7 +149,15 @@ pub struct Stopped {
 impl Worker {
     /// Creates a worker on `store` without queues.
     pub fn new(store: Arc<dyn Store>, options: WorkerOptions) -> Self {
-        Self { store, options, queues: Vec::new() }
+        let pauses = Arc::new(Pauses::new(store.clone()));
+        Self { store, options, queues: Vec::new(), pauses }
+    }
+
+    /// Shares the reading of what is paused with others.
+    #[must_use]
+    pub(crate) fn sharing(mut self, pauses: &Arc<Pauses>) -> Self {
+        self.pauses = pauses.clone();
+        self
     }
 
     /// Adds a queue.
@@ -166,7 +181,7 @@ impl Worker {
     /// errors are logged and retried.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         self.queues.iter().try_for_each(QueueOptions::check)?;
-        let shared = Arc::new(WorkerShared::new(self.store, &self.options));
+        let shared = Arc::new(WorkerShared::new(self.store, &self.options, self.pauses));
         let dropped = shared.dropped.clone().drop_guard();
         let _renewals = AbortOnDropHandle::new(tokio::spawn(shared.heartbeat.clone().run()));
         let pace = self.options.pace.over(self.queues.len());
@@ -198,6 +213,7 @@ pub(crate) struct WorkerShared {
     name: WorkerName,
     grace: Duration,
     slots: Slots,
+    pauses: Arc<Pauses>,
     heartbeat: Arc<Heartbeat>,
     /// Cancelled when the worker stops leasing.
     stopping: CancellationToken,
@@ -208,13 +224,14 @@ pub(crate) struct WorkerShared {
 }
 
 impl WorkerShared {
-    fn new(store: Arc<dyn Store>, options: &WorkerOptions) -> Self {
+    fn new(store: Arc<dyn Store>, options: &WorkerOptions, pauses: Arc<Pauses>) -> Self {
         Self {
             heartbeat: Arc::new(Heartbeat::new(store.clone())),
             store,
             name: options.name.clone(),
             grace: options.grace,
             slots: Slots::new(options.slots),
+            pauses,
             stopping: CancellationToken::new(),
             dropped: CancellationToken::new(),
             pollers: TaskTracker::new(),

@@ -12,6 +12,7 @@ use tidelock_store::{QueueName, RawJson, Result, StoreError};
 use super::{Job, JobCtx, JobOptions};
 use crate::handler_error::HandlerError;
 use crate::queues;
+use crate::worker::GlobalLimit;
 
 /// A job type with its handler, as registered with an application.
 #[derive(Clone)]
@@ -41,7 +42,14 @@ impl Definition {
     /// Why the name or an option is not valid, if one is not.
     pub(crate) fn problem(&self) -> Option<String> {
         let name = self.queue.as_ref().err().map(|error| error.context().to_owned());
-        name.or_else(|| self.options.problem())
+        let limit = || Some(self.global_limit().err()?.context().to_owned());
+        name.or_else(|| self.options.problem()).or_else(limit)
+    }
+
+    /// The limit over all processes, if there is one.
+    pub(super) fn global_limit(&self) -> Result<Option<GlobalLimit>> {
+        let name = format!("queue/{}", self.name);
+        self.options.global_limit.map(|limit| GlobalLimit::new(&name, limit)).transpose()
     }
 
     /// The name of the queue, valid or not.

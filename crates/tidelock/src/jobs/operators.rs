@@ -17,6 +17,7 @@ use super::keys;
 use crate::events::submit;
 use crate::handle::Tidelock;
 use crate::list::{List, Page};
+use crate::pauses::{self, PauseSubject};
 use crate::queues::keys::data;
 use crate::reactions::is_reserved;
 
@@ -136,6 +137,27 @@ impl Jobs {
     /// The store's errors.
     pub async fn cancel(&self, filter: &JobFilter, reason: &str) -> crate::Result<u64> {
         self.end(filter, EndedAs::Cancelled, reason).await
+    }
+
+    /// Pauses a queue: no process leases anything of it until it is [resumed](Self::resume). Jobs
+    /// can be enqueued meanwhile, and those that run are not interrupted.
+    ///
+    /// Every process honors it within two seconds. Returns whether the queue was not paused before.
+    ///
+    /// # Errors
+    /// `Invalid` if the name is none; the store's errors.
+    pub async fn pause(&self, queue: impl AsRef<str>, reason: &str) -> crate::Result<bool> {
+        let subject = subject(queue.as_ref())?;
+        Ok(pauses::pause(&**self.tidelock.store(), subject, reason).await?)
+    }
+
+    /// Resumes a queue, and returns whether it was paused.
+    ///
+    /// # Errors
+    /// `Invalid` if the name is none; the store's errors.
+    pub async fn resume(&self, queue: impl AsRef<str>) -> crate::Result<bool> {
+        let subject = subject(queue.as_ref())?;
+        Ok(pauses::resume(&**self.tidelock.store(), &subject).await?)
     }
 
     async fn end(&self, filter: &JobFilter, outcome: EndedAs, reason: &str) -> crate::Result<u64> {
@@ -270,6 +292,10 @@ fn is_a_job(item: &Item) -> bool {
 /// Refuses the queues of reactions and runs.
 fn check(filter: &JobFilter) -> Result<()> {
     filter.queue.as_deref().map_or(Ok(()), |queue| crate::queues::checked_name(queue).map(drop))
+}
+
+fn subject(queue: &str) -> Result<PauseSubject> {
+    Ok(PauseSubject::Queue(crate::queues::checked_name(queue)?.as_str().to_owned()))
 }
 
 fn named(queue: &str, key: &str) -> Result<ItemRef> {

@@ -31,6 +31,7 @@ pub struct JobOptions {
     pub(super) timeout: Duration,
     pub(super) max_crashes: u32,
     pub(super) limit: Option<usize>,
+    pub(super) global_limit: Option<u32>,
     pub(super) keep_results: Option<Duration>,
     pub(super) unique_for: Option<Duration>,
 }
@@ -46,6 +47,7 @@ impl JobOptions {
             timeout: TIMEOUT,
             max_crashes: 3,
             limit: None,
+            global_limit: None,
             keep_results: None,
             unique_for: None,
         }
@@ -93,6 +95,16 @@ impl JobOptions {
     /// Sets the maximum number of jobs handled concurrently in each process.
     pub fn max_concurrency(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
+        self
+    }
+
+    /// Sets the maximum number of jobs handled concurrently over all processes, from 1 to 1,000.
+    ///
+    /// It is a number of permits, which are leased like work items: it is never exceeded, and those
+    /// of a process that died are free when their leases expire. Processes that disagree about the
+    /// limit each keep to their own.
+    pub fn global_concurrency(mut self, limit: u32) -> Self {
+        self.global_limit = Some(limit);
         self
     }
 

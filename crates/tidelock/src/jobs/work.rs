@@ -56,6 +56,7 @@ impl JobWork {
             .lease(options.lease)
             .max_crashes(options.max_crashes);
         let served = served.timeout(options.timeout).minding_its_time();
+        let served = served.limited(job.global_limit().ok().flatten());
         options.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
     }
 

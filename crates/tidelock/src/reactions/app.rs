@@ -293,6 +293,7 @@ fn check_workflows(workflows: &[Definition]) -> Result<(), BuildError> {
         if let Some(problem) = settings.problem() {
             return Err(setting(of(), problem));
         }
+        workflow.global_limit().map_err(|e| setting(of(), e.context()))?;
     }
     Ok(())
 }
@@ -363,7 +364,8 @@ impl App {
     }
 
     fn worker(&self, router: &Arc<Router>, recent: &Arc<Recent>) -> Worker {
-        let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
+        let worker = Worker::new(self.tidelock.store().clone(), self.options.clone())
+            .sharing(self.tidelock.known_pauses());
         let runs = self.workflows.iter().map(|workflow| RunWork::served(&self.tidelock, workflow));
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let jobs = self.jobs.iter().map(|job| JobWork::served(&self.tidelock, job));

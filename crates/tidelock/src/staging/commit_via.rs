@@ -41,6 +41,15 @@ impl Sender<'_> {
         }
     }
 
+    /// Adds what fences every commit of the sender.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn fenced(self, commit: Commit) -> Commit {
+        match self {
+            Self::Task(task) => task.under_permit(commit),
+            Self::Handle(_) => commit,
+        }
+    }
+
     /// Reports a lost race.
     pub(super) fn contended(self, conflict: &Conflict, attempts: usize) {
         match self {
@@ -77,11 +86,11 @@ impl CommitVia {
             Self::Store => sender.send(commit).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => match std::mem::take(self) {
-                Self::Postgres(own) => own.commit(commit).await,
+                Self::Postgres(own) => own.commit(sender.fenced(commit)).await,
                 _ => unreachable!("it was one a moment ago"),
             },
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(store, own) => store.commit_with(commit, own.clone()).await,
+            Self::Sqlite(store, own) => store.commit_with(sender.fenced(commit), own.clone()).await,
         }
     }
 }
