@@ -13,6 +13,7 @@ mod app;
 mod context;
 mod definition;
 mod enqueue;
+mod enqueue_all;
 mod info;
 mod job;
 mod job_record;
@@ -25,7 +26,9 @@ use crate::handle::Tidelock;
 
 pub use context::JobCtx;
 pub(crate) use definition::Definition;
+pub(crate) use enqueue::EnqueueRequest;
 pub use enqueue::{Enqueue, Enqueued, OnDuplicate};
+pub use enqueue_all::EnqueueAll;
 pub use info::{JobFilter, JobInfo, JobState};
 pub use job::Job;
 pub use operators::Jobs;
@@ -60,6 +63,28 @@ impl Tidelock {
     /// ```
     pub fn enqueue<J: Job>(&self, job: &J) -> Enqueue<J> {
         Enqueue::into_store(self, job)
+    }
+
+    /// Enqueues jobs of one type, in as few commits as the limits allow: see [`EnqueueAll`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tidelock::prelude::*;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct SendMail { to: String }
+    /// # impl Job for SendMail { const QUEUE: &'static str = "mail"; }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> tidelock::Result<()> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let mails = (0..1_000).map(|nth| SendMail { to: format!("{nth}@example.com") });
+    /// let enqueued = tidelock.enqueue_all(mails).keys(|mail| mail.to.clone()).await?;
+    /// assert!(enqueued.iter().all(|job| job.is_new()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn enqueue_all<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> EnqueueAll<J> {
+        EnqueueAll::new(self, jobs)
     }
 
     /// Returns the operator's view of the store's jobs, whichever process handles them.

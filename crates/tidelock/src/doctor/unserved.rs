@@ -112,4 +112,5 @@ pub(super) fn advice(queue: &QueueName) -> String {
 }
 
 /// Every process that drives runs does this.
-const ANY_DRIVER: &str = "start a process that registers a workflow; each of them does this";
+const ANY_DRIVER: &str =
+    "start a process that registers a workflow or a job; each of them does this";

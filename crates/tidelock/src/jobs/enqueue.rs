@@ -232,6 +232,21 @@ impl EnqueueRequest {
         })
     }
 
+    /// The job of an occurrence of a schedule.
+    pub(crate) fn scheduled(queue: QueueName, key: &str, payload: RawJson) -> Self {
+        Self {
+            queue,
+            key: Some(key.to_owned()),
+            payload,
+            due: When::NOW,
+            lane: None,
+            priority: None,
+            on_duplicate: OnDuplicate::Keep,
+            unique_for: None,
+            metadata: Metadata::new(),
+        }
+    }
+
     /// Enqueues it in a commit of its own.
     async fn store(self, tidelock: &Tidelock, operation: Option<&str>) -> Result<Enqueued> {
         let store = &**tidelock.store();

@@ -15,7 +15,6 @@ use crate::queues::ItemState;
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum JobState {
     /// Due at a later time.
     Scheduled,

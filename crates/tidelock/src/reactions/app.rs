@@ -370,7 +370,8 @@ impl App {
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let jobs = self.jobs.iter().map(|job| JobWork::served(&self.tidelock, job));
         let worker = jobs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
-        let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));
+        let has_schedules = !self.workflows.is_empty() || !self.jobs.is_empty();
+        let housekeeping = has_schedules.then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);
         let worker = self.link_removals().into_iter().fold(worker, Worker::serve);
         self.reactions.iter().fold(worker, |worker, reaction| {

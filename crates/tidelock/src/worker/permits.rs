@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, ItemFilter, ItemQuery, LeaseRequest, QueueName, Result, Settlement, Store, StoreError,
+    Commit, ItemFilter, ItemQuery, LeaseRequest, QueueName, Result, Settlement, StoreError,
     StoreExt, Topic, Wake, When, limits,
 };
 use tokio::sync::Notify;

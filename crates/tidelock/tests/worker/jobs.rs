@@ -1,5 +1,6 @@
 //! Jobs, on every store.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tidelock::AppBuilder;
 use tidelock::jobs::{Enqueued, JobFilter, JobInfo, JobOptions, JobState, OnDuplicate};
 use tidelock::prelude::*;
 use tidelock::store::{NewEvent, StoreExt, StreamName};
-use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
+use tidelock_test_stage::{MANY, Running, TestStore, brisk, on_every_store, until};
 use tokio::sync::{Notify, Semaphore};
 
 const INSTANT: Duration = Duration::from_millis(5);
@@ -449,6 +450,53 @@ async fn a_job_that_outlasts_the_shutdown_is_begun_again_and_has_not_failed(stag
     assert_eq!(sent(&tidelock, "ada").await, 1);
 }
 
+/// JOB-12, JOB-4. More than one commit holds; some of the keys are taken.
+async fn many_jobs_are_enqueued_in_few_commits_and_each_under_its_key(stage: TestStore) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let taken = here.enqueue(&mail("old")).key("00007").await.unwrap();
+    assert!(taken.is_new());
+    let mails = |from: usize| (from..from + 600).map(|nth| mail(&format!("{nth:05}")));
+    let key = |mail: &Mail| mail.to.clone();
+    let (some, more) = tokio::join!(
+        here.enqueue_all(mails(0)).keys(key).into_future(),
+        there.enqueue_all(mails(300)).keys(key).into_future()
+    );
+    let all: Vec<Enqueued> = some.unwrap().into_iter().chain(more.unwrap()).collect();
+    assert_eq!((all.len(), all[7].key()), (1_200, "00007"));
+    assert_eq!(all.iter().filter(|one| one.is_new()).count(), 899, "each key once");
+    assert!(!all[7].is_new());
+    let listed = there.jobs().list(&JobFilter::queue("mail")).all().await.unwrap();
+    assert_eq!(listed.len(), 900);
+    let replaced = here.enqueue_all([mail("00007")]).keys(key).on_duplicate(OnDuplicate::Replace);
+    assert!(matches!(replaced.await.unwrap()[..], [Enqueued::Replaced(_)]));
+    let unkeyed = here.enqueue_all([mail("x"), mail("x")]).at(MINUTE).await.unwrap();
+    assert_ne!(unkeyed[0].key(), unkeyed[1].key());
+    let twice = here.enqueue_all([mail("x"), mail("x")]).keys(key);
+    twice.await.unwrap_err();
+}
+
+/// JOB-7, READ-2. More than a store scans for one page.
+async fn all_of_many_jobs_are_listed_retried_and_cancelled(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let many = if stage.is_stingy() { 500 } else { MANY };
+    let mails = (0..many).map(|nth| mail(&nth.to_string()));
+    tidelock.enqueue_all(mails).at(MINUTE).await.unwrap();
+    tidelock.enqueue(&mail("first")).key("~").await.unwrap();
+    tidelock.queue("other").enqueue("x").await.unwrap();
+    let (jobs, mails) = (tidelock.jobs(), JobFilter::queue("mail"));
+    let scheduled = mails.clone().state(JobState::Scheduled);
+    assert_eq!(jobs.list(&scheduled).all().await.unwrap().len(), many);
+    let everything = jobs.list(&JobFilter::all()).limit(100).all().await.unwrap();
+    assert!(everything.iter().any(|job| job.queue == "other"));
+    assert!(everything.iter().all(|job| !job.queue.starts_with('~')));
+    assert_eq!(jobs.cancel(&scheduled, "no").await.unwrap(), many as u64);
+    assert_eq!(jobs.list(&mails).all().await.unwrap().len(), 1);
+    let cancelled = mails.state(JobState::Cancelled);
+    assert_eq!(jobs.list(&cancelled).all().await.unwrap().len(), many);
+    let page = jobs.list(&cancelled).limit(10).await.unwrap();
+    assert!(page.next.is_some() && page.items.len() <= 10);
+}
+
 #[test]
 fn two_types_for_one_queue_are_refused() {
     #[derive(Serialize, Deserialize)]
@@ -476,4 +524,6 @@ on_every_store!(
     a_job_is_an_item_of_its_queue,
     a_job_is_enqueued_once_per_operation,
     a_job_that_outlasts_the_shutdown_is_begun_again_and_has_not_failed,
+    many_jobs_are_enqueued_in_few_commits_and_each_under_its_key,
+    all_of_many_jobs_are_listed_retried_and_cancelled,
 );

@@ -9,7 +9,9 @@ mod durations;
 mod jobs;
 mod jobs_processes;
 mod leftovers;
+mod pauses;
 mod queues;
+mod schedules;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
