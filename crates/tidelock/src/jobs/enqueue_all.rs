@@ -24,8 +24,8 @@ const BYTES_PER_COMMIT: usize = limits::COMMIT_BYTES / 2;
 
 /// Jobs to enqueue. Await it to get the outcome of each, in order.
 ///
-/// They are enqueued in commits of up to 250 jobs, or 8 MiB of payloads. Each commit holds or not as
-/// a whole; after an error, the jobs of earlier commits are enqueued. Enqueue jobs with
+/// They are enqueued in commits of up to 250 jobs, or 8 MiB of payloads. Each commit holds or not
+/// as a whole; after an error, the jobs of earlier commits are enqueued. Enqueue jobs with
 /// [keys](Self::keys) if the call may be repeated.
 #[must_use = "nothing is enqueued until this is awaited"]
 pub struct EnqueueAll<J> {

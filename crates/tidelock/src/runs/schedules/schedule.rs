@@ -1,5 +1,5 @@
-//! A schedule definition: the workflow or the job, its input, the cron pattern, and the policies for missed
-//! and overlapping occurrences.
+//! A schedule definition: the workflow or the job, its input, the cron pattern, and the policies for
+//! missed and overlapping occurrences.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{QueueName, RawJson, StoreError};
@@ -89,8 +89,8 @@ impl Schedule {
         self
     }
 
-    /// Sets the job to enqueue, by the name of its queue: for a job whose type this program does not
-    /// know.
+    /// Sets the job to enqueue, by the name of its queue: for a job whose type this program does
+    /// not know.
     #[must_use]
     pub fn enqueues_in(
         mut self,
