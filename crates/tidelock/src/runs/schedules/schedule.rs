@@ -1,5 +1,5 @@
-//! A schedule definition: the workflow or the job, its input, the cron pattern, and the policies for
-//! missed and overlapping occurrences.
+//! A schedule definition: the workflow or the job, its input, the cron pattern, and the policies
+//! for missed and overlapping occurrences.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{QueueName, RawJson, StoreError};
