@@ -150,7 +150,10 @@ impl AtOnce {
             })
             .workflow(options, move |_: RunCtx, (): ()| {
                 let at_once = runs.clone();
-                async move { Ok::<_, StepError>(at_once.work().await) }
+                async move {
+                    at_once.work().await;
+                    Ok::<_, StepError>(())
+                }
             })
     }
 }
@@ -209,7 +212,10 @@ async fn a_lowered_limit_holds_from_the_next_start_on(stage: TestStore) {
     let counted = at_once.clone();
     let app = tidelock.app().job(move |_: Lower, _: JobCtx| {
         let at_once = counted.clone();
-        async move { Ok(at_once.work().await) }
+        async move {
+            at_once.work().await;
+            Ok(())
+        }
     });
     let second = Running::start(app.worker(brisk("second")));
     until("all are done", async || at_once.done.load(Ordering::SeqCst) == 21).await;
