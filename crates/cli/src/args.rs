@@ -1,5 +1,6 @@
 //! The command line, as types.
 
+mod jobs;
 mod listing;
 mod operator;
 mod runs;
@@ -9,6 +10,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use jobs::{DiscardArgs, JobsArgs, PauseArgs, PauseSubjectArgs, SchedulesArgs};
 pub(crate) use listing::{
     ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, Paging, ReactionsArgs, ScopesArgs, StreamsArgs,
 };
@@ -61,6 +63,18 @@ pub(crate) enum Command {
     Leases(LeasesArgs),
     /// List the targets of reactions with their lag, or the progress of routing
     Reactions(ReactionsArgs),
+    /// List jobs: waiting, running or failed; ended ones by their state
+    Jobs(JobsArgs),
+    /// End jobs without having done them: blocked ones, or all that are unfinished
+    ///
+    /// Blocked jobs are retried with unblock.
+    Discard(DiscardArgs),
+    /// List schedules; pause, resume, trigger or delete one
+    Schedules(SchedulesArgs),
+    /// Pause a queue, a reaction or a workflow; or list what is paused
+    ///
+    /// No process leases anything new of it, until it is resumed. What runs is not interrupted.
+    Pause(PauseArgs),
     /// List runs, or show the status of one
     Runs(RunsArgs),
     /// Send a signal to a run
@@ -69,7 +83,7 @@ pub(crate) enum Command {
     Cancel(CancelArgs),
     /// Retry a failed run from the step that failed
     Retry(RetryArgs),
-    /// Resume a parked run at once
+    /// Resume a parked run at once; or a queue, a reaction or a workflow that is paused
     Resume(ResumeArgs),
     /// Resolve a step with an unknown outcome
     Resolve(ResolveArgs),

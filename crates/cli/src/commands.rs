@@ -14,12 +14,15 @@ mod close;
 mod completions;
 mod defer;
 mod demo;
+mod discard;
 mod doctor;
 mod events;
 mod export;
 mod import;
+mod jobs;
 mod leases;
 mod migrate;
+mod pause;
 mod prioritize;
 mod reactions;
 mod release;
@@ -29,6 +32,7 @@ mod resolve;
 mod resume;
 mod retry;
 mod runs;
+mod schedules;
 mod scopes;
 mod serve;
 mod signal;
@@ -59,6 +63,10 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Events(args) => events::run(args, cx).await?,
         Command::Leases(args) => leases::run(args, cx).await?,
         Command::Reactions(args) => reactions::run(args, cx).await?,
+        Command::Jobs(args) => jobs::run(args, cx).await?,
+        Command::Discard(args) => discard::run(args, cx).await?,
+        Command::Schedules(args) => schedules::run(args, cx).await?,
+        Command::Pause(args) => pause::run(args, cx).await?,
         Command::Runs(args) => runs::run(args, cx).await?,
         Command::Signal(args) => signal::run(args, cx).await?,
         Command::Cancel(args) => cancel::run(args, cx).await?,

@@ -26,9 +26,9 @@ use crate::audit::{Audit, AuditDetail};
 use crate::auth::{Authorize, Role, admit};
 use crate::requests::{Counted, count};
 use crate::resources::{
-    audit as audited, claims, correlation, doctor, feed, follow, health, leases, locks, metrics,
-    openapi as document, overview, queues, quotas, reactions, runs, scopes, singletons, states,
-    streams, whoami,
+    audit as audited, claims, correlation, doctor, feed, follow, health, jobs, leases, locks,
+    metrics, openapi as document, overview, pauses, queues, quotas, reactions, runs, schedules,
+    scopes, singletons, states, streams, whoami,
 };
 use crate::{audit, idempotency, openapi, origin, ui};
 
@@ -116,6 +116,22 @@ fn table(served: &AppState) -> Table {
         .operator(routes!(leases::reset))
         .operator(routes!(leases::defer))
         .operator(routes!(leases::prioritize))
+        // Jobs, schedules and pauses
+        .reader(routes!(jobs::list))
+        .reader(routes!(jobs::show))
+        .operator(routes!(jobs::retry))
+        .operator(routes!(jobs::discard))
+        .operator(routes!(jobs::cancel))
+        .reader(routes!(schedules::list))
+        .reader(routes!(schedules::show))
+        .operator(routes!(schedules::put))
+        .operator(routes!(schedules::delete))
+        .operator(routes!(schedules::pause))
+        .operator(routes!(schedules::resume))
+        .operator(routes!(schedules::trigger))
+        .reader(routes!(pauses::list))
+        .operator(routes!(pauses::pause))
+        .operator(routes!(pauses::resume))
         // Runs
         .reader(routes!(runs::list))
         .reader(routes!(runs::show))

@@ -52,7 +52,7 @@ async fn charge(tidelock: &Tidelock, pool: &PgPool, cents: i64) -> Result<i64, B
     let staged =
         tidelock_sqlx::transact_in(tidelock, &mut sql, async |tx: Tx| -> tidelock::Result<()> {
             tx.execute(&account, move |account: &Account| account.charge(cents)).await?;
-            tx.enqueue(tx.tidelock().queue("mail").enqueue(format!("invoice-{id}")))?;
+            tx.enqueue_item(tx.tidelock().queue("mail").enqueue(format!("invoice-{id}")))?;
             tx.start("collect", format!("invoice-{id}"), &cents).version(1).await?;
             Ok(())
         });

@@ -13,7 +13,7 @@
 //! let mut sql = pool.begin().await?;
 //! sqlx::query("INSERT INTO invoices (id, cents) VALUES (7, 900)").execute(&mut *sql).await?;
 //! let ((), pending) = tidelock_sqlx::transact_in(&tidelock, &mut sql, async |tx: Tx| -> tidelock::Result<()> {
-//!     tx.enqueue(tx.tidelock().queue("mail").enqueue("invoice-7"))?;
+//!     tx.enqueue_item(tx.tidelock().queue("mail").enqueue("invoice-7"))?;
 //!     tx.start("delivery", "order-7", &7).version(1).await?;
 //!     Ok(())
 //! })

@@ -397,6 +397,7 @@ impl From<ScheduleError> for Error {
         match error {
             ScheduleError::Store(error) => error.into(),
             ScheduleError::Name(error) => error.into(),
+            ScheduleError::Run(error) => (*error).into(),
             ScheduleError::NoSchedule { .. } => Self::new(ErrorKind::NotFound, error),
             ScheduleError::Contended { .. } => Self::new(ErrorKind::Contended, error).retryable(),
             _ => Self::new(ErrorKind::Invalid, error),

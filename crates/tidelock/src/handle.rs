@@ -7,6 +7,7 @@ use tidelock_store::{Result, Store, StoredEvent, StreamName};
 use crate::event::Event;
 use crate::events::{Aggregate, AggregateRef, AggregateSet, MultiDecision, personal};
 use crate::group_commit::StateCache;
+use crate::pauses::{self, PauseInfo, Pauses};
 use crate::recorded::{ReadError, Recorded};
 use crate::retry::{Random, Retry, RetryLimits};
 use crate::runs::registered::Workflows;
@@ -23,6 +24,7 @@ pub struct Tidelock {
     random: Arc<Random>,
     workflows: Arc<Workflows>,
     active: Arc<Active>,
+    pauses: Arc<Pauses>,
 }
 
 /// The default capacity of the state caches, of aggregates and of scopes each.
@@ -41,7 +43,8 @@ impl Tidelock {
     pub fn over(store: Arc<dyn Store>) -> Self {
         let (states, documents) = (StateCache::new(CACHED_STATES), StateCache::new(CACHED_STATES));
         let (retry, random, workflows) = (RetryLimits::CALL, Arc::default(), Arc::default());
-        Self { store, states, documents, retry, random, workflows, active: Arc::default() }
+        let (active, pauses) = (Arc::default(), Arc::new(Pauses::new(store.clone())));
+        Self { store, states, documents, retry, random, workflows, active, pauses }
     }
 
     /// Sets the default retry policy of decisions, transactions, scopes and commits.
@@ -82,7 +85,7 @@ impl Tidelock {
         Runs::new(self.clone())
     }
 
-    /// Returns the schedules of the store: put, pause, list, delete.
+    /// Returns the schedules of the store, which start runs and enqueue jobs.
     pub fn schedules(&self) -> Schedules {
         Schedules::new(self.clone())
     }
@@ -118,6 +121,19 @@ impl Tidelock {
     /// The runs that this process drives now.
     pub(crate) fn active(&self) -> &Arc<Active> {
         &self.active
+    }
+
+    /// Lists what is paused: queues, reactions and workflows.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub async fn pauses(&self) -> Result<Vec<PauseInfo>> {
+        pauses::list(&*self.store).await
+    }
+
+    /// What is paused, as this handle has last read it.
+    pub(crate) fn known_pauses(&self) -> &Arc<Pauses> {
+        &self.pauses
     }
 
     /// Returns the store.

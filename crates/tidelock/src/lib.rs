@@ -105,6 +105,34 @@
 //! # }
 //! ```
 //!
+//! # Jobs
+//!
+//! A [job](jobs) is work that is handed over, in any commit, and done once by any process that has
+//! its handler:
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tidelock::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendMail { to: String }
+//! impl Job for SendMail { const QUEUE: &'static str = "mail"; }
+//!
+//! async fn send_mail(mail: SendMail, ctx: JobCtx) -> Result<(), HandlerError> {
+//!     println!("mail to {} under key {}", mail.to, ctx.effect_key());
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tidelock = Tidelock::open("memory:").await?;
+//! tidelock.enqueue(&SendMail { to: "ada@example.com".into() }).key("welcome/ada").await?;
+//! let app = tidelock.app().job(send_mail).build()?;
+//! app.run_until(async { /* until the process is told to stop */ }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Scopes
 //!
 //! A [scope](scopes) is a small document that many callers change at once without losing a change:
@@ -240,10 +268,13 @@ pub mod runs;
 mod bounds;
 pub mod closing;
 mod missing;
+mod pauses;
 
 pub mod claims;
 
 pub mod scopes;
+
+pub mod jobs;
 
 pub mod queues;
 
@@ -283,6 +314,7 @@ pub use crate::list::{List, ListStream, Page};
 pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
 pub use crate::outcome::Outcome;
+pub use crate::pauses::{PauseInfo, PauseSubject};
 pub use crate::reactions::app::{App, AppBuilder};
 pub use crate::reactions::reaction::BuildError;
 pub use crate::refusal::RefusalExt;
@@ -341,6 +373,11 @@ struct ClaimsGuide;
 #[doc = include_str!("../../../docs/guides/runs.md")]
 struct RunsGuide;
 
+/// And that to jobs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/jobs.md")]
+struct JobsGuide;
+
 /// And that to scopes.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/scopes.md")]
@@ -370,6 +407,7 @@ struct MetricsGuide;
 pub mod prelude {
     pub use crate::claims::{IdempotencyClaim, Period};
     pub use crate::events::{Aggregate, Personal, Recorded};
+    pub use crate::jobs::{Job, JobCtx};
     pub use crate::reactions::{ReactionCtx, on, on_any};
     pub use crate::runs::{RunCtx, Schedule, StepError, StepKey, Workflow};
     pub use crate::scopes::{Scope, ScopeKind};

@@ -10,7 +10,7 @@
 //! here.
 
 mod enqueue;
-mod keys;
+pub(crate) mod keys;
 mod lease;
 mod listing;
 mod settle;
@@ -150,7 +150,7 @@ impl Queue {
     }
 }
 
-fn checked_name(name: &str) -> Result<QueueName> {
+pub(crate) fn checked_name(name: &str) -> Result<QueueName> {
     if name.starts_with('~') {
         return Err(StoreError::invalid(format!(
             "queue {name:?}: names that begin with ~ are Tidelock's own; look at its items among the leases, and use another \

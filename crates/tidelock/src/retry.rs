@@ -15,8 +15,9 @@ use crate::deadline;
 ///
 /// Given to a [handle](crate::Tidelock::with_retry), a
 /// [decision](crate::events::Decision::retry), a [transaction](crate::Transact::retry), a
-/// [step](crate::runs::Step::retry), a [reaction](crate::reactions::Subscription::retry) or a
-/// [lock](crate::claims::Lock::retry). What is not set has the default of that call:
+/// [step](crate::runs::Step::retry), a [reaction](crate::reactions::Subscription::retry), a
+/// [job](crate::jobs::JobOptions::retry) or a [lock](crate::claims::Lock::retry). What is not set
+/// has the default of that call:
 ///
 /// | | attempts | backoff | time limit |
 /// |---|---|---|---|
@@ -24,6 +25,7 @@ use crate::deadline;
 /// | step of a run | 10 | exponential from 100 ms to a minute, jitter 0.5 | none |
 /// | step of a run, at most once | 1 | the same | none |
 /// | reaction | 6 | the same | none |
+/// | job | 20 | exponential from a second to an hour, jitter 0.5 | none |
 /// | lock | no limit | linear from 100 ms to a second, jitter 0.5 | half a second |
 ///
 /// A [compound claim](crate::claims::Compound::retry) does not wait for its locks, unless it is
@@ -120,6 +122,15 @@ impl RetryLimits {
 
     /// For reactions, whose pauses are stored.
     pub(crate) const REACTION: Self = Self { attempts: 6, backoff: Backoff::STORED, within: None };
+
+    /// For jobs, whose pauses are stored. Twenty attempts take about a night: what a job needs is
+    /// often a service that is down for hours.
+    pub(crate) const JOB: Self = Self {
+        attempts: 20,
+        backoff: Backoff::exponential(Duration::from_secs(1), Duration::from_secs(3_600))
+            .with_jitter(0.5),
+        within: None,
+    };
 
     pub(crate) fn begin(self) -> Attempts {
         Attempts { limits: self, made: 1, since: None }

@@ -50,7 +50,7 @@ impl Tidelock {
     ///         let items = tx.mutate(&basket, std::mem::take).await?;
     ///         tx.take(&daily, 1).await?.granted()?;
     ///         tx.put("orders/7", &items)?;
-    ///         tx.enqueue(tx.tidelock().queue("mail").enqueue("order-7"))?;
+    ///         tx.enqueue_item(tx.tidelock().queue("mail").enqueue("order-7"))?;
     ///         Ok(items.len())
     ///     })
     ///     .await?;

@@ -10,6 +10,8 @@
 //! per second.
 
 mod heartbeat;
+mod keys;
+mod permits;
 mod poll_interval;
 mod poller;
 mod polls;
@@ -32,6 +34,10 @@ use heartbeat::Heartbeat;
 use poller::Poller;
 use slots::Slots;
 
+use crate::pauses::Pauses;
+
+pub(crate) use keys::limited_by;
+pub(crate) use permits::GlobalLimit;
 pub(crate) use poller::panic_message;
 pub(crate) use task::is_loss;
 pub(crate) use timeout::{timed_out, within};
@@ -41,6 +47,9 @@ pub use queue_options::QueueOptions;
 pub use task::LeasedTask;
 pub use timeout::TIMEOUT;
 pub use work::{QueueHandler, TaskFuture, TaskOutcome, each};
+
+/// How long a shutdown waits for handlers that give their leases back when its patience is over.
+const RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// Options of a [`Worker`].
 #[derive(Debug, Clone)]
@@ -126,6 +135,7 @@ pub struct Worker {
     options: WorkerOptions,
     queues: Vec<QueueOptions>,
     error_pause: Option<Duration>,
+    pauses: Arc<Pauses>,
 }
 
 /// The result of a shutdown.
@@ -141,7 +151,15 @@ pub struct Stopped {
 impl Worker {
     /// Creates a worker on `store` without queues.
     pub fn new(store: Arc<dyn Store>, options: WorkerOptions) -> Self {
-        Self { store, options, queues: Vec::new(), error_pause: None }
+        let pauses = Arc::new(Pauses::new(store.clone()));
+        Self { store, options, queues: Vec::new(), pauses, error_pause: None }
+    }
+
+    /// Shares the reading of what is paused with others.
+    #[must_use]
+    pub(crate) fn sharing(mut self, pauses: &Arc<Pauses>) -> Self {
+        self.pauses = pauses.clone();
+        self
     }
 
     /// Adds a queue.
@@ -176,7 +194,7 @@ impl Worker {
     /// errors are logged and retried.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         self.queues.iter().try_for_each(QueueOptions::check)?;
-        let shared = Arc::new(WorkerShared::new(self.store, &self.options));
+        let shared = Arc::new(WorkerShared::new(self.store, &self.options, self.pauses));
         let dropped = shared.dropped.clone().drop_guard();
         let _renewals = AbortOnDropHandle::new(tokio::spawn(shared.heartbeat.clone().run()));
         let pace = self.options.poll_interval.over(self.queues.len());
@@ -209,6 +227,7 @@ pub(crate) struct WorkerShared {
     name: WorkerName,
     grace: Duration,
     slots: Slots,
+    pauses: Arc<Pauses>,
     heartbeat: Arc<Heartbeat>,
     /// Cancelled when the worker stops leasing.
     stopping: CancellationToken,
@@ -219,13 +238,14 @@ pub(crate) struct WorkerShared {
 }
 
 impl WorkerShared {
-    fn new(store: Arc<dyn Store>, options: &WorkerOptions) -> Self {
+    fn new(store: Arc<dyn Store>, options: &WorkerOptions, pauses: Arc<Pauses>) -> Self {
         Self {
             heartbeat: Arc::new(Heartbeat::new(store.clone())),
             store,
             name: options.name.clone(),
             grace: options.grace,
             slots: Slots::new(options.max_concurrency),
+            pauses,
             stopping: CancellationToken::new(),
             dropped: CancellationToken::new(),
             pollers: TaskTracker::new(),
@@ -244,6 +264,8 @@ impl WorkerShared {
         if still_running > 0 {
             tracing::warn!(still_running, "handlers are still running; their leases will expire");
             self.heartbeat.cancel_all();
+            // Some handlers give their leases back.
+            let _in_time = tokio::time::timeout(RELEASE_TIME, self.tasks.wait()).await;
         }
         Stopped { still_running }
     }

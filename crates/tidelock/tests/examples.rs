@@ -6,6 +6,8 @@ mod approval;
 mod award;
 #[path = "../examples/basket.rs"]
 mod basket;
+#[path = "../examples/newsletter.rs"]
+mod newsletter;
 #[path = "../examples/reminder.rs"]
 mod reminder;
 #[path = "../examples/saga.rs"]
@@ -31,6 +33,11 @@ fn a_year_is_closed() {
 #[test]
 fn a_payment_waits_for_approval() {
     approval::main().expect("the example runs to its end");
+}
+
+#[test]
+fn a_newsletter_is_sent_once_to_each() {
+    newsletter::main().expect("the example runs to its end");
 }
 
 #[test]

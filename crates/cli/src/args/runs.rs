@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use tidelock::runs::RunState;
 use tidelock::store::RawJson;
 
+use super::jobs::PauseSubjectArgs;
 use super::listing::Paging;
 use super::values::{field, json};
 
@@ -100,7 +101,9 @@ pub(crate) struct RetryArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     /// The run
-    pub(crate) run: String,
+    pub(crate) run: Option<String>,
+    #[command(flatten)]
+    pub(crate) subject: Option<PauseSubjectArgs>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! Operators' commands.
 
 use serde_json::{Value, json};
+use tidelock::prelude::*;
 
 use crate::harness::{Shop, append, block, wake};
 
@@ -9,6 +10,9 @@ on_files_and_postgres!(
     a_reset_asks_first_and_starts_over,
     items_are_deferred_and_prioritized,
     a_dry_run_does_nothing,
+    jobs_are_listed_discarded_and_cancelled,
+    what_is_paused_is_listed_and_resumed,
+    a_schedule_is_paused_triggered_and_deleted,
 );
 
 fn item(shop: &Shop, key: &str) -> Value {
@@ -36,6 +40,80 @@ fn unblocked_items_continue_where_they_stopped(shop: &Shop) {
         2,
         "without a name nothing is selected, instead of everything"
     );
+}
+
+/// JOB-7, CMD-1.
+fn jobs_are_listed_discarded_and_cancelled(shop: &Shop) {
+    shop.with(|store| async move {
+        let queue = Tidelock::over(store.clone()).queue("mail");
+        for key in ["a", "b", "c"] {
+            queue.enqueue(key).data(&json!({ "to": key })).await.unwrap();
+        }
+        block(&*store, "mail", "a", "no address").await;
+        block(&*store, "mail", "b", "no address").await;
+    });
+    let states = |args: &[&str]| -> Vec<String> {
+        let jobs = shop.json(&[&["jobs", "--queue", "mail"], args].concat());
+        jobs.iter()
+            .map(|job| {
+                format!("{} {}", job["key"].as_str().unwrap(), job["state"].as_str().unwrap())
+            })
+            .collect()
+    };
+    assert_eq!(states(&[]), ["a blocked", "b blocked", "c queued"]);
+    assert_eq!(states(&["--state", "blocked", "--key", "b*"]), ["b blocked"]);
+    let discard = ["discard", "--queue", "mail", "--reason", "closed account"];
+    let asked = shop.run(&discard);
+    assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
+    let dry = shop.run(&[&discard[..], &["--dry-run"]].concat());
+    assert!(dry.code == 0 && dry.err.contains("2 blocked jobs"), "{dry:?}");
+    assert_eq!(states(&["--state", "blocked"]).len(), 2, "nothing was done");
+    assert_eq!(shop.ok(&[&discard[..], &["--key", "a", "-y"]].concat()), "discarded: 1 jobs\n");
+    let more = shop.json(&[&discard[..], &["--unfinished", "-y"]].concat());
+    assert_eq!(more, [json!({ "done": "discarded", "changed": 2 })]);
+    assert!(states(&[]).is_empty());
+    assert_eq!(states(&["--state", "cancelled"]), ["b cancelled", "c cancelled"]);
+    let discarded = shop.json(&["jobs", "--state", "discarded"]);
+    assert_eq!(discarded[0]["reason"], json!("closed account"));
+    assert_eq!(shop.run(&["jobs", "--state", "dead"]).code, 2);
+}
+
+/// JOB-10.
+fn what_is_paused_is_listed_and_resumed(shop: &Shop) {
+    shop.with(|store| async move { wake(&*store, "mail", "a", 1).await });
+    for (kind, name) in [("--queue", "mail"), ("--reaction", "invoice"), ("--workflow", "pay")] {
+        shop.ok(&["pause", kind, name, "--reason", "deploying"]);
+    }
+    let paused = shop.json(&["pause"]);
+    assert_eq!(paused.len(), 3, "{paused:?}");
+    assert_eq!(paused[0]["subject"], json!({ "kind": "queue", "name": "mail" }));
+    assert!(shop.ok(&["pause"]).contains("deploying"));
+    assert!(shop.ok(&["resume", "--queue", "mail"]).contains("is resumed"));
+    assert!(shop.ok(&["resume", "--queue", "mail"]).contains("was not paused"));
+    shop.ok(&["resume", "--reaction", "invoice"]);
+    shop.ok(&["resume", "--workflow", "pay"]);
+    assert!(shop.json(&["pause"]).is_empty());
+    assert_eq!(shop.run(&["resume"]).code, 2);
+    assert_eq!(shop.run(&["pause", "--queue", "a", "--reaction", "b"]).code, 2);
+}
+
+/// JOB-13.
+fn a_schedule_is_paused_triggered_and_deleted(shop: &Shop) {
+    shop.with(|store| async move {
+        let nightly = Schedule::cron("30 2 * * *").in_zone("Europe/Berlin");
+        let nightly = nightly.enqueues_in("reports", &json!({ "of": "yesterday" }));
+        Tidelock::over(store).schedules().put("nightly", nightly).await.unwrap();
+    });
+    assert!(shop.ok(&["schedules"]).contains("job in reports"));
+    assert!(shop.ok(&["schedules", "nightly", "--pause"]).contains("paused"));
+    let triggered = shop.json(&["schedules", "nightly", "--trigger"]).remove(0);
+    let jobs = shop.json(&["jobs", "--queue", "reports"]);
+    assert_eq!((jobs.len(), &jobs[0]["key"]), (1, &triggered["last_job"]));
+    assert_eq!(shop.json(&["schedules", "nightly", "--resume"])[0]["paused"], json!(false));
+    assert_eq!(shop.run(&["schedules", "nightly", "--delete"]).code, 2, "it asks");
+    shop.ok(&["schedules", "nightly", "--delete", "-y"]);
+    assert!(shop.json(&["schedules"]).is_empty());
+    assert_eq!(shop.run(&["schedules", "--pause"]).code, 2);
 }
 
 /// CMD-1.

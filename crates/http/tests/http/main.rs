@@ -16,6 +16,7 @@ mod doctor;
 mod document;
 mod every_route;
 mod follow;
+mod jobs;
 mod killed;
 mod leases;
 mod locks;

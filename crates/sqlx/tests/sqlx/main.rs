@@ -151,7 +151,7 @@ async fn every_pattern_lands_with_the_callers_commit(stage: TestStore) {
             tx.execute(&tea, |stock: &Stock| stock.reserve(2)).await?;
             tx.take(&daily, 1).await?.granted()?;
             tx.put("orders/7", &items)?;
-            tx.enqueue(tx.tidelock().queue("mail").enqueue("order-7"))?;
+            tx.enqueue_item(tx.tidelock().queue("mail").enqueue("order-7"))?;
             tx.start("delivery", "order-7", &()).version(1).await?;
             tx.complete(&won, &7)?;
             Ok(items.len())
@@ -185,7 +185,7 @@ async fn a_rollback_leaves_nothing_of_any_pattern(stage: TestStore) {
     let ((), pending) =
         tidelock_sqlx::transact_in(tidelock, &mut sql, async |tx: Tx| -> tidelock::Result<()> {
             tx.execute(&tea, |stock: &Stock| stock.reserve(2)).await?;
-            tx.enqueue(tx.tidelock().queue("mail").enqueue("order-7"))?;
+            tx.enqueue_item(tx.tidelock().queue("mail").enqueue("order-7"))?;
             tx.start("delivery", "order-7", &()).version(1).await?;
             Ok(())
         })

@@ -11,6 +11,7 @@ use super::finding::{Finding, FindingKind, Findings};
 use super::subject::Subject;
 use crate::reactions::keys::{link_removals, reaction_of};
 use crate::runs::keys;
+use crate::worker::limited_by;
 
 #[derive(Debug, Default)]
 pub(super) struct Unserved {
@@ -27,6 +28,10 @@ impl Unserved {
     /// Counts an item that has been due for too long.
     pub(super) fn count(&mut self, item: &Item, exam: &Examination) {
         let queue = &item.item.queue;
+        // A permit that no worker needs is due, and nothing is wrong.
+        if limited_by(queue).is_some() {
+            return;
+        }
         let Some(ready) = item.ready_at().filter(|ready| exam.is_stuck(*ready)) else { return };
         let waiting =
             self.queues.entry(queue.clone()).or_insert(Waiting { items: 0, since: ready });
@@ -107,4 +112,5 @@ pub(super) fn advice(queue: &QueueName) -> String {
 }
 
 /// Every process that drives runs does this.
-const ANY_DRIVER: &str = "start a process that registers a workflow; each of them does this";
+const ANY_DRIVER: &str =
+    "start a process that registers a workflow or a job; each of them does this";

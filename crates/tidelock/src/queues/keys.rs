@@ -3,7 +3,7 @@
 use tidelock_store::{ItemRef, RecordKey};
 
 /// Record of an item's data. The length prefix delimits the queue's name, whatever it contains.
-pub(super) fn data(item: &ItemRef) -> RecordKey {
+pub(crate) fn data(item: &ItemRef) -> RecordKey {
     let (queue, key) = (item.queue.as_str(), item.key.as_str());
     let name = format!("~work/{}/{queue}/{key}", queue.len());
     RecordKey::new(name).expect("the names of queues and items leave room for this")

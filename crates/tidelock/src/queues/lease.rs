@@ -20,6 +20,7 @@ use super::keys;
 use crate::deadline;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
+use crate::pauses::{PauseSubject, Pauses};
 use crate::telemetry;
 use crate::trace_context::TraceContext;
 
@@ -39,6 +40,7 @@ const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duratio
 #[must_use = "nothing is leased until this is awaited"]
 pub struct LeaseItems {
     store: Arc<dyn Store>,
+    pauses: Arc<Pauses>,
     request: Result<LeaseRequest>,
     within: Duration,
 }
@@ -58,7 +60,8 @@ impl LeaseItems {
     pub(super) fn new(tidelock: &Tidelock, queue: Result<QueueName>, worker: &str) -> Self {
         let request = queue
             .and_then(|queue| Ok(LeaseRequest::new(&queue, &WorkerName::new(worker)?, LEASE, 1)));
-        Self { store: tidelock.store().clone(), request, within: Duration::ZERO }
+        let (store, pauses) = (tidelock.store().clone(), tidelock.known_pauses().clone());
+        Self { store, pauses, request, within: Duration::ZERO }
     }
 
     /// Sets the duration of the lease. The default is 30 seconds.
@@ -93,7 +96,8 @@ impl LeaseItems {
         let (store, request) = (self.store, self.request?);
         request.check()?;
         let (sender, receiver) = oneshot::channel();
-        tokio::spawn(request_leases(store.clone(), request, self.within, sender));
+        let unpaused = Unpaused { store: store.clone(), pauses: self.pauses };
+        tokio::spawn(request_leases(unpaused, request, self.within, sender));
         let granted = receiver
             .await
             .map_err(|_| StoreError::corrupt("the task that requested leases has panicked"))??;
@@ -113,18 +117,38 @@ impl IntoFuture for LeaseItems {
     }
 }
 
+/// Leases items, unless their queue is paused: then there are none.
+struct Unpaused {
+    store: Arc<dyn Store>,
+    pauses: Arc<Pauses>,
+}
+
+impl Unpaused {
+    async fn lease(&self, request: &LeaseRequest) -> Result<Leased> {
+        let is_paused = match PauseSubject::of(&request.queue) {
+            Some(subject) => self.pauses.has(&subject).await?,
+            None => false,
+        };
+        match is_paused {
+            true => Ok(Leased { at: self.store.now().await?, leases: Vec::new(), next_due: None }),
+            false => self.store.lease(request.clone()).await,
+        }
+    }
+}
+
 /// Requests leases until some are granted, the time is over, or the receiver is dropped.
 async fn request_leases(
-    store: Arc<dyn Store>,
+    unpaused: Unpaused,
     request: LeaseRequest,
     within: Duration,
     mut sender: oneshot::Sender<Result<Granted>>,
 ) {
+    let store = unpaused.store.clone();
     // Subscribed before the first request, so that no hint is missed.
     let mut signal = store.signal(Topic::Queue(request.queue.clone()));
     let (until, mut pause) = (deadline::after(within), POLL_INTERVALS.0);
     let answer = loop {
-        let leased = match store.lease(request.clone()).await {
+        let leased = match unpaused.lease(&request).await {
             Ok(leased) => leased,
             Err(error) => break Err(error),
         };

@@ -1,4 +1,5 @@
-//! An application: the reactions and workflows that a process runs, registered, built and run.
+//! An application: the reactions, jobs and workflows that a process runs, registered, built and
+//! run.
 
 use std::collections::HashSet;
 use std::future::{Future, pending};
@@ -22,6 +23,7 @@ use super::work::ReactionWork;
 use super::{BuildError, Input, ReactionCtx, ReactionName, Subscription, keys};
 use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
+use crate::jobs::{self, JobWork};
 use crate::runs::work::RunWork;
 use crate::runs::{self, Definition};
 use crate::worker::{PollInterval, QueueOptions, Stopped, Worker, WorkerOptions};
@@ -44,6 +46,7 @@ pub struct AppBuilder {
     tidelock: Tidelock,
     reactions: Vec<Result<Reaction, BuildError>>,
     pub(crate) workflows: Vec<Definition>,
+    pub(crate) jobs: Vec<jobs::Definition>,
     options: WorkerOptions,
     lanes: Vec<Result<LaneName, BuildError>>,
     route_lease: Duration,
@@ -57,6 +60,7 @@ pub struct App {
     tidelock: Tidelock,
     reactions: Vec<Arc<Reaction>>,
     workflows: Vec<Arc<Definition>>,
+    jobs: Vec<Arc<jobs::Definition>>,
     options: WorkerOptions,
     lanes: Vec<LaneName>,
     route_lease: Duration,
@@ -70,6 +74,7 @@ impl AppBuilder {
             tidelock,
             reactions: Vec::new(),
             workflows: Vec::new(),
+            jobs: Vec::new(),
             options: WorkerOptions::new(own_name()),
             lanes: Vec::new(),
             route_lease: ROUTE_LEASE,
@@ -271,6 +276,7 @@ impl AppBuilder {
             return Err(BuildError::Twice { name: twice.name.to_string() });
         }
         check_workflows(&self.workflows)?;
+        check_jobs(&self.jobs)?;
         reactions.iter().try_for_each(check_reaction)?;
         check_lease(self.route_lease).map_err(|problem| setting("the lease on routes", problem))?;
         if self.options.max_concurrency == 0 {
@@ -282,6 +288,7 @@ impl AppBuilder {
         Ok(App {
             tidelock: self.tidelock,
             workflows: self.workflows.into_iter().map(Arc::new).collect(),
+            jobs: self.jobs.into_iter().map(Arc::new).collect(),
             reactions: reactions.into_iter().map(Arc::new).collect(),
             options: self.options,
             lanes: self.lanes.into_iter().collect::<Result<_, _>>()?,
@@ -358,6 +365,27 @@ fn check_workflows(workflows: &[Definition]) -> Result<(), BuildError> {
         if let Some(problem) = settings.problem() {
             return Err(setting(of(), problem));
         }
+        workflow.global_limit().map_err(|e| setting(of(), e.context()))?;
+    }
+    Ok(())
+}
+
+/// One type for each queue, under a name that a user's queue can have, with a lease that a store
+/// grants.
+fn check_jobs(jobs: &[jobs::Definition]) -> Result<(), BuildError> {
+    let mut known = HashSet::new();
+    for job in jobs {
+        let of = format!("jobs of queue {:?}", job.name());
+        if let Some(problem) = job.problem() {
+            return Err(setting(of, problem));
+        }
+        if !known.insert(job.name()) {
+            return Err(setting(
+                of,
+                "two types of jobs are registered for it; give each its own queue",
+            ));
+        }
+        check_lease(job.options.lease_duration()).map_err(|problem| setting(of, problem))?;
     }
     Ok(())
 }
@@ -440,11 +468,15 @@ impl App {
     }
 
     fn worker(&self, router: &Arc<Router>, recent: &Arc<Recent>) -> Worker {
-        let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
-        let worker = worker.error_pause(self.error_pause);
+        let worker = Worker::new(self.tidelock.store().clone(), self.options.clone())
+            .sharing(self.tidelock.known_pauses())
+            .error_pause(self.error_pause);
         let runs = self.workflows.iter().map(|workflow| RunWork::served(&self.tidelock, workflow));
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
-        let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));
+        let jobs = self.jobs.iter().map(|job| JobWork::served(&self.tidelock, job));
+        let worker = jobs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
+        let has_schedules = !self.workflows.is_empty() || !self.jobs.is_empty();
+        let housekeeping = has_schedules.then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);
         let worker = self.link_removals().into_iter().fold(worker, Worker::serve);
         self.reactions.iter().fold(worker, |worker, reaction| {

@@ -17,6 +17,7 @@ use super::router::{Cursor, Rerouted};
 use super::{EventsGone, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, keys};
 use crate::list::{List, Page};
 use crate::missing::{Missing, is_any, near};
+use crate::pauses::{self, PauseSubject};
 
 pub use filter::ReactionFilter;
 
@@ -269,6 +270,29 @@ impl Reactions {
     pub async fn move_to(&self, filter: &ReactionFilter, lane: &str) -> Result<Adjusted> {
         let lane = LaneName::new(lane)?;
         self.adjust(filter, &Adjustment::Move { lane }).await
+    }
+
+    /// Pauses a reaction: no process handles another target of it until it is
+    /// [resumed](Self::resume). Its events are still routed, so the lag can be seen; targets that
+    /// are being handled are not interrupted.
+    ///
+    /// Every process honors it within two seconds. Returns whether the reaction was not paused
+    /// before.
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the name is not valid.
+    pub async fn pause(&self, reaction: &str, reason: &str) -> Result<bool> {
+        let subject = PauseSubject::Reaction(named(reaction)?.as_str().to_owned());
+        pauses::pause(&*self.store, subject, reason).await
+    }
+
+    /// Resumes a paused reaction, and returns whether it was paused.
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the name is not valid.
+    pub async fn resume(&self, reaction: &str) -> Result<bool> {
+        let subject = PauseSubject::Reaction(named(reaction)?.as_str().to_owned());
+        pauses::resume(&*self.store, &subject).await
     }
 
     /// Routes a reaction's events again: from the beginning, or from the current end.

@@ -20,9 +20,10 @@ mod verbs;
 
 use serde::Serialize;
 
-use super::{RunId, Workflow, WorkflowRef};
+use super::{RunId, Workflow, WorkflowName, WorkflowRef};
 use crate::handle::Tidelock;
 use crate::list::List;
+use crate::pauses::{self, PauseSubject};
 use commit_target::CommitTarget;
 use start::StartRequest;
 
@@ -162,5 +163,28 @@ impl Runs {
             let (store, filter) = (store.clone(), filter.clone());
             async move { Ok(listing::list(&*store, &filter, after, limit).await?) }
         })
+    }
+
+    /// Pauses a workflow: no process drives a run of it, in any version, until it is
+    /// [resumed](Self::resume). Runs can be started and signalled meanwhile, and those that are
+    /// being driven are not interrupted.
+    ///
+    /// Every process honors it within two seconds. Returns whether the workflow was not paused
+    /// before.
+    ///
+    /// # Errors
+    /// Returns the store's error, or an error if the name is not valid.
+    pub async fn pause(&self, workflow: impl AsRef<str>, reason: &str) -> Result<bool, RunError> {
+        let subject = PauseSubject::Workflow(WorkflowName::new(workflow)?.as_str().to_owned());
+        Ok(pauses::pause(&**self.tidelock.store(), subject, reason).await?)
+    }
+
+    /// Resumes a paused workflow, and returns whether it was paused.
+    ///
+    /// # Errors
+    /// Returns the store's error, or an error if the name is not valid.
+    pub async fn resume(&self, workflow: impl AsRef<str>) -> Result<bool, RunError> {
+        let subject = PauseSubject::Workflow(WorkflowName::new(workflow)?.as_str().to_owned());
+        Ok(pauses::resume(&**self.tidelock.store(), &subject).await?)
     }
 }

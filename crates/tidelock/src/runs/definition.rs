@@ -15,6 +15,7 @@ use super::activation::Activation;
 use super::registered::Registered;
 use super::workflow::Settings;
 use super::{InvalidName, RunCtx, StepName, WorkflowName, WorkflowOptions};
+use crate::worker::GlobalLimit;
 
 /// An error of a workflow's function.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
@@ -54,6 +55,12 @@ impl Definition {
     /// The validated name.
     pub(crate) fn known_name(&self) -> &WorkflowName {
         self.name.as_ref().expect("an application is only built of workflows with valid names")
+    }
+
+    /// The limit over all processes, if there is one.
+    pub(crate) fn global_limit(&self) -> tidelock_store::Result<Option<GlobalLimit>> {
+        let name = format!("workflow/{}", self.known_name().as_str());
+        self.settings.global_limit.map(|limit| GlobalLimit::new(&name, limit)).transpose()
     }
 
     /// Its registry entry.

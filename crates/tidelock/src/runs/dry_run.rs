@@ -169,5 +169,5 @@ async fn task(
     let lease = tidelock.store().lease(request).await?.leases.pop().ok_or_else(no_start)?;
     let stopping = CancellationToken::new();
     stopping.cancel();
-    Ok(LeasedTask::new(tidelock.store(), lease, &options, &stopping))
+    Ok(LeasedTask::new(tidelock.store(), lease, &options, &stopping, None))
 }

@@ -184,6 +184,12 @@ pub(crate) fn scheduled_run(schedule: &ScheduleName, moment: Timestamp) -> RunId
     RunId::new(format!("{schedule}@{second}Z")).expect(ROOM)
 }
 
+/// The id of a run, or the key of a job, that is started outside of the schedule's occurrences: to
+/// the microsecond, so that it differs from that of an occurrence.
+pub(crate) fn triggered_run(schedule: &ScheduleName, moment: Timestamp) -> RunId {
+    RunId::new(format!("{schedule}@{moment}")).expect(ROOM)
+}
+
 /// The event id of a signal: derived from the signal's id, so that the store keeps it once.
 pub(crate) fn signal_event(run: &RunId, signal_id: &str) -> EventId {
     let name = format!("{run}\0signal\0{signal_id}");

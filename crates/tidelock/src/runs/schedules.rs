@@ -1,4 +1,4 @@
-//! Schedules: runs started by cron patterns.
+//! Schedules: runs started, and jobs enqueued, by cron patterns.
 //!
 //! A schedule is a record, and a work item that is due at its next occurrence. A worker leases the
 //! item, starts the run and advances the record in one commit. The run's id contains the
@@ -101,6 +101,29 @@ impl Schedules {
             Ok(Stored { paused: false, next, ..stored })
         })
         .await
+    }
+
+    /// Starts a run or enqueues a job at once, whatever the pattern and the overlap policy say, and
+    /// even if the schedule is paused. Its occurrences are not affected.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](ScheduleError::NoSchedule), an error about the run, or the store's error.
+    pub async fn trigger(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
+        let name = ScheduleName::new(name)?;
+        let contended =
+            |attempts| ScheduleError::Contended { schedule: name.to_string(), attempts };
+        let triggered = carry_out(&self.tidelock, contended, || async {
+            let store = self.tidelock.store();
+            let kept = Kept::of(&store.get_one(&keys::schedule(&name)).await?)?;
+            let (there, now) = (existing(&name, kept.as_ref())?, store.now().await?);
+            let run = keys::triggered_run(&name, now);
+            let begun = firing::begin(&self.tidelock, &name, &there, run.clone()).await;
+            let moved = Stored { last: Some(run), ..there };
+            let mut commit = parts(&name, kept.as_ref(), &moved)?;
+            firing::add(&mut commit, begun.map_err(Box::new)?);
+            Ok::<_, ScheduleError>(Proposal::commit(commit, moved))
+        });
+        Ok(triggered.await?.info(&name))
     }
 
     /// Deletes a schedule, and returns whether it existed. Runs that it started are left alone.

@@ -48,6 +48,7 @@ impl RunWork {
         let served =
             QueueOptions::new(&queue, Arc::new(work)).lease(settings.lease).max_crashes(u32::MAX);
         let served = served.timeout(settings.stall).minding_its_time();
+        let served = served.limited(workflow.global_limit().ok().flatten());
         settings.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
     }
 

@@ -162,6 +162,7 @@ pub(crate) struct Settings {
     /// How long its function may wait outside of the context.
     pub(crate) stall: Duration,
     pub(crate) limit: Option<usize>,
+    pub(crate) global_limit: Option<u32>,
     pub(crate) max_crashes: u32,
     pub(crate) retention: Option<Duration>,
 }
@@ -172,6 +173,7 @@ impl Settings {
         lease: Duration::from_secs(30),
         stall: TIMEOUT,
         limit: None,
+        global_limit: None,
         max_crashes: 5,
         retention: Some(RETENTION),
     };
@@ -229,6 +231,15 @@ impl<I, O> WorkflowOptions<I, O> {
     /// Sets the maximum number of runs driven concurrently in this process.
     pub fn max_concurrency(mut self, limit: usize) -> Self {
         self.settings.limit = Some(limit);
+        self
+    }
+
+    /// Sets the maximum number of runs driven concurrently over all processes and versions, from 1
+    /// to 1,000. A run that waits for a signal, a child or a time is not driven.
+    ///
+    /// It is never exceeded. Processes that disagree about the limit each keep to their own.
+    pub fn global_concurrency(mut self, limit: u32) -> Self {
+        self.settings.global_limit = Some(limit);
         self
     }
 

@@ -77,6 +77,15 @@ impl Sender<'_> {
         }
     }
 
+    /// Adds what fences every commit of the sender.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn fenced(self, commit: Commit) -> Commit {
+        match self {
+            Self::Task(task) => task.under_permit(commit),
+            Self::Handle(_) | Self::Caller(_) => commit,
+        }
+    }
+
     /// Reports a lost race.
     pub(super) fn contended(self, conflict: &Conflict, attempts: usize) {
         match self {
@@ -123,7 +132,7 @@ impl CommitVia {
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => match std::mem::take(self) {
                 Self::Postgres(own) => match std::sync::Arc::into_inner(own) {
-                    Some(own) => own.commit(commit).await.map(ViaOutcome::Store),
+                    Some(own) => own.commit(sender.fenced(commit)).await.map(ViaOutcome::Store),
                     None => Err(kept()),
                 },
                 _ => unreachable!("it was one a moment ago"),
@@ -131,12 +140,16 @@ impl CommitVia {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(store, own) => {
                 let SqliteParts { reads, statements } = own.clone();
-                Ok(match store.commit_resting_on(commit, reads, statements).await? {
-                    tidelock_store_sqlite::SqlOutcome::Store(outcome) => ViaOutcome::Store(outcome),
-                    tidelock_store_sqlite::SqlOutcome::Changed { sql } => {
-                        ViaOutcome::RowsChanged { sql }
-                    }
-                })
+                Ok(
+                    match store.commit_resting_on(sender.fenced(commit), reads, statements).await? {
+                        tidelock_store_sqlite::SqlOutcome::Store(outcome) => {
+                            ViaOutcome::Store(outcome)
+                        }
+                        tidelock_store_sqlite::SqlOutcome::Changed { sql } => {
+                            ViaOutcome::RowsChanged { sql }
+                        }
+                    },
+                )
             }
         }
     }

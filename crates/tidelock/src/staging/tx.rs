@@ -443,7 +443,7 @@ impl Tx {
     /// let greet = async |tx: Tx| -> tidelock::Result<bool> {
     ///     let is_first = tx.claim(&welcome, "at the door").await?.is_granted();
     ///     if is_first {
-    ///         tx.enqueue(tx.tidelock().queue("mail").enqueue("alice"))?;
+    ///         tx.enqueue_item(tx.tidelock().queue("mail").enqueue("alice"))?;
     ///     }
     ///     Ok(is_first)
     /// };
@@ -591,12 +591,12 @@ impl Tx {
         self.parts(Commit::new().write(write))
     }
 
-    /// Stages an item of a queue: `tx.enqueue(tidelock.queue("mail").enqueue("order-7"))`.
+    /// Stages an item of a queue: `tx.enqueue_item(tidelock.queue("mail").enqueue("order-7"))`.
     ///
     /// # Errors
     /// `Invalid` if a name is none, the data cannot be stored, or the item has an operation id: the
     /// commit is what makes it happen once.
-    pub fn enqueue(&self, item: EnqueueItem) -> Result<()> {
+    pub fn enqueue_item(&self, item: EnqueueItem) -> Result<()> {
         self.parts(item.into_parts()?)
     }
 
@@ -738,7 +738,7 @@ impl Tx {
     ///     .transact(async |tx: Tx| -> tidelock::Result<()> {
     ///         let sql = tx.postgres().await?;
     ///         sql.execute("UPDATE invoices SET paid = true WHERE id = $1", &[&7_i64]).await?;
-    ///         tx.enqueue(tx.tidelock().queue("receipts").enqueue("invoice-7"))
+    ///         tx.enqueue_item(tx.tidelock().queue("receipts").enqueue("invoice-7"))
     ///     })
     ///     .await
     /// # }

@@ -14,8 +14,10 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::heartbeat::RenewalGuard;
+use super::permits::{Permit, Permits};
 use super::slots::Slot;
 use super::{LeasedTask, QueueOptions, TaskFuture, TaskOutcome, WorkerShared, timed_out};
+use crate::pauses::PauseSubject;
 use crate::telemetry::{self, Running};
 
 /// The delay of an item whose work panicked, timed out, or could not be settled.
@@ -31,6 +33,19 @@ pub(super) struct Poller {
     options: QueueOptions,
     poll: Duration,
     error_pause: Duration,
+    /// What pauses the queue.
+    subject: Option<PauseSubject>,
+    /// The permits of the queue's global limit, if it has one.
+    permits: Option<Arc<Permits>>,
+    /// Whether more is due than there are permits: then permits come first.
+    is_saturated: bool,
+}
+
+/// What to wait for.
+#[derive(Debug)]
+struct Hints {
+    items: ChangeHint,
+    permits: Option<ChangeHint>,
 }
 
 impl Poller {
@@ -40,39 +55,139 @@ impl Poller {
         poll: Duration,
         error_pause: Duration,
     ) -> Self {
-        Self { shared: shared.clone(), options, poll, error_pause }
+        let permits = options.global.as_ref();
+        Self {
+            shared: shared.clone(),
+            subject: PauseSubject::of(&options.queue),
+            permits: permits.map(|limit| Permits::new(shared, limit, &options)),
+            is_saturated: false,
+            options,
+            poll,
+            error_pause,
+        }
     }
 
-    pub(super) async fn serve(self) {
+    pub(super) async fn serve(mut self) {
         // Subscribed before the first poll, so that no hint is missed.
-        let mut signal = self.shared.store.signal(Topic::Queue(self.options.queue.clone()));
+        let mut hints = self.hints();
         let stopping = self.shared.stopping.clone();
+        if stopping.run_until_cancelled(self.prepare()).await.is_none() {
+            return;
+        }
         while let Some(slots) =
             stopping.run_until_cancelled(self.shared.slots.take(&self.options)).await
         {
             let Some(wait) = self.fill(slots).await else { continue };
-            let wait = wait_for_hint(&mut signal, wait);
+            let wait = self.wait(&mut hints, wait);
             if stopping.run_until_cancelled(wait).await.is_none() {
                 break;
             }
+        }
+        if let Some(permits) = &self.permits {
+            permits.give_back(Vec::new()).await;
+        }
+    }
+
+    fn hints(&self) -> Hints {
+        let store = &self.shared.store;
+        Hints {
+            items: store.signal(Topic::Queue(self.options.queue.clone())),
+            permits: self.permits.as_ref().map(|permits| store.signal(permits.topic())),
+        }
+    }
+
+    /// Creates the permits of a global limit.
+    async fn prepare(&self) {
+        let Some(permits) = &self.permits else { return };
+        while let Err(error) = permits.prepare().await {
+            tracing::warn!(queue = %self.options.queue, %error, "permits could not be created");
+            tokio::time::sleep(self.poll).await;
+        }
+    }
+
+    /// Waits for a change hint, for at most `wait`. Without a permit, it is one about permits.
+    async fn wait(&self, hints: &mut Hints, wait: Duration) {
+        match (&self.permits, &mut hints.permits) {
+            (Some(permits), Some(hint)) if self.is_saturated => tokio::select! {
+                () = wait_for_hint(hint, wait) => {}
+                () = permits.returned.notified() => {}
+            },
+            _ => wait_for_hint(&mut hints.items, wait).await,
+        }
+    }
+
+    async fn is_paused(&self) -> Result<bool> {
+        match &self.subject {
+            Some(subject) => self.shared.pauses.has(subject).await,
+            None => Ok(false),
         }
     }
 
     /// Leases items for these slots. Returns how long to wait, or `None` if more may be due at
     /// once.
-    async fn fill(&self, slots: Vec<Slot>) -> Option<Duration> {
-        let request = self.options.request(&self.shared.name, slots.len());
-        match self.shared.store.lease(request).await {
-            Ok(leased) => {
-                let wait = self.wait_after(&leased);
-                self.start_all(leased.leases, slots).await;
-                wait
-            }
+    async fn fill(&mut self, slots: Vec<Slot>) -> Option<Duration> {
+        match self.lease_and_start(slots).await {
+            Ok(wait) => wait,
             Err(error) => {
                 tracing::warn!(queue = %self.options.queue, %error, "could not lease");
                 Some(self.error_pause)
             }
         }
+    }
+
+    async fn lease_and_start(&mut self, slots: Vec<Slot>) -> Result<Option<Duration>> {
+        if self.is_paused().await? {
+            return Ok(Some(self.poll));
+        }
+        let Some(permits) = self.permits.clone() else {
+            let leased = self.lease(slots.len()).await?;
+            let wait = self.wait_after(&leased);
+            self.start_all(leased.leases, slots, Vec::new()).await;
+            return Ok(wait);
+        };
+        let Some((leased, held)) = self.lease_limited(&permits, slots.len()).await? else {
+            return Ok(Some(self.poll));
+        };
+        let wait = if self.is_saturated { None } else { self.wait_after(&leased) };
+        self.start_all(leased.leases, slots, held).await;
+        Ok(wait)
+    }
+
+    async fn lease(&self, most: usize) -> Result<Leased> {
+        self.shared.store.lease(self.options.request(&self.shared.name, most)).await
+    }
+
+    /// Leases items and a permit for each. None, if there is no permit.
+    async fn lease_limited(
+        &mut self,
+        permits: &Arc<Permits>,
+        most: usize,
+    ) -> Result<Option<(Leased, Vec<Permit>)>> {
+        let mut held = permits.take_idle(most);
+        if self.is_saturated && held.is_empty() {
+            held = permits.lease(most).await?;
+            if held.is_empty() {
+                return Ok(None);
+            }
+        }
+        let wanted = if self.is_saturated { held.len() } else { most };
+        let mut leased = self.lease(wanted).await?;
+        let is_drained = leased.leases.len() < wanted;
+        match permits.lease(leased.leases.len().saturating_sub(held.len())).await {
+            Ok(more) => held.extend(more),
+            Err(error) => {
+                self.release(leased.leases).await;
+                return Err(error);
+            }
+        }
+        let unpermitted = leased.leases.split_off(leased.leases.len().min(held.len()));
+        self.is_saturated = !unpermitted.is_empty() || (self.is_saturated && !is_drained);
+        self.release(unpermitted).await;
+        let unused = held.split_off(leased.leases.len());
+        if is_drained && !unused.is_empty() {
+            permits.give_back(unused).await;
+        }
+        Ok(Some((leased, held)))
     }
 
     fn wait_after(&self, leased: &Leased) -> Option<Duration> {
@@ -85,21 +200,27 @@ impl Poller {
         }
     }
 
-    async fn start_all(&self, leases: Vec<Lease>, slots: Vec<Slot>) {
+    async fn start_all(&self, leases: Vec<Lease>, slots: Vec<Slot>, permits: Vec<Permit>) {
         if self.shared.stopping.is_cancelled() {
             return self.release(leases).await;
         }
-        let tasks: Vec<LeasedTask> = leases.into_iter().map(|lease| self.task(lease)).collect();
-        let (exhausted, runnable): (Vec<LeasedTask>, Vec<LeasedTask>) =
-            tasks.into_iter().partition(|task| self.options.is_exhausted(task.lease()));
-        let mut slots = slots.into_iter();
-        let works = self.begin(&runnable);
-        for (task, work) in runnable.into_iter().zip(works) {
-            self.start(task, work, slots.next());
+        let (mut slots, mut permits) = (slots.into_iter(), permits.into_iter());
+        let held = |lease| {
+            let permit = permits.next();
+            (self.task(lease, permit.as_ref()), (slots.next(), permit))
+        };
+        let (exhausted, runnable): (Vec<_>, Vec<_>) = leases
+            .into_iter()
+            .map(held)
+            .partition(|(task, _)| self.options.is_exhausted(task.lease()));
+        let tasks: Vec<LeasedTask> = runnable.iter().map(|(task, _)| task.clone()).collect();
+        let works = self.begin(&tasks);
+        for ((task, held), work) in runnable.into_iter().zip(works) {
+            self.start(task, work, held);
         }
-        for task in exhausted {
+        for (task, held) in exhausted {
             let work = block_exhausted(task.clone()).boxed();
-            self.start(task, work, slots.next());
+            self.start(task, work, held);
         }
     }
 
@@ -112,17 +233,25 @@ impl Poller {
         })
     }
 
-    fn task(&self, lease: Lease) -> LeasedTask {
+    fn task(&self, lease: Lease, permit: Option<&Permit>) -> LeasedTask {
         telemetry::leased(&lease);
-        LeasedTask::new(&self.shared.store, lease, &self.options, &self.shared.stopping)
+        let (store, stopping) = (&self.shared.store, &self.shared.stopping);
+        let permit = permit.and_then(Permit::task).map(LeasedTask::token);
+        LeasedTask::new(store, lease, &self.options, stopping, permit)
     }
 
-    fn start(&self, task: LeasedTask, work: TaskFuture, slot: Option<Slot>) {
+    fn start(
+        &self,
+        task: LeasedTask,
+        work: TaskFuture,
+        (slot, permit): (Option<Slot>, Option<Permit>),
+    ) {
         let run = TaskRun {
             renewal: self.shared.heartbeat.register(&task),
             grace: self.shared.grace,
             timeout: self.options.enforce_timeout.then_some(self.options.timeout),
             task,
+            permit,
             slot,
             running: Running::begin(),
         };
@@ -182,6 +311,7 @@ struct TaskRun {
     /// The limit that the worker enforces; `None` if the handler enforces its own.
     timeout: Option<Duration>,
     renewal: RenewalGuard,
+    permit: Option<Permit>,
     slot: Option<Slot>,
     running: Running,
 }
@@ -197,8 +327,9 @@ impl TaskRun {
                 tracing::warn!(item = %self.task.lease().item, %error, "not settled; the lease will expire");
             }
         }
-        // The order matters: renewal ends before the slot is free.
+        // The order matters: renewal ends before the permit and the slot are free.
         drop(self.renewal);
+        drop(self.permit);
         drop(self.slot);
         drop(self.running);
     }
@@ -222,8 +353,18 @@ impl TaskRun {
 
     /// Waits until the lease is lost and the handler's grace is over.
     async fn lost_and_grace_over(&self) {
-        self.task.lost().cancelled().await;
+        tokio::select! {
+            () = self.task.lost().cancelled() => {}
+            () = self.permit_lost() => self.task.lost().cancel(),
+        }
         tokio::time::sleep(self.grace).await;
+    }
+
+    async fn permit_lost(&self) {
+        match self.permit.as_ref().and_then(Permit::task) {
+            Some(permit) => permit.lost().cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn out_of_time(&self) -> Duration {

@@ -8,7 +8,7 @@ use tidelock_store::plan::check_renewal;
 use tidelock_store::{LaneName, Lease, LeaseRequest, QueueName, Result, WorkerName};
 use tokio::sync::Semaphore;
 
-use super::{QueueHandler, TIMEOUT};
+use super::{GlobalLimit, QueueHandler, TIMEOUT};
 
 /// A queue, or one lane of it, with its handler and limits.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub struct QueueOptions {
     lane: Option<LaneName>,
     pub(super) limit: Arc<Semaphore>,
     pub(super) pooled: bool,
+    /// The limit over all processes.
+    pub(super) global: Option<GlobalLimit>,
 }
 
 impl QueueOptions {
@@ -42,6 +44,7 @@ impl QueueOptions {
             lane: None,
             limit: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             pooled: true,
+            global: None,
         }
     }
 
@@ -99,6 +102,13 @@ impl QueueOptions {
     #[must_use]
     pub(crate) fn outside_the_pool(mut self) -> Self {
         self.pooled = false;
+        self
+    }
+
+    /// Limits the items that are processed concurrently, over all processes.
+    #[must_use]
+    pub(crate) fn limited(mut self, limit: Option<GlobalLimit>) -> Self {
+        self.global = limit;
         self
     }
 

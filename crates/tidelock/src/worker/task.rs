@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, RetryAdvice, Settlement, Store,
-    Timestamp, ViolationKind,
+    Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, RetryAdvice, Settle, Settlement,
+    Store, Timestamp, ViolationKind,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -32,6 +32,8 @@ struct TaskState {
     polls: Polls,
     lost: CancellationToken,
     stopping: CancellationToken,
+    /// The permit of a global limit that the task is worked on under.
+    permit: Option<LeaseToken>,
 }
 
 impl LeasedTask {
@@ -40,12 +42,22 @@ impl LeasedTask {
         lease: Lease,
         options: &QueueOptions,
         stopping: &CancellationToken,
+        permit: Option<LeaseToken>,
     ) -> Self {
         let (store, polls) = (store.clone(), Polls::default());
         let (duration, timeout) = (options.lease, options.timeout);
         let (lost, stopping) = (CancellationToken::new(), stopping.clone());
         Self {
-            shared: Arc::new(TaskState { store, lease, duration, timeout, polls, lost, stopping }),
+            shared: Arc::new(TaskState {
+                store,
+                lease,
+                duration,
+                timeout,
+                polls,
+                lost,
+                stopping,
+                permit,
+            }),
         }
     }
 
@@ -57,6 +69,20 @@ impl LeasedTask {
     /// Returns the lease token (fence) for commits.
     pub fn token(&self) -> LeaseToken {
         self.shared.lease.token()
+    }
+
+    /// Fences a commit by the permit of the task, if it has one: what is finished without a permit
+    /// does not land. A task can be given up without one.
+    pub(crate) fn under_permit(&self, commit: Commit) -> Commit {
+        let finishes = |settlement: &Settlement| matches!(settlement.exit, Settle::Ack { .. });
+        match &self.shared.permit {
+            Some(permit)
+                if commit.settlements.iter().all(finishes) && !commit.fences.contains(permit) =>
+            {
+                commit.fenced_by(permit.clone())
+            }
+            _ => commit,
+        }
     }
 
     /// Returns the store of the item.
@@ -116,7 +142,7 @@ impl LeasedTask {
     /// # Errors
     /// Returns errors that a retry cannot resolve, and the last error once the lease is lost.
     pub async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        let commit = with_retry_id(commit);
+        let commit = with_retry_id(self.under_permit(commit));
         let mut backoff = BACKOFF.0;
         loop {
             let span = telemetry::commit_span(&*self.shared.store, &commit);

@@ -66,7 +66,9 @@ async fn everything_that_is_staged_lands_together(ground: Ground) {
             assert!(matches!(tx.claim(&first, "a").await?, Outcome::Granted(())));
             tx.put("orders/7", &items)?;
             tx.add("sold", 2, ..=10)?;
-            tx.enqueue(tx.tidelock().queue("mail").enqueue("order-7").data(&json!({ "to": "a" })))?;
+            tx.enqueue_item(
+                tx.tidelock().queue("mail").enqueue("order-7").data(&json!({ "to": "a" })),
+            )?;
             tx.start("delivery", "order-7", &()).version(1).await?;
             tx.complete(&won, &7)?;
             tx.fence(&lock)?;

@@ -49,7 +49,7 @@ async fn dun(ctx: RunCtx, order: String) -> Result<String, StepError> {
         ctx.step(format!("remind {reminder}"), note).await?;
     }
     ctx.transact("hand over", async |tx: Tx| -> tidelock::Result<()> {
-        tx.enqueue(tx.tidelock().queue("collectors").enqueue(&order).data(&order))
+        tx.enqueue_item(tx.tidelock().queue("collectors").enqueue(&order).data(&order))
     })
     .await?;
     Ok(format!("{order} was handed over"))

@@ -175,7 +175,7 @@ async fn a_queued_item_comes_with_the_trace_it_was_enqueued_in(stage: TestStore)
     trace(1).scope(async { queue.enqueue("a").data(&1).await.unwrap() }).await;
     queue.enqueue("b").data(&2).await.unwrap();
     let commit = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
-        tx.enqueue(tx.tidelock().queue(&name).enqueue("c"))
+        tx.enqueue_item(tx.tidelock().queue(&name).enqueue("c"))
     });
     trace(2).scope(async { commit.await.unwrap() }).await;
     let mut leased = queue.lease("worker").limit(10).await.unwrap();

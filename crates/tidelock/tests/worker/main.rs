@@ -6,8 +6,12 @@
 
 mod doctor;
 mod durations;
+mod jobs;
+mod jobs_processes;
 mod leftovers;
+mod pauses;
 mod queues;
+mod schedules;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

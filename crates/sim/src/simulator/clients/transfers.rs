@@ -32,7 +32,7 @@ impl Client {
                 tx.add("transfers", 1, ..)?;
                 tx.append(&work, WorkEvent::Came { id: id.to_owned(), units })?;
                 tx.mutate(&board, |board| board.count += 1).await?;
-                tx.enqueue(tx.tidelock().queue("jobs").enqueue(id))?;
+                tx.enqueue_item(tx.tidelock().queue("jobs").enqueue(id))?;
                 Ok(())
             })
             .await;

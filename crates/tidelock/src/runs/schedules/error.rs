@@ -2,7 +2,7 @@
 
 use tidelock_store::StoreError;
 
-use crate::runs::InvalidName;
+use crate::runs::{InvalidName, RunError};
 
 /// Why a schedule could not be stored or changed.
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +35,10 @@ pub enum ScheduleError {
         /// The pattern.
         pattern: String,
     },
-    /// It does not name a workflow to start.
-    #[error("the schedule starts nothing; set a workflow with Schedule::starts")]
+    /// It names neither a workflow nor a job.
+    #[error(
+        "the schedule starts nothing; set a workflow with Schedule::starts, or a job with Schedule::enqueues"
+    )]
     StartsNothing,
     /// The schedule does not exist.
     #[error("schedule {schedule:?}: it does not exist; create it first")]
@@ -52,6 +54,9 @@ pub enum ScheduleError {
         /// The number of attempts.
         attempts: u32,
     },
+    /// Its run cannot be started.
+    #[error(transparent)]
+    Run(#[from] Box<RunError>),
     /// The store failed, or was given a value that it cannot store.
     #[error(transparent)]
     Store(#[from] StoreError),

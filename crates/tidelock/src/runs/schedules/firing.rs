@@ -1,15 +1,19 @@
-//! The queue handler of schedules: starts the runs that are due, and advances the schedule.
+//! The queue handler of schedules: starts the runs and enqueues the jobs that are due, and advances
+//! the schedule.
 
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, RawJson, RecordWrite, Result as StoreResult,
-    Settlement, StoreExt, Timestamp, Wake, When, limits,
+    Commit, CommitOutcome, ExpectedRevision, ItemRef, QueueName, RawJson, RecordWrite,
+    Result as StoreResult, Settlement, StoreExt, Timestamp, Wake, When, limits,
 };
 
+use super::schedule::Plan;
 use super::stored::{Kept, Stored};
 use super::{Overlap, ScheduleError};
 use crate::handle::Tidelock;
+use crate::jobs::EnqueueRequest;
+use crate::queues::keys::data;
 use crate::runs::client::proposal::Proposal;
 use crate::runs::client::start::StartRequest;
 use crate::runs::names::ScheduleName;
@@ -118,19 +122,19 @@ async fn start(
     let table = plan.timetable().map_err(|error| unreadable(&error))?;
     let mut chosen = plan.catch_up.choose(&table, next, now);
     if plan.overlap == Overlap::Skip {
-        let busy = is_open(tidelock, last.as_ref()).await?;
+        let busy = is_open(tidelock, plan.queue.as_ref(), last.as_ref()).await?;
         chosen = chosen.pop().filter(|_| !busy).into_iter().collect();
     }
     let mut moved = Stored { next: table.after(now), ..kept.stored.clone() };
     let (mut commit, mut started) = (Commit::new(), Vec::new());
     for moment in chosen {
-        let request = request(name, &kept.stored, moment);
-        moved.last = Some(request.run.clone());
-        let parts = begin(tidelock, &request).await?;
+        let run = keys::scheduled_run(name, moment);
+        let parts = begin(tidelock, name, &kept.stored, run.clone()).await?;
         if parts.parts() > 0 {
             started.push((name.clone(), moment));
         }
         add(&mut commit, parts);
+        moved.last = Some(run);
     }
     let expected = ExpectedRevision::Revision(kept.revision);
     let commit =
@@ -138,16 +142,25 @@ async fn start(
     Ok(Due { commit: wake(name, commit, moved.next), started })
 }
 
-fn request(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> StartRequest {
-    let run = keys::scheduled_run(name, moment);
-    let mut request =
-        StartRequest::of(stored.plan.workflow.clone(), run, stored.plan.input.clone());
+/// The commit that starts the run of this id, or enqueues the job under this key. If it is taken,
+/// the occurrence counts as processed.
+pub(super) async fn begin(
+    tidelock: &Tidelock,
+    name: &ScheduleName,
+    stored: &Stored,
+    run: RunId,
+) -> Result<Commit, RunError> {
+    let input = stored.plan.input.clone();
+    let workflow = match &stored.plan {
+        Plan { queue: Some(queue), .. } => {
+            let request = EnqueueRequest::scheduled(queue.clone(), run.as_str(), input);
+            return Ok(request.propose(&**tidelock.store()).await?.commit);
+        }
+        Plan { workflow: Some(workflow), .. } => workflow.clone(),
+        Plan { workflow: None, .. } => return Ok(Commit::new()),
+    };
+    let mut request = StartRequest::of(workflow, run, input);
     request.attributes.insert(ATTRIBUTE.to_owned(), name.to_string());
-    request
-}
-
-/// The commit that starts the run. If its id is taken, the occurrence counts as processed.
-async fn begin(tidelock: &Tidelock, request: &StartRequest) -> Result<Commit, RunError> {
     match request.propose(tidelock).await {
         Err(error @ RunError::OtherRun { .. }) => {
             tracing::warn!(%error, "a schedule could not start its run");
@@ -157,8 +170,16 @@ async fn begin(tidelock: &Tidelock, request: &StartRequest) -> Result<Commit, Ru
     }
 }
 
-async fn is_open(tidelock: &Tidelock, run: Option<&RunId>) -> Result<bool, RunError> {
+async fn is_open(
+    tidelock: &Tidelock,
+    queue: Option<&QueueName>,
+    run: Option<&RunId>,
+) -> Result<bool, RunError> {
     let Some(run) = run else { return Ok(false) };
+    if let Some(queue) = queue {
+        let job = ItemRef::parse(queue.as_str(), run.as_str())?;
+        return Ok(tidelock.store().get_one(&data(&job)).await?.live().is_some());
+    }
     let there = Summarized::of(run, &tidelock.store().get_one(&keys::summary(run)).await?)?;
     Ok(there.is_some_and(|there| there.summary.state == RunState::Open))
 }
@@ -168,10 +189,11 @@ fn wake(name: &ScheduleName, commit: Commit, next: Option<Timestamp>) -> Commit 
     wake.into_iter().fold(commit, Commit::wake)
 }
 
-fn add(commit: &mut Commit, parts: Commit) {
+pub(super) fn add(commit: &mut Commit, parts: Commit) {
     commit.appends.extend(parts.appends);
     commit.writes.extend(parts.writes);
     commit.wakes.extend(parts.wakes);
+    commit.guards.extend(parts.guards);
 }
 
 /// It was valid when it was stored: this program has other time zone data.

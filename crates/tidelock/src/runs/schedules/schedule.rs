@@ -1,18 +1,20 @@
-//! A schedule definition: the workflow, its input, the cron pattern, and the policies for missed
-//! and overlapping occurrences.
+//! A schedule definition: the workflow or the job, its input, the cron pattern, and the policies
+//! for missed and overlapping occurrences.
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{RawJson, StoreError};
+use tidelock_store::{QueueName, RawJson, StoreError};
 
 use super::timetable::Timetable;
 use super::{CatchUp, ScheduleError};
+use crate::jobs::Job;
+use crate::queues::checked_name;
 use crate::runs::{InvalidName, WorkflowName, WorkflowRef};
 
-/// What to do about an occurrence while the run of an earlier one is still open.
+/// What to do about an occurrence while the run or the job of an earlier one is unfinished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// Start a run anyway.
+    /// Start another one anyway.
     #[default]
     Allow,
     /// Skip the occurrence.
@@ -36,6 +38,7 @@ pub struct Schedule {
     pattern: String,
     zone: String,
     workflow: Option<Result<WorkflowName, InvalidName>>,
+    queue: Option<Result<QueueName, StoreError>>,
     input: Result<RawJson, StoreError>,
     catch_up: CatchUp,
     overlap: Overlap,
@@ -45,12 +48,14 @@ impl Schedule {
     /// Creates a schedule from a cron pattern, in UTC.
     ///
     /// The pattern has five fields (minute, hour, day of the month, month, day of the week), or six
-    /// with seconds first. Set the workflow with [`starts`](Self::starts).
+    /// with seconds first. Set what it does with [`starts`](Self::starts)
+    /// or [`enqueues`](Self::enqueues).
     pub fn cron(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
             zone: "UTC".to_owned(),
             workflow: None,
+            queue: None,
             input: RawJson::new(&()),
             catch_up: CatchUp::default(),
             overlap: Overlap::default(),
@@ -71,8 +76,29 @@ impl Schedule {
         W: WorkflowRef<I>,
         I: Serialize + ?Sized,
     {
-        self.workflow = Some(workflow.into_name());
+        (self.workflow, self.queue) = (Some(workflow.into_name()), None);
         self.input = RawJson::new(input);
+        self
+    }
+
+    /// Sets the job to enqueue. Each occurrence enqueues one under a key of its own.
+    #[must_use]
+    pub fn enqueues<J: Job>(mut self, job: &J) -> Self {
+        (self.workflow, self.queue) = (None, Some(checked_name(J::QUEUE)));
+        self.input = RawJson::new(job);
+        self
+    }
+
+    /// Sets the job to enqueue, by the name of its queue: for a job whose type this program does
+    /// not know.
+    #[must_use]
+    pub fn enqueues_in(
+        mut self,
+        queue: impl AsRef<str>,
+        payload: &(impl Serialize + ?Sized),
+    ) -> Self {
+        (self.workflow, self.queue) = (None, Some(checked_name(queue.as_ref())));
+        self.input = RawJson::new(payload);
         self
     }
 
@@ -92,23 +118,30 @@ impl Schedule {
 
     /// The stored form.
     pub(super) fn plan(self) -> Result<Plan, ScheduleError> {
+        if self.workflow.is_none() && self.queue.is_none() {
+            return Err(ScheduleError::StartsNothing);
+        }
         Ok(Plan {
             pattern: self.pattern,
             zone: self.zone,
-            workflow: self.workflow.ok_or(ScheduleError::StartsNothing)??,
-            input: self.input.map_err(|e| e.about("input of a schedule's runs"))?,
+            workflow: self.workflow.transpose()?,
+            queue: self.queue.transpose()?,
+            input: self.input.map_err(|e| e.about("input of a schedule"))?,
             catch_up: self.catch_up,
             overlap: self.overlap,
         })
     }
 }
 
-/// The stored form of a definition.
+/// The stored form of a definition. It has a workflow or a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) pattern: String,
     pub(super) zone: String,
-    pub(super) workflow: WorkflowName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workflow: Option<WorkflowName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) queue: Option<QueueName>,
     pub(super) input: RawJson,
     pub(super) catch_up: CatchUp,
     pub(super) overlap: Overlap,

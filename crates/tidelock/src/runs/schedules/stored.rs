@@ -16,7 +16,7 @@ pub(super) struct Stored {
     pub(super) paused: bool,
     /// The first occurrence that is not processed.
     pub(super) next: Option<Timestamp>,
-    /// The run that was started last.
+    /// The run, or the key of the job, that was started last.
     #[serde(default)]
     pub(super) last: Option<RunId>,
 }
@@ -37,16 +37,22 @@ impl Stored {
     }
 
     pub(super) fn info(self, name: &ScheduleName) -> ScheduleInfo {
+        let (last_run, last_job) = match &self.plan.queue {
+            None => (self.last, None),
+            Some(_) => (None, self.last.map(|last| last.as_str().to_owned())),
+        };
         ScheduleInfo {
             name: name.clone(),
             pattern: self.plan.pattern,
             zone: self.plan.zone,
             workflow: self.plan.workflow,
+            queue: self.plan.queue.map(|queue| queue.as_str().to_owned()),
             catch_up: self.plan.catch_up,
             overlap: self.plan.overlap,
             paused: self.paused,
             next: self.next.filter(|_| !self.paused),
-            last_run: self.last,
+            last_run,
+            last_job,
         }
     }
 }
@@ -77,11 +83,13 @@ pub struct ScheduleInfo {
     pub pattern: String,
     /// The time zone.
     pub zone: String,
-    /// The workflow it starts.
-    pub workflow: WorkflowName,
+    /// The workflow whose runs it starts, if it starts runs.
+    pub workflow: Option<WorkflowName>,
+    /// The queue of the jobs that it enqueues, if it enqueues jobs.
+    pub queue: Option<String>,
     /// The policy for missed occurrences.
     pub catch_up: CatchUp,
-    /// The policy for occurrences during an open run.
+    /// The policy for occurrences during an unfinished run or job.
     pub overlap: Overlap,
     /// Whether it is paused.
     pub paused: bool,
@@ -89,4 +97,6 @@ pub struct ScheduleInfo {
     pub next: Option<Timestamp>,
     /// The run that it started last.
     pub last_run: Option<RunId>,
+    /// The key of the job that it enqueued last.
+    pub last_job: Option<String>,
 }
