@@ -16,7 +16,6 @@ pub struct Coverage {
 /// Conditions that an hour of simulation must reach, with the promises near which they are.
 pub const SOMETIMES: &[(&str, &str)] = &[
     ("commit conflicts", "COMMIT-2"),
-    ("commit is repeated after an unknown outcome", "COMMIT-4"),
     ("settlement of a lost lease is refused", "LEASE-5"),
     ("lease expires", "LEASE-6"),
     ("lease is lost at a renewal", "LEASE-4"),
@@ -26,14 +25,12 @@ pub const SOMETIMES: &[(&str, &str)] = &[
     ("decision is made again", "EVT-2"),
     ("operation is answered from memory", "EVT-6"),
     ("handler runs again for an event", "REACT-11"),
-    ("target is blocked", "REACT-4"),
     ("target is rebuilt", "REACT-16"),
     ("step runs again", "RUN-4"),
     ("step has an unknown outcome", "RUN-6"),
     ("run is suspended and continues", "RUN-9"),
     ("run fails and is compensated", "RUN-14"),
     ("run is cancelled", "RUN-15"),
-    ("run is parked", "RUN-11"),
     ("child run ends", "RUN-13"),
     ("schedule starts a run", "RUN-20"),
     ("lock is taken over from a holder that was lost", "CLAIM-10"),
@@ -48,7 +45,6 @@ pub const SOMETIMES: &[(&str, &str)] = &[
     ("closing continues after a death", "CLOSE-4"),
     ("books are closed", "CLOSE-1"),
     ("scope operation is repeated", "SCOPE-8"),
-    ("unit of work runs again", "TX-3"),
     ("response is replayed", "CLAIM-41"),
     ("queue item is leased again", "LEASE-6"),
 ];

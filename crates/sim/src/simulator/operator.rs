@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock::reactions::{ReactionFilter, ResetEffects};
-use tidelock::runs::{RunError, RunFilter, RunState, RunStatus};
+use tidelock::runs::{RunError, RunFilter, RunState};
 use tidelock::store::{Adjustment, ItemFilter, NamePattern};
 use tidelock::{Tidelock, When};
 
@@ -85,9 +85,6 @@ async fn cancel(process: &Process, tidelock: &Tidelock) {
         Err(RunError::Ended { .. } | RunError::NoRun { .. } | RunError::Store(_)) => {}
         Err(RunError::Contended { .. }) => {}
         Err(error) => process.world.problem(format!("an operator could not end a run: {error}")),
-    }
-    if let Ok(RunStatus::Parked { .. }) = handle.status().await {
-        process.world.sometimes("run is parked");
     }
 }
 
