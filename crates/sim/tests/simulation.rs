@@ -1,16 +1,12 @@
 //! The simulator: it repeats itself, it finds nothing in the product, and it finds every kind of
 //! defect.
 
-use std::time::{Duration, Instant};
-
 use tidelock_sim::simulator::{
-    Cut, Mutant, Plan, Profile, SHRINKING, command, quiet_panics, search, shrink, simulate, story,
+    Cut, Mutant, Plan, Profile, SHRINKING, command, quiet_panics, shrink, simulate, story,
 };
 
 /// Seeds that are always played, for each profile.
 const FIXED: u64 = 3;
-/// How long fresh seeds are played.
-const FRESH: Duration = Duration::from_secs(15);
 
 /// Seeds that failed once, with their profile.
 const REGRESSIONS: &[(&str, u64)] = &[];
@@ -62,19 +58,6 @@ fn seeds_that_failed_once_hold() {
     for (profile, seed) in REGRESSIONS {
         let profile = Profile::named(profile).expect("it is one of the profiles");
         assert_holds(&Plan::of(*seed, &profile), &profile);
-    }
-}
-
-#[test]
-fn fresh_seeds_hold_every_promise() {
-    quiet_panics();
-    let (profile, began) = (Profile::storms(), Instant::now());
-    let first = fastrand::u32(..).into();
-    println!("fresh seeds from {first} on");
-    let (_, failure) = search(&profile, first, |_| began.elapsed() > FRESH);
-    if let Some(failure) = failure {
-        let again = command(&failure.report, profile.name, &failure.cut);
-        panic!("{}\n{again}", story(&failure.report));
     }
 }
 
