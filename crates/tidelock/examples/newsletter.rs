@@ -33,7 +33,7 @@ impl Job for SendMail {
 
 async fn send_mail(mail: SendMail, ctx: JobCtx) -> Result<String, HandlerError> {
     match (mail.to.as_str(), ctx.attempt()) {
-        ("nobody@example.com", _) => Err(HandlerError::fatal("no such mailbox")),
+        ("eve@example.com", _) => Err(HandlerError::fatal("no such mailbox")),
         ("bob@example.com", 1) => Err(HandlerError::again("the server is busy")),
         (to, attempt) => {
             ctx.add("mails/sent", 1, ..)?; // lands with the end of the job
@@ -46,7 +46,7 @@ async fn send_mail(mail: SendMail, ctx: JobCtx) -> Result<String, HandlerError> 
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).filter(|url| url.contains(':'));
     let tidelock = Tidelock::open(&url.unwrap_or_else(|| "memory:".to_owned())).await?;
-    for to in ["ada@example.com", "bob@example.com", "nobody@example.com", "ada@example.com"] {
+    for to in ["ada@example.com", "bob@example.com", "eve@example.com", "ada@example.com"] {
         tidelock
             .transact(async |tx: Tx| -> tidelock::Result<()> {
                 tx.add("newsletters", 1, ..)?;

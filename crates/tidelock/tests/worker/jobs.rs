@@ -85,7 +85,7 @@ async fn a_job_is_done_once_and_what_it_stages_lands_with_its_end(stage: TestSto
 async fn a_job_is_enqueued_with_the_rest_of_its_commit_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let refused = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
-        tx.enqueue(&mail("nobody")).key("refused").await?;
+        tx.enqueue(&mail("eve")).key("refused").await?;
         tx.put("x", &1)?;
         Err(tidelock::store::StoreError::invalid("no").into())
     });
