@@ -73,7 +73,9 @@ impl Client {
 #[async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let sent = tokio::time::timeout(TIMEOUT, self.clone().send(request));
+        let client = self.clone();
+        // Made inside of the runtime: the exporter's thread has no timer.
+        let sent = async move { tokio::time::timeout(TIMEOUT, client.send(request)).await };
         let sent = self.runtime.spawn(sent).await?;
         sent.map_err(|_| HttpError::from(format!("the collector took longer than {TIMEOUT:?}")))?
     }
