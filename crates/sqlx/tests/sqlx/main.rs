@@ -490,7 +490,7 @@ async fn a_call_that_is_dropped_cannot_be_committed(stage: TestStore) {
     tidelock_sqlx::transact_in(&shop.tidelock, &mut first, reserve).await.unwrap().1.announce();
     let mut second = shop.begin().await;
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-                 AND query LIKE '%FOR NO KEY UPDATE%' AND application_name = ''";
+                 AND query LIKE '%streams%' AND application_name = ''";
     tokio::select! {
         made = tidelock_sqlx::transact_in(&shop.tidelock, &mut second, reserve) => panic!("{made:?}"),
         () = until("it waits for the row", async || {
