@@ -16,7 +16,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::routing::post;
 use tidelock::prelude::*;
-use tidelock::reactions::ReactionCtx;
+use tidelock::reactions::{ReactionCtx, ReactionFilter};
 use tidelock_http::{Api, SpanExport, Tokens, serve};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -514,7 +514,7 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Te
             "reaction \"r\": batches of 0 events",
         ),
         (flow(&|options| options.max_concurrency(0)), "workflow \"w\": at most 0 runs"),
-        (tidelock.app().max_concurrency(0), "the worker: 0 slots"),
+        (tidelock.app().max_concurrency(0), "the worker: a concurrency of 0"),
         (tidelock.app().lanes([""]), "lane "),
     ];
     for (app, problem) in none {
