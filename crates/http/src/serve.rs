@@ -39,7 +39,7 @@ use crate::limits::{HANDSHAKE, Limits, PAUSE, RESERVE};
 use crate::resources::health::is_health_check;
 use crate::samples;
 use crate::tls::Tls;
-use connections::{ConnectionGuard, ConnectionSlot, Connections};
+use connections::{ConnectionSlot, Connections};
 use timed_body::{TimedBody, answered};
 
 pub(crate) use timed_body::BodyTimeout;
@@ -124,13 +124,12 @@ impl Server {
     fn begin(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
         // A response is written in one piece, and should not wait for the next one.
         let _without = stream.set_nodelay(true);
-        let is_full = self.permits.available_permits() < RESERVE && !self.connections.evict_idle();
-        let (guard, tls) = (self.connections.guard(), self.tls.clone());
+        let (guard, tls) = (self.connections.admit(self.limits.connections), self.tls.clone());
         let (router, limits) = (self.router.clone(), self.limits);
         let handler = ConnectionHandler {
             router,
             limits,
-            is_full,
+            is_full: !guard.is_admitted,
             slot: guard.slot.clone(),
             closing: self.closing.clone(),
         };
@@ -139,7 +138,7 @@ impl Server {
                 () = guard.slot.evicted() => tracing::debug!("an idle connection was closed for a new one"),
                 () = handler.with(stream, tls) => {}
             }
-            release(guard, permit);
+            drop((guard, permit));
         });
     }
 
@@ -165,12 +164,6 @@ impl Server {
             );
         }
     }
-}
-
-/// The slot first: a task that gets the permit must not find the slot still taken.
-fn release(guard: ConnectionGuard, permit: OwnedSemaphorePermit) {
-    drop(guard);
-    drop(permit);
 }
 
 /// Serves the requests of one connection.

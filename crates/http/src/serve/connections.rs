@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// All open connections.
+/// The open connections within the limit.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     slots: Mutex<BTreeMap<u64, Arc<ConnectionSlot>>>,
@@ -32,33 +32,45 @@ pub(super) struct ConnectionSlot {
 pub(super) struct ConnectionGuard {
     connections: Arc<Connections>,
     nth: u64,
+    /// Whether the connection is within the limit. One that is not is never evicted: that would
+    /// make no room.
+    pub(super) is_admitted: bool,
     pub(super) slot: Arc<ConnectionSlot>,
 }
 
 impl Connections {
-    /// Adds a new connection.
-    pub(super) fn guard(self: &Arc<Self>) -> ConnectionGuard {
+    /// Admits a new connection if this limit is not reached, or in place of the connection that has
+    /// been idle longest.
+    pub(super) fn admit(self: &Arc<Self>, limit: usize) -> ConnectionGuard {
         let slot = Arc::new(ConnectionSlot {
             idle_since: Mutex::new(Some(Instant::now())),
             evict: CancellationToken::new(),
         });
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
-        self.slots.lock().insert(nth, slot.clone());
-        ConnectionGuard { connections: self.clone(), nth, slot }
+        let mut slots = self.slots.lock();
+        let is_admitted = slots.len() < limit || evict_idle(&mut slots);
+        if is_admitted {
+            slots.insert(nth, slot.clone());
+        }
+        drop(slots);
+        ConnectionGuard { connections: self.clone(), nth, is_admitted, slot }
     }
 
     /// Evicts the connection that has been idle longest; returns whether there was one.
     pub(super) fn evict_idle(&self) -> bool {
-        let mut slots = self.slots.lock();
-        let idle_since = slots
-            .iter()
-            .filter_map(|(nth, slot)| Some((slot.idle_since.lock().as_ref().copied()?, *nth)));
-        let Some(slot) = idle_since.min().and_then(|(_, nth)| slots.remove(&nth)) else {
-            return false;
-        };
-        slot.evict.cancel();
-        true
+        evict_idle(&mut self.slots.lock())
     }
+}
+
+fn evict_idle(slots: &mut BTreeMap<u64, Arc<ConnectionSlot>>) -> bool {
+    let idle_since = slots
+        .iter()
+        .filter_map(|(nth, slot)| Some((slot.idle_since.lock().as_ref().copied()?, *nth)));
+    let Some(slot) = idle_since.min().and_then(|(_, nth)| slots.remove(&nth)) else {
+        return false;
+    };
+    slot.evict.cancel();
+    true
 }
 
 impl ConnectionSlot {
@@ -93,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_is_evicted_and_no_active_one() {
         let connections = Arc::new(Connections::default());
-        let seats: Vec<_> = (0..4).map(|_| connections.guard()).collect();
+        let seats: Vec<_> = (0..4).map(|_| connections.admit(4)).collect();
         let gone = |nth: usize| seats[nth].slot.evict.is_cancelled();
         tokio::time::advance(Duration::from_secs(1)).await;
         seats[0].slot.set_active();
@@ -112,7 +124,20 @@ mod tests {
     #[tokio::test]
     async fn a_closed_connection_is_not_evicted() {
         let connections = Arc::new(Connections::default());
-        drop(connections.guard());
+        drop(connections.admit(1));
         assert!(!connections.evict_idle());
+    }
+
+    #[tokio::test]
+    async fn a_connection_beyond_the_limit_makes_no_room_for_another() {
+        let connections = Arc::new(Connections::default());
+        let active = connections.admit(1);
+        active.slot.set_active();
+        let beyond = connections.admit(1);
+        beyond.slot.set_idle();
+        assert!(!beyond.is_admitted && !connections.admit(1).is_admitted);
+        assert!(!connections.evict_idle() && !beyond.slot.evict.is_cancelled());
+        drop(active);
+        assert!(connections.admit(1).is_admitted, "whether or not the one beyond has ended");
     }
 }

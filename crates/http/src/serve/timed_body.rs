@@ -101,7 +101,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Some((Ok::<_, BoxError>(Frame::data(Bytes::from_static(b" "))), ()))
         });
-        let (guard, begun) = (Arc::new(Connections::default()).guard(), Instant::now());
+        let (guard, begun) = (Arc::new(Connections::default()).admit(1), Instant::now());
         let body = StreamBody::new(Box::pin(drops));
         let mut body = TimedBody::new(body, Duration::from_millis(10_500), guard.slot.clone());
         let mut came = 0;
