@@ -65,8 +65,8 @@ fn following_continues_after_a_restart_of_the_server() {
     shop.ok(&["migrate"]);
     for from in [&["--after=0"][..], &["a", "--from=1"]] {
         let mut follower = shop.spawn(&[&["events", "--follow", "--json"], from].concat());
-        let (out, err) =
-            (listen(follower.stdout.take().unwrap()), listen(follower.stderr.take().unwrap()));
+        let out = listen("stdout", follower.stdout.take().unwrap());
+        let err = listen("stderr", follower.stderr.take().unwrap());
         let before = shop.json(&["events", "--all"]).len();
         let mut seen = next(&out, before);
         for how in [Stop::Fast, Stop::Immediate] {
@@ -87,11 +87,13 @@ fn following_continues_after_a_restart_of_the_server() {
     }
 }
 
-/// The lines of an output, until it is closed.
-fn listen(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+/// The lines of an output, until it is closed. A test that fails shows them.
+fn listen(name: &'static str, from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (tell, lines) = mpsc::channel();
     thread::spawn(move || {
-        BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
+        let shown = |line: &String| eprintln!("{name}: {line}");
+        let lines = BufReader::new(from).lines().map_while(Result::ok).inspect(shown);
+        lines.for_each(|line| drop(tell.send(line)));
     });
     lines
 }
