@@ -6,8 +6,9 @@ use super::Object;
 use crate::history::{Change, Expected, Expiry, Slot, list_value};
 
 /// A jump of this many numbers is the beginning of an epoch, whose numbers begin at the time in
-/// microseconds. No history has as many writes of one object.
-pub(in super::super) const EPOCH_JUMP: u64 = 1_000_000;
+/// microseconds: no server starts again within as many after another epoch, however often it is
+/// restarted.
+pub(in super::super) const EPOCH_JUMP: u64 = 10_000;
 
 /// An operation on a record, with its answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,10 +53,20 @@ impl Span {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in super::super) struct Record {
     revision: u64,
-    /// The revision is this one or a higher one: a write of unknown outcome may have skipped some.
-    at_least: bool,
+    others: Others,
     value: Option<Arc<str>>,
     expires: Expires,
+}
+
+/// The revisions that a record may have besides the known one, because that of its last write is
+/// not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Others {
+    None,
+    /// Those of a later epoch, which may have begun before the write.
+    OfEpochs,
+    /// All higher ones: the record may have been forgotten before the write.
+    Higher,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,7 +92,12 @@ impl Record {
     }
 
     fn has(&self, revision: u64) -> bool {
-        self.revision == revision || self.at_least && revision > self.revision
+        match (self.others, revision.checked_sub(self.revision)) {
+            (_, None) => false,
+            (_, Some(0)) | (Others::Higher, _) => true,
+            (Others::OfEpochs, Some(more)) => more >= EPOCH_JUMP,
+            (Others::None, _) => false,
+        }
     }
 
     fn meets(&self, expected: Expected, live: bool) -> bool {
@@ -99,7 +115,7 @@ impl Record {
         match revision.checked_sub(self.revision) {
             None | Some(0) => false,
             Some(1) => true,
-            Some(more) => self.at_least || !live || more >= EPOCH_JUMP,
+            Some(more) => self.others == Others::Higher || !live || more >= EPOCH_JUMP,
         }
     }
 
@@ -108,7 +124,7 @@ impl Record {
         match slot {
             Slot::Absent if can_be_gone => next.push(self.clone()),
             Slot::Deleted(revision) if can_be_gone && self.has(*revision) => {
-                next.push(Self { revision: *revision, at_least: false, ..self.clone() });
+                next.push(Self { revision: *revision, others: Others::None, ..self.clone() });
             }
             Slot::Live { revision, value, expires }
                 if can_live && self.has(*revision) && self.value.as_deref() == Some(value) =>
@@ -116,7 +132,7 @@ impl Record {
                 let found = expires.map_or(Expires::Never, Expires::At);
                 if self.expires == found || self.expires == Expires::Sometime {
                     let (revision, value) = (*revision, self.value.clone());
-                    next.push(Self { revision, at_least: false, value, expires: found });
+                    next.push(Self { revision, others: Others::None, value, expires: found });
                 }
             }
             _ => {}
@@ -138,9 +154,12 @@ impl Record {
             let fits = |answer: Option<u64>| answer.is_none_or(|revision| self.has(revision));
             return write.revision.is_none_or(fits).then(|| self.clone());
         }
-        let (revision, at_least) = match write.revision {
-            Some(answer) => (answer.filter(|revision| self.can_become(*revision, live))?, false),
-            None => (self.revision + 1, self.at_least || !live),
+        let (revision, others) = match write.revision {
+            Some(answer) => {
+                (answer.filter(|revision| self.can_become(*revision, live))?, Others::None)
+            }
+            None if live && self.others != Others::Higher => (self.revision + 1, Others::OfEpochs),
+            None => (self.revision + 1, Others::Higher),
         };
         let value = apply(change, self.value.as_deref().filter(|_| live))?;
         let told = write.value.as_deref();
@@ -149,7 +168,7 @@ impl Record {
         }
         let keeps = live && matches!(change, Change::Add { .. });
         let expires = if keeps { self.expires } else { expiry(write.expires, write.at) };
-        Some(Self { revision, at_least, value: value.map(Arc::from), expires })
+        Some(Self { revision, others, value: value.map(Arc::from), expires })
     }
 }
 
@@ -201,7 +220,7 @@ impl Object for RecordObject {
     type State = Record;
 
     fn initial(&self) -> Record {
-        Record { revision: 0, at_least: false, value: None, expires: Expires::Never }
+        Record { revision: 0, others: Others::None, value: None, expires: Expires::Never }
     }
 
     fn step(&self, state: &Record, op: &RecordOp, next: &mut Vec<Record>) {

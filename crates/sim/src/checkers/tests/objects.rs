@@ -46,6 +46,11 @@ fn records() -> Vec<Bad> {
         shows(NOT, "a revision that was skipped", |s| {
             s.commit(1..2, [put("k", Any, "x", 1)]).commit(3..4, [put("k", Any, "y", 3)]);
         }),
+        shows(NOT, "revisions that were skipped by a write of unknown outcome", |s| {
+            s.commit(1..2, [put("k", Any, "x", 1)]);
+            s.unknown("", 3, &[writing("k", Any, Change::Put("y".to_owned()))]);
+            s.get(9..10, [("k", live(5, "y"))]);
+        }),
         shows(NOT, "a refusal on what was not there", |s| {
             s.commit(1..2, [put("k", Any, "x", 1)]);
             let part = writing("k", Exactly(5), Change::Delete);
@@ -209,6 +214,19 @@ fn an_unknown_outcome_may_take_effect_late_or_never() {
         script.get(4..5, [("k", live(1, "1"))]).commit(6..7, [add("k", 1, revision, sum)]);
         assert_correct(&script);
     }
+}
+
+/// A server that is restarted twice in a second begins an epoch each time.
+#[test]
+fn revisions_continue_in_another_epoch() {
+    let mut script = Script::default();
+    let (first, second) = (1_795_052_697_048_538, 1_795_052_697_832_373);
+    script.commit(1..2, [add("k", 1, 1, 1)]).commit(3..4, [add("k", 1, first, 2)]);
+    script.commit(5..6, [add("k", 1, first + 1, 3)]).commit(7..8, [add("k", 1, second, 4)]);
+    assert_correct(&script);
+    script.unknown("", 9, &[writing("k", Any, plus(1))]);
+    script.get(11..12, [("k", live(second + 900_000, "5"))]);
+    assert_correct(&script);
 }
 
 #[test]
