@@ -248,10 +248,8 @@ async fn order(
             async move { tx.add(format!("count/{run}"), -1, ..) }
         })
         .await?;
-    // Both deployed codes of version 1 know the patch. Code that does not know it would go on past
-    // its marker, and leave a history that the newer code cannot replay.
-    let patched = ctx.patched("weigh-first").await?;
-    if version == 2 || patched {
+    // The older deployed code does not know the patch: runs that took it are parked there.
+    if version == 2 || process.version() == 2 && ctx.patched("weigh-first").await? {
         ctx.step("weigh", |key| act(&process, key, AtLeastOnce)).retry(retry()).await?;
     }
     let unknown = tidelock::runs::OnUnknownOutcome::Skip("unknown".to_owned());

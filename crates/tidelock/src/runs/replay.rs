@@ -38,6 +38,12 @@ pub(crate) use outbox::{Batch, Encoded, Landing};
 
 /// Timers shorter than this are awaited without ending the turn.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
+/// What to do about code that lost something of the history.
+const OLD_CODE: &str = "register the old code under the run's version, or branch with \
+                        ctx.patched, and the run continues";
+/// What to do about code from before a patch.
+const NEWER_CODE: &str = "newer code took this patch, and the run continues where code that asks \
+                          for it is deployed";
 /// Signal ids that a run remembers when it continues as new.
 const REMEMBERED_SIGNALS: usize = 1_000;
 
@@ -167,6 +173,10 @@ pub(crate) struct Replay<T = NewEvent> {
     cancel_seen: bool,
     /// Recorded sides of code changes.
     patches: HashMap<StepName, bool>,
+    /// Patches that the run took before, and that the function has not asked for yet, with the
+    /// length of the order when they were recorded. Code that never asks for one does not know the
+    /// change, so it does not fit the history.
+    taken_before: Vec<(StepName, usize)>,
     /// Winners of races.
     races: HashMap<StepName, usize>,
     /// Races of this activation.
@@ -212,6 +222,7 @@ impl<T: Encoded> Default for Replay<T> {
             cancel: None,
             cancel_seen: false,
             patches: HashMap::new(),
+            taken_before: Vec::new(),
             races: HashMap::new(),
             racing: BTreeSet::new(),
             resolutions: HashMap::new(),
@@ -256,7 +267,7 @@ impl<T: Encoded> Replay<T> {
 
     /// Whether the function has not come as far as before.
     pub(crate) fn is_replay(&self) -> bool {
-        self.cursor.is_replay()
+        self.cursor.is_replay() || !self.taken_before.is_empty()
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -370,7 +381,7 @@ impl<T: Encoded> Replay<T> {
     /// Whether replay has consumed the recorded history, so that this operation may do something
     /// new. One that was dropped in an earlier activation never may.
     pub(crate) fn is_caught_up(&mut self, op: OpId) -> bool {
-        if self.cursor.is_replay() {
+        if self.is_replay() {
             let asked = self.ops[op].describe();
             self.blocked_on.get_or_insert(asked);
             return false;
@@ -545,13 +556,23 @@ impl<T: Encoded> Replay<T> {
     /// # Errors
     /// Returns an error if it cannot be stored.
     pub(crate) fn patched(&mut self, name: &StepName) -> Result<bool> {
-        if let Some(taken) = self.patches.get(name) {
-            return Ok(*taken);
+        if let Some(taken) = self.patches.get(name).copied() {
+            self.ask_for(name);
+            return Ok(taken);
         }
-        let taken = !self.cursor.is_replay();
+        let taken = !self.is_replay();
         self.outbox.push(encode(&Patched { name: name.clone(), taken }.into())?);
         self.patches.insert(name.clone(), taken);
         Ok(taken)
+    }
+
+    /// The function knows this patch.
+    fn ask_for(&mut self, patch: &StepName) {
+        let was_replay = self.is_replay();
+        self.taken_before.retain(|(name, _)| name != patch);
+        if was_replay && !self.is_replay() {
+            self.wakes(Wake::All);
+        }
     }
 
     /// Begins a race, and returns its recorded winner if there is one. `None` if another race of
@@ -743,7 +764,7 @@ impl<T: Encoded> Replay<T> {
         if self.pass_over() {
             return IdleAction::Again;
         }
-        if self.cursor.is_replay() {
+        if self.is_replay() {
             return IdleAction::Leave(Exit::Park(self.non_determinism()));
         }
         if self.begin_refused.is_some() {
@@ -794,25 +815,29 @@ impl<T: Encoded> Replay<T> {
         ))
     }
 
-    /// Describes the non-determinism: the next recorded operation, and the requested one.
+    /// Describes the non-determinism: what is recorded next, and the requested operation.
     fn non_determinism(&mut self) -> String {
-        let next = self.cursor.next();
-        let recorded = next.map(|(op, is_end)| (self.ops[op].name.clone(), is_end));
-        let expected = next.map(|(op, _)| self.ops[op].describe());
-        let expected = expected.unwrap_or_else(|| "nothing more".into());
+        let (recorded, expected, advice) = match (self.cursor.next(), self.taken_before.first()) {
+            (Some((op, is_end)), _) => {
+                let recorded = (self.ops[op].name.clone(), is_end);
+                (Some(recorded), self.ops[op].describe(), OLD_CODE)
+            }
+            (None, Some((patch, _))) => (None, format!("patch {:?}", patch.as_str()), NEWER_CODE),
+            (None, None) => (None, "nothing more".to_owned(), OLD_CODE),
+        };
         let found =
             self.blocked_on.clone().unwrap_or_else(|| "no operation that can continue".into());
-        let (e, f) = (expected.clone(), found.clone());
-        self.mismatch.get_or_insert(Mismatch { recorded, expected: e, found: f });
-        format!(
-            "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}; register the old code under the \
-             run's version, or branch with ctx.patched, and the run continues"
-        )
+        let error = format!(
+            "non-determinism: the code does not fit the history: expected {expected} (recorded), \
+             found {found}; {advice}"
+        );
+        self.mismatch.get_or_insert(Mismatch { recorded, expected, found });
+        error
     }
 
     /// The function has returned: an exit that counts instead of its result, if there is one.
     pub(crate) fn returned(&mut self) -> Option<Exit> {
-        if self.exit.is_none() && self.cursor.is_replay() {
+        if self.exit.is_none() && self.is_replay() {
             self.blocked_on = Some("the end of the workflow".into());
             let error = self.non_determinism();
             self.leave(Exit::Park(error));

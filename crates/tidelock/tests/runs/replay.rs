@@ -1,10 +1,12 @@
 //! Non-determinism: changed code under existing runs is reported, and the runs are parked.
 
+use tidelock::prelude::*;
 use tidelock::runs::{RunHandle, RunStatus, StepError};
-use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
+use tidelock_test_stage::{Observed, Running, TestStore, brisk, on_every_store, until};
 
+use crate::disconnect::mortal;
 use crate::flow::{Flow, Register};
-use crate::helpers::{history, millis, process, result, see, start, with};
+use crate::helpers::{error, history, millis, process, result, see, start, with};
 
 on_every_store!(
     non_determinism_is_reported_and_the_run_continues_once_fixed,
@@ -12,6 +14,8 @@ on_every_store!(
     a_function_that_ends_too_early_is_reported,
     a_panic_parks_the_run,
     an_old_run_finishes_on_the_old_side_of_a_patch,
+    old_code_does_not_continue_a_run_that_took_a_patch,
+    a_retried_run_need_not_ask_for_a_patch_that_followed_the_failure,
     versions_keep_to_their_own_code,
     runs_of_other_workflows_do_not_starve_ours,
 );
@@ -143,6 +147,84 @@ async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: TestStore) {
         lines,
         ["after:charge", "after:check", "after:ship", "before:charge", "before:ship"]
     );
+    running.stop().await;
+}
+
+/// RUN-11. A rolling deployment: newer code takes the patch and dies before it records anything
+/// else. A process with the old code does nothing with the run, and newer code completes it.
+async fn old_code_does_not_continue_a_run_that_took_a_patch(stage: TestStore) {
+    let seen = Observed::default();
+    let newer = with("checkout", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            if ctx.patched("check-first").await? {
+                let check = ctx.step("check", |key| {
+                    let is_first = seen.count() == 0;
+                    seen.note(key.to_string());
+                    async move {
+                        match is_first {
+                            true => std::future::pending().await,
+                            false => Ok::<_, HandlerError>(()),
+                        }
+                    }
+                });
+                check.await?;
+            }
+            ctx.step("charge", |key| see(&seen, key)).await?;
+            ctx.step("ship", |key| see(&seen, key)).await
+        })
+    })
+    .options(|options| options.lease(millis(300)));
+    let run = start(&stage, "checkout", "r", &()).await;
+    let (tidelock, store) = mortal(&stage).await;
+    let first = Running::start(tidelock.app().worker(brisk("one")).register(newer.clone()));
+    seen.until(1).await;
+    store.cut();
+    let older = old(&seen).options(|options| options.lease(millis(300)));
+    let second = Running::start(process(&stage, "two").await.register(older));
+    let error = parked(&run).await;
+    assert!(
+        error.contains(r#"expected patch "check-first" (recorded), found step "charge""#),
+        "{error}"
+    );
+    second.stop().await;
+    assert_eq!(seen.lines(), ["r:check"], "the old code began nothing");
+    let third = Running::start(process(&stage, "three").await.register(newer));
+    run.resume().await.unwrap();
+    assert_eq!(result::<String>(&run).await, "ship");
+    assert_eq!(seen.lines(), ["r:check", "r:check", "r:charge", "r:ship"]);
+    first.abandon();
+    third.stop().await;
+}
+
+/// RUN-11, RUN-21. The patch is on the path of a failure that the retry forgets.
+async fn a_retried_run_need_not_ask_for_a_patch_that_followed_the_failure(stage: TestStore) {
+    let seen = Observed::default();
+    let flow = with("checkout", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let charged = ctx.step("charge", |_key| {
+                seen.note("charge");
+                let nth = seen.count();
+                async move {
+                    match nth {
+                        1 => Err(HandlerError::fatal("no money")),
+                        _ => Ok(()),
+                    }
+                }
+            });
+            match charged.await {
+                Ok(()) => ctx.step("ship", |key| see(&seen, key)).await,
+                Err(refused) => {
+                    ctx.patched("note-refusals").await?;
+                    Err(refused)
+                }
+            }
+        })
+    });
+    let run = start(&stage, "checkout", "r", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(flow));
+    assert!(error(&run).await.contains("no money"));
+    run.retry("there is money now").await.unwrap();
+    assert_eq!(result::<String>(&run).await, "ship");
     running.stop().await;
 }
 

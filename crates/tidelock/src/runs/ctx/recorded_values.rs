@@ -70,7 +70,8 @@ impl RunCtx {
     /// }
     /// ```
     ///
-    /// It can be called more than once per name, and removed when no older run is left.
+    /// It can be called more than once per name. Code without the call does not continue runs that
+    /// took the new path, so keep it, even if every run takes that path, while such runs are open.
     ///
     /// # Errors
     /// Returns an error if the name is not valid.

@@ -31,7 +31,12 @@ impl<T: Encoded> Replay<T> {
                 let reason = format!("its time was up at {}", late.deadline);
                 self.cancel.get_or_insert(Cancel { reason, out_of_time: true });
             }
-            Entry::Patched(patch) => drop(self.patches.insert(patch.name, patch.taken)),
+            Entry::Patched(patch) => {
+                if patch.taken {
+                    self.taken_before.push((patch.name.clone(), self.cursor.order.len()));
+                }
+                self.patches.insert(patch.name, patch.taken);
+            }
             Entry::Won(won) => drop(self.races.insert(won.name, won.branch)),
             Entry::Dropped(dropped) => {
                 if let Some(op) = self.names.get(&dropped.name) {
@@ -115,6 +120,7 @@ impl<T: Encoded> Replay<T> {
     fn forget_from(&mut self, failed: OpId) {
         let order = &mut self.cursor.order;
         let Some(from) = order.iter().position(|mark| *mark == Mark::Ended(failed)) else { return };
+        self.taken_before.retain(|(_, at)| *at <= from);
         let of = |mark: &Mark| match mark {
             Mark::Began(op) | Mark::Ended(op) => Some(*op),
             Mark::Void => None,
