@@ -89,7 +89,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// ExportTraceServiceRequest.resource_spans.scope_spans.spans.
+/// `ExportTraceServiceRequest.resource_spans.scope_spans.spans`.
 fn spans(request: &[u8]) -> Vec<Span> {
     let scopes = parts(request, 1).into_iter().flat_map(|resource| parts(resource, 2));
     scopes.flat_map(|scope| parts(scope, 2)).map(span).collect()
