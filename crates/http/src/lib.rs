@@ -40,6 +40,7 @@ mod idempotency;
 mod metrics;
 mod openapi;
 mod paging;
+mod query;
 mod requests;
 mod samples;
 mod sse;

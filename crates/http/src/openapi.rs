@@ -1,5 +1,7 @@
 //! The OpenAPI document, generated from the handlers, plus what all routes have in common.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
@@ -38,6 +40,21 @@ pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
         take_a_key(operation);
     }
     (method, path.clone())
+}
+
+/// The names of a route's query parameters. Takes one route at a time.
+pub(crate) fn query_parameters(paths: &Paths) -> Arc<[String]> {
+    let operations = paths.paths.values().flat_map(|item| {
+        [&item.get, &item.put, &item.post, &item.delete, &item.patch].into_iter().flatten()
+    });
+    let parameters = operations.flat_map(|operation| operation.parameters.iter().flatten());
+    let in_query = parameters.filter_map(|parameter| match parameter {
+        RefOr::T(parameter) if matches!(parameter.parameter_in, ParameterIn::Query) => {
+            Some(parameter.name.clone())
+        }
+        _ => None,
+    });
+    in_query.collect()
 }
 
 /// Documents `Idempotency-Key` on every route that writes.

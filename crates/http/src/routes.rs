@@ -30,7 +30,7 @@ use crate::resources::{
     metrics, openapi as document, overview, pauses, queues, quotas, reactions, runs, schedules,
     scopes, singletons, states, streams, whoami,
 };
-use crate::{audit, idempotency, openapi, origin, ui};
+use crate::{audit, idempotency, openapi, origin, query, ui};
 
 /// What a route requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,7 +258,9 @@ impl Table {
             route: path.as_str().into(),
         };
         let gate = Authorize { served: self.served.clone(), needs };
+        let parameters = query::Parameters(openapi::query_parameters(&paths));
         let methods = within(methods, &self.served)
+            .route_layer(from_fn_with_state(parameters, query::check))
             .route_layer(from_fn_with_state(gate, admit))
             .route_layer(from_fn_with_state(counted, count));
         self.router = self.router.routes((schemas, paths, methods));

@@ -1,6 +1,7 @@
 //! Every route, requested by every kind of caller.
 
 use http::Method;
+use http_body_util::BodyExt;
 use serde_json::json;
 use tidelock_http::{Api, Needs, Role, Route};
 use tidelock_test_stage::TestStore;
@@ -101,6 +102,66 @@ async fn every_route_refuses_foreign_hosts_and_origins(stage: TestStore) {
     }
 }
 
+/// HTTP-11. A misspelled parameter is named, beside the ones that the route has; nothing is done,
+/// and nothing audited. The parameters of the document are accepted.
+async fn every_route_refuses_unknown_query_parameters(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let operator = server.client(OPERATOR);
+    let document = operator.get("/v1/openapi.json").await.ok(200);
+    let (mut routes, mut parameters) = (0, 0);
+    for route in Api::over(&server.tidelock).routes() {
+        let (path, body) = (path(&route), body(&route));
+        let request = |query: &str| {
+            operator.request(route.method.clone(), &format!("{path}?{query}"), body.as_ref())
+        };
+        let operation = &document["paths"][&route.path][route.method.as_str().to_lowercase()];
+        let known: Vec<_> = operation["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|parameter| parameter["in"] == "query")
+            .map(|parameter| parameter["name"].as_str().unwrap())
+            .collect();
+        for name in known.iter().map(|name| format!("{name}_")).chain(["tpyo".to_owned()]) {
+            let refused = operator.send(request(&format!("{name}=canary"))).await;
+            refused.refused(400, "query-invalid");
+            let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+            assert!(detail.contains(&format!("query parameter \"{name}\"")), "{route:?} {detail}");
+            assert!(known.iter().all(|known| detail.contains(known)), "{route:?} {detail}");
+            assert!(!detail.contains("canary"), "{route:?} {detail}");
+        }
+        for name in &known {
+            // Only the head of an event stream: it does not end.
+            let answered = operator.open(request(&format!("{name}=1"))).await;
+            if answered.status() == 400 {
+                let problem = answered.into_body().collect().await.unwrap().to_bytes();
+                let problem = String::from_utf8_lossy(&problem);
+                assert!(!problem.contains("there is no query parameter"), "{route:?} {problem}");
+            }
+            parameters += 1;
+        }
+        routes += 1;
+    }
+    assert!(routes > 80 && parameters > 40, "{routes} routes, {parameters} parameters");
+    let long = format!("/v1/whoami?{}=1", "x".repeat(5_000));
+    let refused = operator.get(&long).await;
+    refused.refused(400, "query-invalid");
+    assert!(refused.body.len() < 500, "{refused:?}");
+    server.stop().await;
+}
+
+/// HTTP-11. A write with a misspelled parameter writes nothing.
+async fn a_write_with_an_unknown_query_parameter_changes_nothing(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let (operator, event) =
+        (server.client(OPERATOR), json!({ "events": [{ "type": "noted", "data": 1 }] }));
+    operator.post("/v1/streams/a/events?expcted=0", &event).await.refused(400, "query-invalid");
+    assert_eq!(server.client(READER).get("/v1/streams/a").await.status, 404);
+    let audited = server.client(READER).get("/v1/audit").await.ok(200);
+    assert_eq!(audited["items"], json!([]));
+    server.stop().await;
+}
+
 /// HTTP-6.
 async fn without_tokens_the_api_is_read_only(stage: TestStore) {
     let server = Server::start_with(&stage, |api| api).await;
@@ -175,9 +236,11 @@ async fn an_operators_signal_is_audited_with_its_payload(stage: TestStore) {
 }
 
 over_sockets!(
+    a_write_with_an_unknown_query_parameter_changes_nothing,
     every_change_by_an_operator_is_audited,
     an_operators_signal_is_audited_with_its_payload,
     every_route_enforces_its_role,
     every_route_refuses_foreign_hosts_and_origins,
+    every_route_refuses_unknown_query_parameters,
     without_tokens_the_api_is_read_only,
 );
