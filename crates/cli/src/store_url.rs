@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidelock::doctor::Doctor;
+#[cfg(feature = "postgres")]
 use tidelock::postgres::PostgresStore;
 use tidelock::store::{Store, StoreError, StoreErrorKind, StoreOperation};
 
@@ -22,6 +24,10 @@ const MEMORY: &str = "memory:";
 const VARIABLE: &str = "TIDELOCK_STORE";
 /// How stores refuse to be opened without a migration.
 const NOT_MIGRATED: &str = ", and migrate=0 was asked for";
+
+/// A program that was built without PostgreSQL never has one open.
+#[cfg(not(feature = "postgres"))]
+type PostgresStore = std::convert::Infallible;
 
 /// The URL of a store.
 #[derive(Clone)]
@@ -106,18 +112,24 @@ impl StoreUrl {
     /// The schema version that this program knows for it.
     pub(crate) fn schema_version(&self) -> usize {
         match is_postgres(&self.url) {
+            #[cfg(feature = "postgres")]
             true => tidelock::postgres::SCHEMA_VERSION,
+            #[cfg(feature = "sqlite")]
             false => tidelock::sqlite::SCHEMA_VERSION,
+            // A store that this program was built without is refused before its tables matter.
+            #[cfg(not(all(feature = "postgres", feature = "sqlite")))]
+            _ => 0,
         }
     }
 
     async fn open_at(&self, url: &str) -> Result<OpenedStore> {
         let opened = match is_postgres(url) {
+            #[cfg(feature = "postgres")]
             true => PostgresStore::open(url).await.map(|postgres| OpenedStore {
                 store: Arc::new(postgres.clone()),
                 postgres: Some(postgres),
             }),
-            false => tidelock::open(url).await.map(|store| OpenedStore { store, postgres: None }),
+            _ => tidelock::open(url).await.map(|store| OpenedStore { store, postgres: None }),
         };
         let opened = opened.map_err(|error| self.not_opened(error))?;
         Ok(OpenedStore { store: (self.layer)(opened.store), ..opened })
@@ -196,6 +208,14 @@ impl StoreUrl {
         let mark = if self.url.contains('?') { '&' } else { '?' };
         format!("{}{mark}{option}", self.url)
     }
+}
+
+/// Adds to the doctor of a store what only PostgreSQL can tell.
+pub(crate) fn with_postgres(doctor: Doctor, postgres: Option<PostgresStore>) -> Doctor {
+    #[cfg(feature = "postgres")]
+    return postgres.into_iter().fold(doctor, Doctor::with_postgres);
+    #[cfg(not(feature = "postgres"))]
+    return postgres.map_or(doctor, |never| match never {});
 }
 
 /// Whether two paths are one file, or will be when they are created.

@@ -11,11 +11,13 @@ mod merge;
 mod staged;
 mod tx;
 
+#[cfg(feature = "postgres")]
+pub(crate) use commit_via::CallersTransaction;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use commit_via::CommitVia;
+pub(crate) use commit_via::Sender;
 #[cfg(feature = "sqlite")]
 pub(crate) use commit_via::SqliteParts;
-pub(crate) use commit_via::{CallersTransaction, Sender};
 pub(crate) use decision::Decision;
 pub use fenced::Fenced;
 pub(crate) use landing::Landing;

@@ -8,6 +8,7 @@ use crate::args::DoctorArgs;
 use crate::exit_status::ExitStatus;
 use crate::failure::Result;
 use crate::output::{Output, Style};
+use crate::store_url::with_postgres;
 
 /// Findings that are not shown, as JSON.
 #[derive(Debug, Serialize)]
@@ -20,8 +21,7 @@ pub(crate) async fn run(args: DoctorArgs, Cx { store_url, out }: Cx<'_>) -> Resu
     let opened = store_url.open().await?;
     let bounds = args.bounds();
     let doctor = Doctor::over(opened.store).at(&store_url.shown()).within(bounds);
-    let doctor = opened.postgres.into_iter().fold(doctor, Doctor::with_postgres);
-    let diagnosis = doctor.examine().await?;
+    let diagnosis = with_postgres(doctor, opened.postgres).examine().await?;
     tell(&diagnosis, out)?;
     Ok(if diagnosis.is_healthy() { ExitStatus::Success } else { ExitStatus::Failure })
 }

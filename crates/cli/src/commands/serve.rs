@@ -12,7 +12,7 @@ use crate::args::ServeArgs;
 use crate::commands::interrupt::interrupted;
 use crate::failure::{Failure, Result};
 use crate::log;
-use crate::store_url::OpenedStore;
+use crate::store_url::{OpenedStore, with_postgres};
 
 /// Tokens without a file.
 const VARIABLE: &str = "TIDELOCK_TOKENS";
@@ -33,8 +33,7 @@ pub(crate) async fn run(args: ServeArgs, Cx { store_url, out }: Cx<'_>) -> Resul
     let end = interrupted();
     // For people, and for the parent process.
     out.note(&format!("serving {} at {scheme}://{address}{remarks}", store_url.shown()))?;
-    let doctor = Doctor::over(store.clone()).at(&store_url.shown());
-    let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
+    let doctor = with_postgres(Doctor::over(store.clone()).at(&store_url.shown()), postgres);
     let mut api = Api::over(&Tidelock::over(store.clone()))
         .hosts(args.host)
         .doctor(doctor)

@@ -1,6 +1,8 @@
 //! Where a staged commit goes: to the store, or there together with rows of the user's own tables.
 
-use tidelock_store::{Commit, CommitOutcome, Conflict, Result, StoreError, async_trait};
+#[cfg(feature = "postgres")]
+use tidelock_store::async_trait;
+use tidelock_store::{Commit, CommitOutcome, Conflict, Result, StoreError};
 
 use crate::events::submit;
 use crate::handle::Tidelock;
@@ -43,6 +45,7 @@ pub(crate) enum ViaOutcome {
 }
 
 /// A transaction that the caller began, and ends. A commit in it is judged, and written.
+#[cfg(feature = "postgres")]
 #[async_trait]
 pub(crate) trait CallersTransaction: std::fmt::Debug + Send + Sync {
     /// Makes the commit in it.
@@ -57,13 +60,18 @@ pub(crate) enum Sender<'a> {
     /// As often as the handle's retry policy says.
     Handle(&'a Tidelock),
     /// Into a transaction of the caller.
+    #[cfg(feature = "postgres")]
     Caller(&'a dyn CallersTransaction),
 }
 
 impl Sender<'_> {
     /// Whether what was committed has landed: in a transaction of the caller it lands later.
     pub(super) fn is_final(self) -> bool {
-        !matches!(self, Self::Caller(_))
+        match self {
+            Self::Task(_) | Self::Handle(_) => true,
+            #[cfg(feature = "postgres")]
+            Self::Caller(_) => false,
+        }
     }
 
     async fn send(self, commit: Commit) -> Result<CommitOutcome> {
@@ -73,6 +81,7 @@ impl Sender<'_> {
                 let (store, commit) = (&**tidelock.store(), submit::ensure_retry_id(commit));
                 submit::send(store, &commit, tidelock.retry(), tidelock.random()).await
             }
+            #[cfg(feature = "postgres")]
             Self::Caller(transaction) => transaction.commit(commit).await,
         }
     }
@@ -82,7 +91,9 @@ impl Sender<'_> {
     fn fenced(self, commit: Commit) -> Commit {
         match self {
             Self::Task(task) => task.under_permit(commit),
-            Self::Handle(_) | Self::Caller(_) => commit,
+            Self::Handle(_) => commit,
+            #[cfg(feature = "postgres")]
+            Self::Caller(_) => commit,
         }
     }
 
@@ -90,7 +101,9 @@ impl Sender<'_> {
     pub(super) fn contended(self, conflict: &Conflict, attempts: usize) {
         match self {
             Self::Task(task) => telemetry::reaction_contended(&task.token(), conflict, attempts),
-            Self::Handle(_) | Self::Caller(_) => telemetry::transact_contended(conflict, attempts),
+            Self::Handle(_) => telemetry::transact_contended(conflict, attempts),
+            #[cfg(feature = "postgres")]
+            Self::Caller(_) => telemetry::transact_contended(conflict, attempts),
         }
     }
 }
