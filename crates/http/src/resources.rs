@@ -52,6 +52,7 @@ pub(crate) mod overview;
 pub(crate) mod pauses;
 pub(crate) mod queues;
 pub(crate) mod quotas;
+pub(crate) mod rates;
 pub(crate) mod reactions;
 pub(crate) mod runs;
 pub(crate) mod schedules;

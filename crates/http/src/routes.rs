@@ -27,8 +27,8 @@ use crate::auth::{Authorize, Role, admit};
 use crate::requests::{Counted, count};
 use crate::resources::{
     audit as audited, claims, correlation, doctor, feed, follow, health, jobs, leases, locks,
-    metrics, openapi as document, overview, pauses, queues, quotas, reactions, runs, schedules,
-    scopes, singletons, states, streams, whoami,
+    metrics, openapi as document, overview, pauses, queues, quotas, rates, reactions, runs,
+    schedules, scopes, singletons, states, streams, whoami,
 };
 use crate::{audit, idempotency, openapi, origin, query, ui};
 
@@ -105,6 +105,8 @@ fn table(served: &AppState) -> Table {
         .writer(routes!(quotas::reserve))
         .writer(routes!(quotas::confirm))
         .writer(routes!(quotas::refund))
+        .reader(routes!(rates::show))
+        .writer(routes!(rates::take))
         // Work items
         .reader(routes!(queues::items))
         .writer(routes!(queues::enqueue))

@@ -3,14 +3,20 @@
 mod add;
 pub(crate) mod expect;
 mod expiry;
+mod rate;
 mod read;
 mod revision;
 
 use crate::case::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    [revision::cases(), expect::cases(), add::cases(), expiry::cases(), read::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let cases = [
+        revision::cases(),
+        expect::cases(),
+        add::cases(),
+        rate::cases(),
+        expiry::cases(),
+        read::cases(),
+    ];
+    cases.into_iter().flatten().collect()
 }

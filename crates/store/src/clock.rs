@@ -24,6 +24,9 @@ impl Timestamp {
     /// The last moment that can be written with a year of four digits.
     const LAST: i64 = 253_402_207_200_000_000 - 1;
 
+    /// The Unix epoch.
+    pub(crate) const EPOCH: Self = Self(0);
+
     /// Creates the timestamp that lies `micros` microseconds after the Unix epoch (UTC).
     pub fn from_micros(micros: i64) -> Result<Self> {
         if !(0..=Self::LAST).contains(&micros) {

@@ -64,7 +64,7 @@ pub use memory::MemoryStore;
 pub use names::{EventType, ItemKey, LaneName, QueueName, RecordKey, StreamName, WorkerName};
 pub use numbers::{Fence, Mark, Position, Priority, Revision, Version};
 pub use records::{
-    Bounds, Change, ExpectedRevision, Record, RecordPage, RecordQuery, RecordWrite, Slot,
+    Bounds, Change, ExpectedRevision, Rate, Record, RecordPage, RecordQuery, RecordWrite, Slot,
 };
 pub use rows::{Paged, Rows};
 pub use signal::{ChangeHint, ChangeHints, Topic};

@@ -4,6 +4,8 @@
 //! different states. A record past its expiry reads as deleted from that moment on, even before it
 //! is swept.
 
+mod rate;
+
 use std::ops::{Bound, RangeBounds};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,8 @@ use crate::limits;
 use crate::log::check_page;
 use crate::names::{RecordKey, check_prefix};
 use crate::numbers::Revision;
+
+pub use rate::Rate;
 
 /// A record that exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,6 +187,9 @@ pub enum Change {
         /// When a counter that this write creates expires; an existing one keeps its expiry.
         expires: Option<When>,
     },
+    /// Draws on a rate limit, in the store. The value is the moment at which everything drawn will
+    /// have been replenished, in microseconds since the Unix epoch, and the record expires then.
+    Rate(Rate),
 }
 
 /// A part of a commit: a change to a record.
@@ -213,12 +220,17 @@ impl RecordWrite {
         Self { key: key.clone(), expected: ExpectedRevision::Any, change }
     }
 
-    /// Sets the expiry. A deletion has none.
+    /// Draws on a rate limit.
+    pub fn rate(key: &RecordKey, rate: Rate) -> Self {
+        Self { key: key.clone(), expected: ExpectedRevision::Any, change: Change::Rate(rate) }
+    }
+
+    /// Sets the expiry. A deletion has none, and a rate its own.
     #[must_use]
     pub fn expiring(mut self, when: When) -> Self {
         match &mut self.change {
             Change::Put { expires, .. } | Change::Add { expires, .. } => *expires = Some(when),
-            Change::Delete => {}
+            Change::Delete | Change::Rate(_) => {}
         }
         self
     }
@@ -237,6 +249,10 @@ impl RecordWrite {
                 within.check()?;
                 expires
             }
+            Change::Rate(rate) => {
+                rate.check()?;
+                &None
+            }
             Change::Delete => &None,
         };
         expiry.map_or(Ok(()), |when| when.check("expiry"))
@@ -245,7 +261,7 @@ impl RecordWrite {
     pub(crate) fn bytes(&self) -> usize {
         match &self.change {
             Change::Put { value, .. } => value.as_str().len(),
-            Change::Delete | Change::Add { .. } => 0,
+            Change::Delete | Change::Add { .. } | Change::Rate(_) => 0,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::space::Space;
 /// Number of locks. Few, so that some worker always waits for one.
 pub(crate) const LOCKS: u64 = 3;
 /// The window of a rate.
-const STRETCH: Duration = Duration::from_secs(1);
+const STRETCH: claims::Period = claims::Period::Every(Duration::from_secs(1));
 
 /// A quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,9 +47,9 @@ impl Quota {
 
     pub(crate) fn of(self, claims: &Claims, space: &Space) -> claims::Quota {
         match self {
-            Self::Taken => claims.rate(space.right("taken"), self.limit(), STRETCH),
+            Self::Taken => claims.quota(space.right("taken"), self.limit()).per(STRETCH),
             Self::Reserved => claims.quota(space.right("reserved"), self.limit()),
-            Self::Awarded => claims.rate(space.right("awarded"), self.limit(), STRETCH),
+            Self::Awarded => claims.quota(space.right("awarded"), self.limit()).per(STRETCH),
         }
     }
 }

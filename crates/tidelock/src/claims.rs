@@ -1,5 +1,5 @@
-//! Claims: idempotency keys, locks, singletons and quotas. Claim first, then work; never check,
-//! then act.
+//! Claims: idempotency keys, locks, singletons, quotas and rate limits. Claim first, then work;
+//! never check, then act.
 //!
 //! A claim is a record that the first claimant creates on the condition that it is absent; its
 //! revision is the claimant's *fence*. A second record that expires is the *lease* of a claim in
@@ -21,6 +21,7 @@ mod idempotency;
 mod listing;
 mod lock;
 mod quota;
+mod rate;
 mod register;
 mod release;
 mod singleton;
@@ -63,6 +64,7 @@ pub use period::Period;
 pub use quota::{
     Grant, Quota, QuotaExceeded, QuotaUsage, RefundOutcome, Reservation, ReservationToken,
 };
+pub use rate::{RateExceeded, RateLimit, RateUsage};
 pub use register::LwwRegister;
 pub use release::Released;
 pub use singleton::{Singleton, SingletonTaken};
@@ -95,7 +97,7 @@ impl Tidelock {
     }
 
     /// Starts a rate limit: see [`Claims::rate`].
-    pub fn rate(&self, name: impl AsRef<str>, limit: i64, every: Duration) -> Quota {
+    pub fn rate(&self, name: impl AsRef<str>, limit: u32, every: Duration) -> RateLimit {
         self.claims().rate(name, limit, every)
     }
 
@@ -175,12 +177,12 @@ impl Claims {
         Quota::new(self.clone(), name.as_ref(), limit)
     }
 
-    /// Starts a rate limit: at most `limit` units per window of length `every`.
+    /// Starts a rate limit: `limit` units in each `every`, replenished continuously.
     ///
-    /// A fixed window, which opens at its first use; across the boundary of two windows, up to
-    /// twice the limit can pass in less than one length.
-    pub fn rate(&self, name: impl AsRef<str>, limit: i64, every: Duration) -> Quota {
-        self.quota(name, limit).per(Period::Every(every))
+    /// Unlike a quota per [`Period::Every`], it has no windows: across the boundary of two windows
+    /// of a quota, up to twice the limit can pass in less than one length.
+    pub fn rate(&self, name: impl AsRef<str>, limit: u32, every: Duration) -> RateLimit {
+        RateLimit::new(self.clone(), name.as_ref(), limit, every)
     }
 
     /// Starts a compound claim: several claims in one commit, all or none.

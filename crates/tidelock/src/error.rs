@@ -10,8 +10,8 @@ use std::fmt;
 use tidelock_store::{Conflict, RetryAdvice, StoreError, StoreErrorKind};
 
 use crate::claims::{
-    ClaimError, FingerprintMismatch, LockBusy, OnceError, QuotaExceeded, RefusalReason, Refusals,
-    SingletonTaken,
+    ClaimError, FingerprintMismatch, LockBusy, OnceError, QuotaExceeded, RateExceeded,
+    RefusalReason, Refusals, SingletonTaken,
 };
 use crate::closing::CloseError;
 use crate::events::{ExecuteError, LoadError};
@@ -74,7 +74,7 @@ pub enum ErrorKind {
     Gone,
     /// Another holder has it.
     Busy,
-    /// A quota has not enough units left.
+    /// A quota or a rate limit has not enough units left.
     Exceeded,
     /// The lease, lock or claim was lost to another holder.
     LeaseLost,
@@ -344,6 +344,12 @@ impl From<LockBusy> for Error {
 impl From<QuotaExceeded> for Error {
     fn from(error: QuotaExceeded) -> Self {
         Self::new(ErrorKind::Exceeded, error)
+    }
+}
+
+impl From<RateExceeded> for Error {
+    fn from(error: RateExceeded) -> Self {
+        Self::new(ErrorKind::Exceeded, error).retryable()
     }
 }
 

@@ -185,7 +185,7 @@ pub(crate) async fn take(
     }
 }
 
-fn some(units: u32) -> Result<u32, Problem> {
+pub(super) fn some(units: u32) -> Result<u32, Problem> {
     match units {
         0 => Err(Problem::bad_request("units-invalid", "units 0: use 1 or more")),
         units => Ok(units),

@@ -134,7 +134,35 @@ async fn a_singleton_is_taken_once(stage: TestStore) {
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
 }
 
+/// HTTP-31. CLAIM-23.
+async fn a_rate_says_when_more_is_available(stage: TestStore) {
+    let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
+    let (first, second) = (here.client(WRITER), there.client(WRITER));
+    let path = "/v1/rates/logins%2Fada";
+    let some = |units: u32| json!({ "limit": 4, "every_ms": 3_600_000, "units": units });
+    let take = format!("{path}/take");
+    assert_eq!(first.post(&take, &some(3)).await.ok(201)["available"], 1);
+    let exceeded = second.post(&take, &some(2)).await;
+    exceeded.refused(429, "rate-exceeded");
+    assert_eq!(exceeded.json()["requested"], 2);
+    assert!(exceeded.json()["possible_at"].is_string());
+    let seconds: u64 = exceeded.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((600..=900).contains(&seconds), "{seconds}");
+    let usage = format!("{path}?limit=4&every_ms=3600000");
+    let usage = here.client(READER).get(&usage).await.ok(200);
+    assert_eq!((&usage["available"], &usage["burst"]), (&json!(1), &json!(4)));
+    for body in [
+        json!({ "limit": 0, "every_ms": 1000, "units": 1 }),
+        json!({ "limit": 1, "every_ms": 1000, "units": 0 }),
+        json!({ "limit": 1, "every_ms": 1000, "units": 2 }),
+        json!({ "limit": 1, "units": 1 }),
+    ] {
+        assert_eq!(first.post(&take, &body).await.problem().0, 400, "{body}");
+    }
+}
+
 over_sockets!(
+    a_rate_says_when_more_is_available,
     no_more_than_the_limit_is_taken,
     an_invalid_quota_request_is_refused,
     a_singleton_is_taken_once,

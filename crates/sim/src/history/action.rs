@@ -278,6 +278,13 @@ pub enum Change {
         /// The greatest value.
         max: Option<i64>,
     },
+    /// Draws on a rate limit: the value is when everything drawn will have been replenished.
+    Rate {
+        /// How long the draw takes to be replenished, in microseconds.
+        cost: i64,
+        /// How far ahead the value may lie, in microseconds.
+        burst: i64,
+    },
     /// Adds an element at the end of a list; see [`list_value`](super::list_value).
     Push(String),
 }

@@ -1,5 +1,7 @@
 //! From the types of the store to those of a history.
 
+use std::time::Duration;
+
 use tidelock::Timestamp;
 use tidelock::store::{
     self, AfterAppend, AfterTrim, CommitOutcome, Committed, ExpectedRevision, ExpectedVersion,
@@ -147,6 +149,10 @@ fn write(write: &RecordWrite) -> Part {
         store::Change::Put { value, expires } => (Change::Put(value.as_str().to_owned()), *expires),
         store::Change::Add { delta, within, expires } => {
             (Change::Add { delta: *delta, min: within.min, max: within.max }, *expires)
+        }
+        store::Change::Rate(rate) => {
+            let micros = |of: Duration| i64::try_from(of.as_micros()).unwrap_or(i64::MAX);
+            (Change::Rate { cost: micros(rate.cost), burst: micros(rate.burst) }, None)
         }
         _ => (Change::Delete, None),
     };

@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tidelock_store::{
     Adjustment, AfterTrim, Bounds, Change, Direction, FeedStart, Item, ItemFilter, ItemRef,
-    LaneName, Mark, NamePattern, Position, Priority, QueueName, RawJson, RecordKey, Settle,
+    LaneName, Mark, NamePattern, Position, Priority, QueueName, Rate, RawJson, RecordKey, Settle,
     StreamName, Timestamp, Wake, When,
 };
 
@@ -278,7 +278,13 @@ fn change() -> impl Strategy<Value = Change> {
         2 => Just(Change::Delete),
         6 => (delta(), bounds(), expiry())
             .prop_map(|(delta, within, expires)| Change::Add { delta, within, expires }),
+        2 => rate().prop_map(Change::Rate),
     ]
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    let seconds = |most| (0..most).prop_map(Duration::from_secs);
+    (seconds(4_u64), seconds(9)).prop_map(|(cost, burst)| Rate { cost, burst })
 }
 
 fn delta() -> impl Strategy<Value = i64> {

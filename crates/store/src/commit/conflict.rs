@@ -6,11 +6,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Timestamp;
 use crate::leases::{Item, LeaseToken};
 use crate::log::{ExpectedVersion, StreamState};
 use crate::names::{RecordKey, StreamName};
 use crate::numbers::Version;
-use crate::records::{Bounds, ExpectedRevision, Record, Slot};
+use crate::records::{Bounds, ExpectedRevision, Rate, Record, Slot};
 
 /// A commit that was refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +93,15 @@ pub enum ViolationReason {
         /// The bounds.
         within: Bounds,
     },
+    /// A draw would exceed a rate limit.
+    Rate {
+        /// The record's key.
+        key: RecordKey,
+        /// The draw.
+        rate: Rate,
+        /// When it could be made, if nothing else is drawn before.
+        possible_at: Timestamp,
+    },
     /// The record is not an integer, so nothing can be added to it.
     NotACounter {
         /// The record.
@@ -146,7 +156,7 @@ impl ViolationReason {
             Self::Record { found: Slot::Absent | Slot::Deleted(_), .. } => ViolationKind::Gone,
             Self::Record { expected: ExpectedRevision::Absent, .. } => ViolationKind::Taken,
             Self::Record { .. } => ViolationKind::Moved,
-            Self::Bound { .. } => ViolationKind::Exceeded,
+            Self::Bound { .. } | Self::Rate { .. } => ViolationKind::Exceeded,
             Self::NotACounter { .. } => ViolationKind::Unfit,
             Self::LeaseLost { .. } => ViolationKind::LeaseLost,
             Self::Item { .. } => ViolationKind::Taken,
@@ -212,6 +222,9 @@ impl fmt::Display for ViolationReason {
             }
             Self::Bound { key, found, delta, within } => {
                 write!(f, "record {key:?}: {found} {delta:+} goes past the bound of {within}")
+            }
+            Self::Rate { key, possible_at, .. } => {
+                write!(f, "record {key:?}: its rate is used up until {possible_at}")
             }
             Self::NotACounter { found } => {
                 write!(f, "record {:?}: its value is no integer to add to", found.key)

@@ -8,7 +8,7 @@ use crate::json::RawJson;
 use crate::limits;
 use crate::names::RecordKey;
 use crate::numbers::Revision;
-use crate::records::{Bounds, Change, ExpectedRevision, Record, RecordWrite, Slot};
+use crate::records::{Bounds, Change, ExpectedRevision, Rate, Record, RecordWrite, Slot};
 
 /// The row of a record that was ever written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +119,11 @@ fn judge(
             };
             (RecordRow { revision, value: Some(RawJson::integer(sum)), expires_at }, Some(sum))
         }
+        Change::Rate(rate) => {
+            let full_at = draw(&write.key, &found, *rate, now)?;
+            let value = Some(RawJson::integer(full_at.micros()));
+            (RecordRow { revision, value, expires_at: Some(full_at) }, Some(full_at.micros()))
+        }
     };
     Ok((Written { key: write.key.clone(), revision: Some(revision), sum }, Some(row)))
 }
@@ -129,17 +134,36 @@ fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
 }
 
 fn add(key: &RecordKey, found: &Slot, delta: i64, within: Bounds) -> Result<i64, ViolationReason> {
-    let value = match found.live() {
-        None => 0,
-        Some(record) => record
-            .value
-            .as_integer()
-            .ok_or_else(|| ViolationReason::NotACounter { found: record.clone() })?,
-    };
+    let value = integer(found)?;
     within.add(value, delta).ok_or_else(|| ViolationReason::Bound {
         key: key.clone(),
         found: value,
         delta,
         within,
     })
+}
+
+/// When everything drawn will have been replenished.
+fn draw(
+    key: &RecordKey,
+    found: &Slot,
+    rate: Rate,
+    now: Timestamp,
+) -> Result<Timestamp, ViolationReason> {
+    rate.draw(integer(found)?, now).map_err(|possible_at| ViolationReason::Rate {
+        key: key.clone(),
+        rate,
+        possible_at,
+    })
+}
+
+/// The value of a counter; zero if there is none.
+fn integer(found: &Slot) -> Result<i64, ViolationReason> {
+    match found.live() {
+        None => Ok(0),
+        Some(record) => record
+            .value
+            .as_integer()
+            .ok_or_else(|| ViolationReason::NotACounter { found: record.clone() }),
+    }
 }

@@ -12,6 +12,7 @@ pub(super) const IDEMPOTENCY: &str = "idempotency";
 pub(super) const SINGLETON: &str = "singleton";
 pub(super) const LOCK: &str = "lock";
 pub(super) const QUOTA: &str = "quota";
+pub(super) const RATE: &str = "rate";
 pub(super) const LAST_WRITE: &str = "last-write";
 /// Kind of the operation records of released claims.
 pub(super) const RELEASE: &str = "release";
@@ -100,6 +101,11 @@ pub(super) fn taken(key: &ClaimKey) -> Result<RecordKey> {
 /// Counter of the units taken, by the quota's whole name.
 pub(super) fn taken_of(quota: &str) -> Result<RecordKey> {
     of("~claim-taken/", quota)
+}
+
+/// Record of a rate limit: when everything taken will have been replenished.
+pub(super) fn rate(key: &ClaimKey) -> Result<RecordKey> {
+    under("~claim-rate", key)
 }
 
 /// Ledger: the times at which reservations of a quota end.

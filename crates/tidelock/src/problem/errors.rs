@@ -6,7 +6,7 @@ use http::StatusCode;
 use tidelock_store::{RetryAdvice, StoreError};
 
 use super::{Problem, SOON};
-use crate::claims::{ClaimError, FingerprintMismatch, LockBusy, QuotaExceeded};
+use crate::claims::{ClaimError, FingerprintMismatch, LockBusy, QuotaExceeded, RateExceeded};
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::runs::{InvalidName, RunError};
 use crate::scopes::ScopeError;
@@ -21,6 +21,7 @@ impl From<Error> for Problem {
             .or_else(as_a::<ClaimError>)
             .or_else(as_a::<LockBusy>)
             .or_else(as_a::<QuotaExceeded>)
+            .or_else(as_a::<RateExceeded>)
             .or_else(as_a::<FingerprintMismatch>)
             .or_else(as_a::<ScopeError>)
             .or_else(as_a::<RunError>)
@@ -135,6 +136,15 @@ impl From<QuotaExceeded> for Problem {
             .with("limit", exceeded.limit)
             .with("requested", exceeded.requested)
             .with("resets_at", exceeded.resets_at)
+    }
+}
+
+impl From<RateExceeded> for Problem {
+    fn from(exceeded: RateExceeded) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate-exceeded", exceeded.to_string())
+            .with("requested", exceeded.requested)
+            .with("possible_at", exceeded.possible_at)
+            .retry_after(exceeded.retry_after)
     }
 }
 

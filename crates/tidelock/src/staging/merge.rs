@@ -3,7 +3,7 @@
 use tidelock_store::{Bounds, Change, ExpectedRevision, RecordWrite, Result, StoreError};
 
 /// Stages writes, all or none. A value or deletion takes the place of an earlier one, under the
-/// earlier expectation; additions to a counter add up.
+/// earlier expectation; additions to a counter and draws on a rate add up.
 ///
 /// # Errors
 /// `Invalid` if one write cannot do both.
@@ -32,6 +32,14 @@ fn add(writes: &mut Vec<RecordWrite>, write: RecordWrite) -> Result<()> {
                 return Err(StoreError::invalid(format!("record {:?}: {why}", there.key)));
             };
             (*delta, *within) = sum;
+        }
+        (Change::Rate(earlier), Change::Rate(later)) => {
+            earlier.cost += later.cost;
+            earlier.burst = earlier.burst.min(later.burst);
+        }
+        (Change::Rate(_), change) | (_, change @ Change::Rate(_)) => {
+            let write = RecordWrite { change, ..there.clone() };
+            return Err(invalid(&write, "it is drawn on and replaced in one transaction"));
         }
         (Change::Add { .. }, change) | (_, change @ Change::Add { .. }) => {
             let write = RecordWrite { change, ..there.clone() };

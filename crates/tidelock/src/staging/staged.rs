@@ -1,5 +1,7 @@
 //! Staged parts, and the attempts to commit them.
 
+use std::time::Duration;
+
 use tidelock_store::{
     Change, Commit, CommitOutcome, Conflict, ExpectedRevision, Guard, Part, RecordKey, RecordWrite,
     Result, Settlement, StreamName, ViolationKind,
@@ -128,6 +130,20 @@ impl Staged {
             Some(Change::Add { delta, .. }) => *delta,
             _ => 0,
         }
+    }
+
+    /// The cost of the staged draws on this rate limit.
+    pub(crate) fn drawn_from(&self, rate: &RecordKey) -> Duration {
+        match self.writes_to(rate).map(|write| &write.change) {
+            Some(Change::Rate(rate)) => rate.cost,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Stages a draw on a rate limit, which follows from the units that were available.
+    pub(crate) fn draw(&mut self, write: RecordWrite) -> Result<()> {
+        self.derived.push(write.key.clone());
+        merge::stage(&mut self.commit.writes, vec![write])
     }
 
     /// Stages an addition to a counter, with its guard. An addition to the same counter becomes

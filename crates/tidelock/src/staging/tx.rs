@@ -14,7 +14,8 @@ use tidelock_store::{
 
 use super::{Decision, Fenced, Landing, Staged};
 use crate::claims::{
-    ClaimGuard, Grant, Quota, QuotaExceeded, Reservation, Singleton, SingletonTaken,
+    ClaimGuard, Grant, Quota, QuotaExceeded, RateExceeded, RateLimit, RateUsage, Reservation,
+    Singleton, SingletonTaken,
 };
 use crate::error::Result;
 use crate::event_draft::IntoNewEvents;
@@ -423,6 +424,38 @@ impl Tx {
                 is_current
             })? {
                 return Ok(Outcome::Granted(grant));
+            }
+        }
+    }
+
+    /// Takes units of a rate limit, if so many are available. Several calls for one rate limit add
+    /// up.
+    ///
+    /// # Errors
+    /// The store's errors; an exceeded rate limit is an outcome.
+    pub async fn take_rate(
+        &self,
+        rate: &RateLimit,
+        units: u32,
+    ) -> Result<Outcome<RateUsage, RateExceeded>> {
+        self.check_store(rate.tidelock())?;
+        let record = rate.record()?;
+        loop {
+            let before = self.staged(|staged| staged.drawn_from(&record))?;
+            let (write, usage) = match rate.propose(units, before).await? {
+                Outcome::Granted(proposed) => proposed,
+                Outcome::Refused((exceeded, guard)) => {
+                    self.pin([guard])?;
+                    return Ok(Outcome::Refused(exceeded));
+                }
+            };
+            // A concurrent call may have staged units meanwhile.
+            let staged = self.staged(|staged| {
+                (staged.drawn_from(&record) == before).then(|| staged.draw(write))
+            })?;
+            if let Some(staged) = staged {
+                staged?;
+                return Ok(Outcome::Granted(usage));
             }
         }
     }

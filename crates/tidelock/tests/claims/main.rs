@@ -13,4 +13,5 @@ mod once;
 mod processes;
 mod quota;
 mod races;
+mod rate;
 mod singleton;

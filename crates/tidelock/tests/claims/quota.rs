@@ -87,7 +87,8 @@ async fn a_refund_takes_effect_once(stage: TestStore) {
 /// Schedule 64. CLAIM-13: not to the next period.
 async fn a_refund_after_its_period_changes_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let quota = tidelock.claims().rate("logins", 5, Duration::from_millis(30)).of("ada");
+    let period = Period::Every(Duration::from_millis(30));
+    let quota = tidelock.claims().quota("logins", 5).of("ada").per(period);
     let (grant, reserved) =
         (taken(&quota, 2).await, quota.reserve(1, Duration::from_secs(60)).await.unwrap());
     until("the period is over", async || used(&quota).await == 0).await;
@@ -238,8 +239,9 @@ async fn reservations_do_not_get_in_each_others_way(stage: TestStore) {
 }
 
 /// CLAIM-12.
-async fn a_rate_starts_over_after_its_period(stage: TestStore) {
-    let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(3)).of("ada");
+async fn a_quota_starts_over_after_its_period(stage: TestStore) {
+    let period = Period::Every(Duration::from_secs(3));
+    let quota = stage.tidelock().await.claims().quota("logins", 2).of("ada").per(period);
     let mut grants = 0;
     let error = loop {
         match quota.take(1).await.unwrap().granted() {
@@ -340,7 +342,7 @@ on_every_store!(
     a_quota_holds_while_reservations_come_and_go,
     a_draw_across_midnight_is_charged_to_one_day,
     reservations_do_not_get_in_each_others_way,
-    a_rate_starts_over_after_its_period,
+    a_quota_starts_over_after_its_period,
     a_quota_is_charged_atomically_with_its_effect,
     a_quota_survives_lost_replies,
 );

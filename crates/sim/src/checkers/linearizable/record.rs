@@ -10,6 +10,9 @@ use crate::history::{Change, Expected, Expiry, Slot, list_value};
 /// restarted.
 pub(in super::super) const EPOCH_JUMP: u64 = 10_000;
 
+/// The value after a draw on a rate limit at a moment that is not known.
+const UNKNOWN: &str = "unknown";
+
 /// An operation on a record, with its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum RecordOp {
@@ -100,6 +103,10 @@ impl Record {
         }
     }
 
+    fn reads_as(&self, found: &str) -> bool {
+        self.value.as_deref().is_some_and(|value| value == found || value == UNKNOWN)
+    }
+
     fn meets(&self, expected: Expected, live: bool) -> bool {
         match expected {
             Expected::Any => true,
@@ -127,11 +134,11 @@ impl Record {
                 next.push(Self { revision: *revision, others: Others::None, ..self.clone() });
             }
             Slot::Live { revision, value, expires }
-                if can_live && self.has(*revision) && self.value.as_deref() == Some(value) =>
+                if can_live && self.has(*revision) && self.reads_as(value) =>
             {
                 let found = expires.map_or(Expires::Never, Expires::At);
                 if self.expires == found || self.expires == Expires::Sometime {
-                    let (revision, value) = (*revision, self.value.clone());
+                    let (revision, value) = (*revision, Some(Arc::from(value.as_str())));
                     next.push(Self { revision, others: Others::None, value, expires: found });
                 }
             }
@@ -161,6 +168,12 @@ impl Record {
             None if live && self.others != Others::Higher => (self.revision + 1, Others::OfEpochs),
             None => (self.revision + 1, Others::Higher),
         };
+        if let Change::Rate { cost, burst } = *change {
+            let found = self.value.as_deref().filter(|_| live);
+            let value = drawn(found, cost, burst, write)?;
+            let expires = value.parse().map_or(Expires::Sometime, Expires::At);
+            return Some(Self { revision, others, value: Some(value.into()), expires });
+        }
         let value = apply(change, self.value.as_deref().filter(|_| live))?;
         let told = write.value.as_deref();
         if told.is_some_and(|told| value.as_deref().map(list_value::shown) != Some(told)) {
@@ -170,6 +183,22 @@ impl Record {
         let expires = if keeps { self.expires } else { expiry(write.expires, write.at) };
         Some(Self { revision, others, value: value.map(Arc::from), expires })
     }
+}
+
+/// The value after a draw, as far as it is known; none if it was not possible.
+fn drawn(found: Option<&str>, cost: i64, burst: i64, write: &Write) -> Option<String> {
+    let full_at = match found {
+        None => Some(0),
+        Some(UNKNOWN) => None,
+        Some(found) => Some(found.parse::<i64>().ok()?),
+    };
+    let (Some(full_at), Some(now)) = (full_at, write.at) else {
+        return Some(write.value.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
+    };
+    let value = full_at.max(now) + cost;
+    let fits = value - now <= burst;
+    let value = value.to_string();
+    (fits && write.value.as_ref().is_none_or(|told| *told == value)).then_some(value)
 }
 
 fn expiry(expires: Option<Expiry>, at: Option<i64>) -> Expires {
@@ -191,6 +220,8 @@ fn apply(change: &Change, value: Option<&str>) -> Option<Option<String>> {
             let sum = value.map_or(Some(0), |value| value.parse().ok())?;
             Some(add(sum, *delta, *min, *max)?.to_string())
         }
+        // Judged by the time of the write.
+        Change::Rate { .. } => return None,
         Change::Push(element) => Some(list_value::pushed(value, element)),
     })
 }

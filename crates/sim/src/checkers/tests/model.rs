@@ -360,7 +360,7 @@ impl Store {
                 sum = Some(before + delta);
                 *value = sum.map(|sum: i64| sum.to_string());
             }
-            Change::Push(_) => unreachable!("the model has no lists"),
+            Change::Push(_) | Change::Rate { .. } => unreachable!("the model never does this"),
         }
         *revision += 1;
         PartAnswer::Written { revision: Some(*revision), sum }

@@ -32,6 +32,12 @@ fn records() -> Vec<Bad> {
         shows(NOT, "a sum without one of its additions", |s| {
             s.commit(1..2, [add("k", 1, 1, 1)]).commit(3..4, [add("k", 1, 2, 1)]);
         }),
+        shows(NOT, "a draw past the burst of its rate", |s| {
+            s.commit(1..2, [draw(1, 100, 115)]).commit(3..4, [draw(2, 100, 215)]);
+        }),
+        shows(NOT, "a draw that replenished what was drawn before", |s| {
+            s.commit(1..2, [draw(1, 200, 115)]).commit(8..9, [draw(2, 200, 185)]);
+        }),
         shows(NOT, "a write that expected what was not there", |s| {
             s.commit(1..2, [put("k", Absent, "x", 1)]).commit(3..4, [put("k", Absent, "y", 2)]);
         }),
@@ -75,6 +81,13 @@ fn expiring(key: &str, at: i64) -> (Part, PartAnswer) {
         *expires = Some(Expiry::At(at));
     }
     (part, answer)
+}
+
+/// A draw of a hundred on a rate, with the revision and the value that it made.
+fn draw(revision: u64, burst: i64, full_at: i64) -> (Part, PartAnswer) {
+    let change = Change::Rate { cost: 100, burst };
+    let answer = PartAnswer::Written { revision: Some(revision), sum: Some(full_at) };
+    (writing("k", Any, change), answer)
 }
 
 fn streams() -> Vec<Bad> {
@@ -240,6 +253,17 @@ fn many_unknown_outcomes_are_still_decided() {
         script.commit(begun..begun + 1, [put("k", Any, "x", revision)]);
     }
     script.get(400..401, [("k", live(100, "x"))]);
+    assert_correct(&script);
+}
+
+#[test]
+fn draws_on_a_rate_are_replenished() {
+    let mut script = Script::default();
+    script.commit(1..2, [draw(1, 200, 115)]).commit(3..4, [draw(2, 200, 215)]);
+    script.commit(8..9, [draw(3, 250, 315)]).commit(40..41, [draw(4, 100, 505)]);
+    script.unknown("", 42, &[draw(0, 200, 0).0]);
+    let slot = Slot::Live { revision: 5, value: "605".to_owned(), expires: Some(605) };
+    script.get(50..51, [("k", slot)]);
     assert_correct(&script);
 }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tidelock::claims::{ClaimError, IdempotencyClaim, RefundOutcome, RefusalReason};
+use tidelock::claims::{ClaimError, IdempotencyClaim, Period, RefundOutcome, RefusalReason};
 use tidelock::store::{
     Commit, ExpectedRevision, Fence, NewEvent, RawJson, RecordWrite, Result, StoreExt, StreamName,
 };
@@ -133,7 +133,7 @@ impl Client {
     }
 
     async fn take(&self, id: &str, units: u32) -> std::result::Result<bool, ClaimError> {
-        let quota = self.claims.rate("rate", QUOTA, WINDOW);
+        let quota = self.claims.quota("rate", QUOTA).per(Period::Every(WINDOW));
         let recorded = self.begin_taking("rate", id, units);
         let taken = quota.take(units).await;
         self.end_taking(recorded, &taken, |grant| grant.ends);
@@ -215,7 +215,7 @@ impl Client {
         let (nth, key) = self.draw(|rng| (rng.below(HOT), rng.below(12)));
         let name = format!("award:{key}");
         let lock = self.claims.lock("lock").of(nth).lease(lease);
-        let quota = self.claims.rate("awards", QUOTA, WINDOW);
+        let quota = self.claims.quota("awards", QUOTA).per(Period::Every(WINDOW));
         let compound = self.claims.claim_all().lock(&lock).quota(&quota, 1);
         let compound = compound.idempotency(&self.claims.idempotency(&name).lease(lease));
         let world = &self.process.world;

@@ -1,10 +1,11 @@
 //! Reference model of records: revisions and values.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, Change, ExpectedRevision, RawJson, Record, RecordKey, RecordWrite, Revision, Slot,
-    Timestamp, ViolationReason, When, Written, limits,
+    Bounds, Change, ExpectedRevision, Rate, RawJson, Record, RecordKey, RecordWrite, Revision,
+    Slot, Timestamp, ViolationReason, When, Written, limits,
 };
 
 use super::moment;
@@ -75,7 +76,9 @@ impl Records {
         if let Some(reason) = self.judge_slot(&write.key, write.expected, now) {
             return Some(reason);
         }
-        let Change::Add { delta, within, .. } = write.change else { return None };
+        if !matches!(write.change, Change::Add { .. } | Change::Rate(_)) {
+            return None;
+        }
         let found = match self.slot(&write.key, now) {
             Slot::Live(record) => match integer(&record.value) {
                 Some(number) => number,
@@ -83,8 +86,21 @@ impl Records {
             },
             _ => 0,
         };
-        let bound = ViolationReason::Bound { key: write.key.clone(), found, delta, within };
-        sum(found, delta, within).is_none().then_some(bound)
+        let key = write.key.clone();
+        match write.change {
+            Change::Add { delta, within, .. } if sum(found, delta, within).is_none() => {
+                Some(ViolationReason::Bound { key, found, delta, within })
+            }
+            Change::Rate(rate) => {
+                let possible_at = drawn(found, rate, now) - rate.burst.as_micros() as i128;
+                (possible_at > i128::from(now.micros())).then(|| ViolationReason::Rate {
+                    key,
+                    rate,
+                    possible_at: latest(possible_at),
+                })
+            }
+            _ => None,
+        }
     }
 
     /// Forgets tombstones whose retention has passed.
@@ -115,10 +131,15 @@ impl Records {
                 let sum = sum(found, *delta, *within).expect("it was judged");
                 Some((RawJson::new(&sum).unwrap(), expires_at))
             }
+            Change::Rate(rate) => {
+                let found = live.map_or(0, |r| integer(&r.value).expect("it was judged"));
+                let full_at = latest(drawn(found, *rate, now));
+                Some((RawJson::new(&full_at.micros()).unwrap(), Some(full_at)))
+            }
             _ => None,
         };
         let sum = match (&write.change, &value) {
-            (Change::Add { .. }, Some((value, _))) => integer(value),
+            (Change::Add { .. } | Change::Rate(_), Some((value, _))) => integer(value),
             _ => None,
         };
         // Deleting a record that does not exist changes nothing.
@@ -151,10 +172,22 @@ fn sum(found: i64, delta: i64, within: Bounds) -> Option<i64> {
     if too_much || too_little { None } else { i64::try_from(sum).ok() }
 }
 
-/// Bounds that contain no number.
+/// When everything drawn will have been replenished, in microseconds.
+fn drawn(found: i64, rate: Rate, now: Timestamp) -> i128 {
+    i128::from(found.max(now.micros())) + rate.cost.as_micros() as i128
+}
+
+/// The moment, or the last that can be written.
+fn latest(micros: i128) -> Timestamp {
+    let micros = u64::try_from(micros).expect("after 1970");
+    Timestamp::from_micros(0).unwrap().plus(Duration::from_micros(micros))
+}
+
+/// Bounds that contain no number, and draws that never fit.
 pub(super) fn makes_no_sense(write: &RecordWrite) -> bool {
     match write.change {
         Change::Add { within: Bounds { min: Some(min), max: Some(max) }, .. } => min > max,
+        Change::Rate(rate) => rate.cost > rate.burst,
         _ => false,
     }
 }
