@@ -202,8 +202,8 @@ impl Failure {
 
 fn ending_of(error: &StoreError) -> ExitStatus {
     match (error.kind(), error.operation()) {
-        (StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded, _) => ExitStatus::Usage,
         (StoreErrorKind::Unavailable, _) | (_, StoreOperation::Open) => ExitStatus::NoStore,
+        (StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded, _) => ExitStatus::Usage,
         (StoreErrorKind::IdempotencyMismatch | StoreErrorKind::Rewound, _) => ExitStatus::Refused,
         _ => ExitStatus::Failure,
     }
@@ -222,6 +222,9 @@ fn hint_on(error: &StoreError) -> &'static str {
         }
         (StoreErrorKind::Storage, RetryAdvice::Never) => {
             "a user or a role with the right to do this"
+        }
+        (StoreErrorKind::Invalid, _) if error.operation() == StoreOperation::Open => {
+            "to fix that, or another store with --store URL"
         }
         (StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded, _) => {
             "a value within these bounds"

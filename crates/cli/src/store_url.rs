@@ -143,8 +143,10 @@ impl StoreUrl {
         // The command requested migrate=0, not the user.
         let why = context.split_once(NOT_MIGRATED).map_or(context, |(why, _)| why);
         let what = format!("cannot open store {:?}: {why}", self.shown());
+        // A URL of something that does not exist makes sense.
+        let is_meaningless = tidelock::check_url(&self.url).is_err();
         match source.kind() {
-            StoreErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
+            StoreErrorKind::Invalid if is_meaningless => Failure::usage(what, self.hint_on_url()),
             _ if is_old => Failure::no_store(
                 what,
                 "tidelock migrate, which creates a store or brings it up to date",

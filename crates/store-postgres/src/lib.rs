@@ -109,6 +109,14 @@ impl PostgresStore {
         Self::open_at(address, &options).await
     }
 
+    /// Checks a URL, its options and the files that they name, without connecting.
+    ///
+    /// # Errors
+    /// `Invalid`: the URL is malformed, or has an unknown option.
+    pub fn check_url(url: &str) -> Result<()> {
+        Address::parse(url, &mut PostgresOptions::default()).map(drop)
+    }
+
     async fn open_at(address: Address, options: &PostgresOptions) -> Result<Self> {
         let connector = Arc::new(Connector::new(address, options));
         prepare_database(&connector, options).await.map_err(|e| e.during(StoreOperation::Open))?;

@@ -296,7 +296,7 @@ mod transact;
 #[cfg(feature = "postgres")]
 mod transact_in;
 
-pub use open::{open, redacted_url};
+pub use open::{check_url, open, redacted_url};
 pub use tidelock_derive::Event;
 /// The store contract: commits, names, versions, queries, and the [`Store`](store::Store) trait.
 pub use tidelock_store as store;

@@ -24,19 +24,46 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_checked(url).await.map_err(|e| e.during(StoreOperation::Open))
 }
 
+/// Checks that a URL makes sense, without opening anything: what it names may not exist.
+///
+/// # Errors
+/// `Invalid` if the URL has an unknown form or option.
+///
+/// ```
+/// assert!(tidelock::check_url("sqlite:no-such-folder/shop.db").is_ok());
+/// assert!(tidelock::check_url("sqlite:shop.db?raeders=3").is_err());
+/// ```
+pub fn check_url(url: &str) -> Result<()> {
+    match url.split_once(':') {
+        Some(("memory", "")) => Ok(()),
+        Some(("memory", rest)) => Err(after_memory(rest)),
+        Some(("sqlite", rest)) => check_sqlite(rest),
+        Some(("postgres" | "postgresql", _)) => check_postgres(url),
+        _ => Err(unknown(url)),
+    }
+}
+
 async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(MemoryStore::new())),
-        Some(("memory", rest)) => Err(StoreError::invalid(format!(
-            "memory: takes nothing after the colon, but has {rest:?}"
-        ))),
+        Some(("memory", rest)) => Err(after_memory(rest)),
         Some(("sqlite", rest)) => open_sqlite(rest).await,
         Some(("postgres" | "postgresql", _)) => open_postgres(url).await,
+        _ => Err(unknown(url)),
+    }
+}
+
+fn after_memory(rest: &str) -> StoreError {
+    StoreError::invalid(format!("memory: takes nothing after the colon, but has {rest:?}"))
+}
+
+fn unknown(url: &str) -> StoreError {
+    match url.split_once(':') {
         // The rest after the colon may contain a password.
         Some((scheme, _)) => {
-            Err(no_store_url(&format!("{:?} is no kind of store", redacted_url(scheme))))
+            no_store_url(&format!("{:?} is no kind of store", redacted_url(scheme)))
         }
-        None => Err(no_store_url(&format!("{:?} is no store URL", redacted_url(url)))),
+        None => no_store_url(&format!("{:?} is no store URL", redacted_url(url))),
     }
 }
 
@@ -51,15 +78,31 @@ async fn open_postgres(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(tidelock_store_postgres::PostgresStore::open(url).await?))
 }
 
-#[cfg(not(feature = "postgres"))]
-async fn open_postgres(_: &str) -> Result<Arc<dyn Store>> {
-    Err(StoreError::invalid(
-        "this program was built without PostgreSQL: enable the feature \"postgres\" of tidelock",
-    ))
+#[cfg(feature = "postgres")]
+fn check_postgres(url: &str) -> Result<()> {
+    tidelock_store_postgres::PostgresStore::check_url(url)
 }
 
+#[cfg(not(feature = "postgres"))]
+async fn open_postgres(_: &str) -> Result<Arc<dyn Store>> {
+    Err(without_postgres())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn check_postgres(_: &str) -> Result<()> {
+    Err(without_postgres())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn without_postgres() -> StoreError {
+    StoreError::invalid(
+        "this program was built without PostgreSQL: enable the feature \"postgres\" of tidelock",
+    )
+}
+
+/// A path and its options.
 #[cfg(feature = "sqlite")]
-async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
+fn parse_sqlite(rest: &str) -> Result<(String, tidelock_store_sqlite::SqliteOptions)> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     let path = path.strip_prefix("//").unwrap_or(path).to_owned();
     if path.is_empty() || path == ":memory:" {
@@ -72,6 +115,17 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         options.set(name, value)?;
     }
+    Ok((path, options))
+}
+
+#[cfg(feature = "sqlite")]
+fn check_sqlite(rest: &str) -> Result<()> {
+    parse_sqlite(rest).map(drop)
+}
+
+#[cfg(feature = "sqlite")]
+async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
+    let (path, options) = parse_sqlite(rest)?;
     // Opening waits for the disk, and for other processes that migrate the same file, so it runs on
     // its own thread.
     let (reply, opened) = tokio::sync::oneshot::channel();
@@ -89,9 +143,19 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
 
 #[cfg(not(feature = "sqlite"))]
 async fn open_sqlite(_: &str) -> Result<Arc<dyn Store>> {
-    Err(StoreError::invalid(
+    Err(without_sqlite())
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn check_sqlite(_: &str) -> Result<()> {
+    Err(without_sqlite())
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn without_sqlite() -> StoreError {
+    StoreError::invalid(
         "this program was built without SQLite: enable the feature \"sqlite\" of tidelock",
-    ))
+    )
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod claims;
 mod close;
 mod doctor;
 mod errors;
+mod exit_codes;
 mod guide;
 mod hostile;
 mod http_guide;
