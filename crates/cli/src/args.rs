@@ -1,5 +1,6 @@
 //! The command line, as types.
 
+mod environment;
 mod jobs;
 mod listing;
 mod operator;
@@ -8,7 +9,12 @@ mod serve;
 mod transfer;
 mod values;
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use environment::WithEnvironment;
 
 pub(crate) use jobs::{DiscardArgs, JobsArgs, PauseArgs, PauseSubjectArgs, SchedulesArgs};
 pub(crate) use listing::{
@@ -23,12 +29,14 @@ pub(crate) use serve::{LogFormat, ServeArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs, ImportReactions, MigrateArgs};
 
 /// A separate text, because a URL in documentation would become a link.
-const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: TIDELOCK_STORE, else sqlite:tidelock.db]";
+const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: DATABASE_URL, else sqlite:tidelock.db]";
 
 /// Correct concurrency for stateful services: five patterns over one store.
 ///
 /// Exit codes: 0 success; 1 failure, or the command found a problem; 2 invalid arguments; 3 the
 /// store is missing or cannot be opened; 4 the store refused, and nothing was done.
+///
+/// Each option can be set by an environment variable, too; the command line comes first.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock", version)]
 pub(crate) struct Args {
@@ -39,6 +47,37 @@ pub(crate) struct Args {
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Whether the store is named on the command line, and not by the environment.
+    #[arg(skip)]
+    names_store: bool,
+}
+
+impl Args {
+    /// Parses the command line and the environment of this process. Ends the process if there is
+    /// nothing to run: with 0 after help, with 2 after an invalid argument.
+    pub(crate) fn of_process() -> Self {
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        let WithEnvironment { mut line, set } = WithEnvironment::new(Self::command(), &arguments);
+        let parsed = line.try_get_matches_from_mut(arguments).and_then(|matches| {
+            let names_store = matches.value_source("store") == Some(ValueSource::CommandLine);
+            Ok(Self { names_store, ..Self::from_arg_matches(&matches)? })
+        });
+        parsed.unwrap_or_else(|error| {
+            let error = error.format(&mut line);
+            if error.use_stderr() && !set.is_empty() {
+                // Of no use if it cannot be written.
+                let _unread = error.print();
+                eprintln!("\nThe environment sets {}.", set.join(", "));
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
+        })
+    }
+
+    /// The store, if the command line names it: for what must not meet another store by accident.
+    pub(crate) fn named_store(&self) -> Option<&str> {
+        self.store.as_deref().filter(|_| self.names_store)
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -55,9 +55,10 @@ pub(crate) struct Cx<'a> {
 /// Runs the command.
 pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<ExitStatus> {
     let store_url = &StoreUrl::meant(args.store.clone()).behind(layer);
+    let named_store = args.named_store().map(str::to_owned);
     let cx = Cx { store_url, out };
     match args.command {
-        Command::Demo(demo) => demo::run(demo, args.store, cx.out).await?,
+        Command::Demo(demo) => demo::run(demo, named_store, cx.out).await?,
         Command::Serve(args) => serve::run(args, cx).await?,
         Command::Streams(args) => streams::run(args, cx).await?,
         Command::Events(args) => events::run(args, cx).await?,
@@ -87,8 +88,8 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Import(args) => import::run(args, cx).await?,
         Command::Migrate(args) => return migrate::run(args, cx).await,
         Command::Completions { shell } => completions::run(shell, cx.out)?,
-        Command::Stress(passed) => bench::run("stress", &passed, args.store.as_deref())?,
-        Command::Bench(passed) => bench::run("bench", &passed, args.store.as_deref())?,
+        Command::Stress(passed) => bench::run("stress", &passed, named_store.as_deref())?,
+        Command::Bench(passed) => bench::run("bench", &passed, named_store.as_deref())?,
     }
     Ok(ExitStatus::Success)
 }

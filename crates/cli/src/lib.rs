@@ -18,7 +18,6 @@ mod transfer;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
 use tidelock::store::Store;
 
 use crate::args::Args;
@@ -31,9 +30,7 @@ pub type Layer = fn(Arc<dyn Store>) -> Arc<dyn Store>;
 
 /// Runs the command line on stores with this decorator; returns the exit code.
 pub fn run(layer: Layer) -> ExitCode {
-    // Clap ends the process itself when there is nothing to run: 0 after help, 2 after an invalid
-    // argument.
-    let args = Args::parse();
+    let args = Args::of_process();
     match carry_out(args, layer) {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(failure) => {

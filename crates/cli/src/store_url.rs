@@ -20,8 +20,8 @@ use crate::failure::{Failure, Result};
 const DEFAULT: &str = "sqlite:tidelock.db";
 /// A store that ends with its process.
 const MEMORY: &str = "memory:";
-/// The store of all commands, from the environment.
-const VARIABLE: &str = "TIDELOCK_STORE";
+/// Where many programs and platforms name their database.
+const DATABASE_URL: &str = "DATABASE_URL";
 /// How stores refuse to be opened without a migration.
 const NOT_MIGRATED: &str = ", and migrate=0 was asked for";
 
@@ -33,6 +33,8 @@ type PostgresStore = std::convert::Infallible;
 #[derive(Clone)]
 pub(crate) struct StoreUrl {
     url: String,
+    /// Whether it was found in `DATABASE_URL`.
+    is_found: bool,
     layer: Layer,
 }
 
@@ -44,11 +46,13 @@ pub(crate) struct OpenedStore {
 }
 
 impl StoreUrl {
-    /// The store from the command line, else the environment, else a file in this folder.
+    /// The store of the arguments, else the one in `DATABASE_URL`, else a file in this folder.
     pub(crate) fn meant(named: Option<String>) -> Self {
-        let from_environment = || std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
-        let url = named.or_else(from_environment).unwrap_or_else(|| DEFAULT.to_owned());
-        Self { url, layer: |store| store }
+        let found = || std::env::var(DATABASE_URL).ok().filter(|url| !url.is_empty());
+        let found = if named.is_none() { found() } else { None };
+        let is_found = found.is_some();
+        let url = named.or(found).unwrap_or_else(|| DEFAULT.to_owned());
+        Self { url, is_found, layer: |store| store }
     }
 
     /// Adds a decorator in front of the store.
@@ -157,6 +161,9 @@ impl StoreUrl {
 
     fn hint_on_url(&self) -> String {
         match self.url.split_once(':') {
+            _ if self.is_found => {
+                format!("that is {DATABASE_URL}; --store URL or TIDELOCK_STORE comes before it")
+            }
             Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => {
                 "fix that, or name another store with --store URL".to_owned()
             }
@@ -242,7 +249,7 @@ mod tests {
     use super::*;
 
     fn place(url: &str) -> StoreUrl {
-        StoreUrl { url: url.to_owned(), layer: |store| store }
+        StoreUrl { url: url.to_owned(), is_found: false, layer: |store| store }
     }
 
     #[test]

@@ -59,6 +59,7 @@ fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::harness:
         .args(["-c", &command])
         .env("PATH", path)
         .env_remove("TIDELOCK_STORE")
+        .env_remove("DATABASE_URL")
         .current_dir(shop.folder.path());
     crate::harness::said(shell)
 }

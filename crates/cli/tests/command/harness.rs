@@ -191,6 +191,7 @@ fn alone(program: &Path, args: &[&str]) -> Command {
         .args(args)
         .env_remove("NO_COLOR")
         .env_remove("TIDELOCK_STORE")
+        .env_remove("DATABASE_URL")
         .env_remove("TIDELOCK_TOKENS")
         .stdin(Stdio::null());
     command

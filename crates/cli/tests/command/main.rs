@@ -12,6 +12,7 @@ mod everything;
 mod claims;
 mod close;
 mod doctor;
+mod environment;
 mod errors;
 mod exit_codes;
 mod guide;

@@ -51,7 +51,12 @@ fn renew(command: &Path, url: &str, export: &str) {
 }
 
 fn run(command: &Path, args: &[&str]) {
-    let output = Command::new(command).args(args).env_remove("TIDELOCK_STORE").output().unwrap();
+    let output = Command::new(command)
+        .args(args)
+        .env_remove("TIDELOCK_STORE")
+        .env_remove("DATABASE_URL")
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {}{said}", String::from_utf8_lossy(&output.stdout));
 }
