@@ -11,8 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
-use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, MAIN_DB};
+use rusqlite::Connection;
 use tidelock_store::{Result, StoreError};
 
 use crate::busy_backoff::is_busy;
@@ -24,6 +23,13 @@ const WORTH_MOVING: i32 = 2_000;
 const LONG: i32 = 4 * WORTH_MOVING;
 /// Log pages at which commits wait for the checkpoint: 512 MiB.
 const TOO_LONG: i32 = 128_000;
+
+/// Moves nothing, and takes no lock.
+const NOOP: &str = "PRAGMA main.wal_checkpoint(NOOP)";
+/// Moves what no reader and no writer is in the way of.
+const PASSIVE: &str = "PRAGMA main.wal_checkpoint(PASSIVE)";
+/// Moves everything, and has the next commit begin the log again.
+const RESTART: &str = "PRAGMA main.wal_checkpoint(RESTART)";
 
 /// The progress of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +86,7 @@ impl Checkpoints {
 
     /// Moves the rest on the writer's connection, between two transactions.
     pub(crate) fn finish(&self, connection: &Connection) {
-        if checkpoint(connection, CheckpointMode::PASSIVE).is_some() {
+        if checkpoint(connection, PASSIVE).is_some() {
             *lock(&self.stage) = Stage::Rest;
         }
     }
@@ -92,12 +98,12 @@ fn serve(mut connection: Connection, requests: &Receiver<()>, stage: &Mutex<Stag
     }
     let mut long = LONG;
     for () in requests {
-        let moved = checkpoint(&connection, CheckpointMode::PASSIVE);
+        let moved = checkpoint(&connection, PASSIVE);
         *lock(stage) = match moved {
             // With several processes there is always a commit in the meantime, so this mode blocks
             // them all.
             Some((log, _)) if log >= long => {
-                let restarted = checkpoint(&connection, CheckpointMode::RESTART).is_some();
+                let restarted = checkpoint(&connection, RESTART).is_some();
                 // A reader is in the way, possibly for a long time. Each attempt blocks every
                 // commit, so attempts must be rare.
                 long = if restarted { LONG } else { log.saturating_add(LONG) };
@@ -116,14 +122,24 @@ fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
     stage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The pages in the log.
+///
+/// SQLite would also tell a hook within each commit, but the hooks of the versions of rusqlite that
+/// this crate builds with have different types.
+pub(crate) fn log_pages(connection: &Connection) -> Option<i32> {
+    checkpoint(connection, NOOP).map(|(log, _)| log)
+}
+
 /// Moves as many pages as possible; returns the pages in the log and how many of them were moved,
 /// if it could be tried.
 ///
 /// A checkpoint that fails loses nothing: the log stays, and the next attempt continues.
-fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Option<(i32, i32)> {
-    match connection.wal_checkpoint_v2(Some(MAIN_DB), mode) {
-        Ok(pages) => Some(pages),
+fn checkpoint(connection: &Connection, sql: &str) -> Option<(i32, i32)> {
+    let mut statement = connection.prepare_cached(sql).ok()?;
+    match statement.query_row([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))) {
+        Ok((false, pages)) => Some(pages),
         // Another checkpoint is running, or a reader is in the way.
+        Ok((true, _)) => None,
         Err(error) if is_busy(&error) => None,
         Err(error) => {
             tracing::warn!(%error, "a checkpoint failed; the log stays until the next one");

@@ -5,14 +5,13 @@
 //! the error.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tidelock_store::{ChangeHints, Result, StoreClock, StoreError, Timestamp, Topic};
 
 use crate::busy_backoff::{BusyBackoff, is_busy};
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, log_pages};
 use crate::commit::{Transaction, WriterCache};
 use crate::error::{GroupFailure, commit_failed, failed};
 use crate::file::StoreFile;
@@ -52,14 +51,12 @@ pub(crate) struct WriteConnection {
     epoch_checked: bool,
     /// Whether to sweep also when nothing is written: not for read-only use.
     sweeps_while_idle: bool,
-    /// The length of the log, as of the last commit.
-    log_pages: Arc<AtomicI32>,
     pub(crate) stats: GroupStats,
 }
 
 impl WriteConnection {
     pub(crate) fn new(
-        mut connection: Connection,
+        connection: Connection,
         file: Arc<StoreFile>,
         clock: Arc<StoreClock>,
         signals: ChangeHints,
@@ -68,13 +65,6 @@ impl WriteConnection {
     ) -> Result<Self> {
         // Waiting is done by [`BusyBackoff`].
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
-        let log_pages = Arc::new(AtomicI32::new(0));
-        let pages = log_pages.clone();
-        let note = move |_: &mut rusqlite::hooks::Wal, count| {
-            pages.store(count, Ordering::Relaxed);
-            Ok(())
-        };
-        connection.wal_hook(Some(note)).map_err(failed)?;
         let data_version = data_version(&connection)?;
         Ok(Self {
             connection,
@@ -90,7 +80,6 @@ impl WriteConnection {
             more_to_sweep: false,
             epoch_checked: false,
             sweeps_while_idle: options.migrate,
-            log_pages,
             stats: GroupStats::default(),
         })
     }
@@ -314,7 +303,7 @@ impl WriteConnection {
     /// Requests a checkpoint when the log is long. Returns whether this connection should help,
     /// which takes a while.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.checkpoints.ask(self.log_pages.load(Ordering::Relaxed))
+        log_pages(&self.connection).is_some_and(|pages| self.checkpoints.ask(pages))
     }
 
     /// Moves the rest of the log, which the checkpoint thread cannot move while this connection

@@ -1,0 +1,1 @@
+//! A program beside which Tidelock has to resolve; it is never built.
