@@ -21,6 +21,8 @@
 //! names only. It deliberately adds nothing to the patterns of `tidelock`: a route parses the
 //! request, calls the pattern, and reports the result.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod api;
 mod app_state;
 mod kinds;

@@ -27,6 +27,8 @@
 //! Versions 0.8 and 0.9 of sqlx are features, `sqlx-0-8` (on by default) and `sqlx-0-9`; both can
 //! be on at once, and neither pulls in macros, TLS or a runtime.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod connection;
 mod executor;
 #[cfg(feature = "sqlx-0-8")]

@@ -9,6 +9,8 @@
 //! documentation and the memory store disagree, one of them has a bug. Adapters for databases live
 //! in their own crates and pass the same conformance suite.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod limits;
 
 mod clock;

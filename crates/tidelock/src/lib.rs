@@ -224,6 +224,15 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! - `postgres` (default) and `sqlite`: the stores besides the one in memory. A program links
+//!   SQLite once, so `sqlite` resolves beside sqlx 0.9, sea-orm 2, diesel 2.3 and rusqlite 0.39 to
+//!   0.41.
+//! - `chrono` and `time`: conversions of [`Timestamp`] from and to the types of these crates.
+//! - `problem`: errors as problem details; `axum`: as responses of axum, too.
+//! - `otel`: the current trace is that of the current span of tracing-opentelemetry.
+//!
 //! # All modules
 //!
 //! - The patterns: [`events`] (with [`closing`] the books, and the [`feed`] of all events),
@@ -236,6 +245,8 @@
 //!   and renews, [`testing`] helps to test all of it without waiting, and `problem` (a feature)
 //!   makes errors responses of HTTP (RFC 9457).
 //! - What most programs import: [`prelude`].
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The derive names this crate from outside, and is used inside it too.
 #[allow(unused_extern_crates)]
