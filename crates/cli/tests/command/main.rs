@@ -11,6 +11,7 @@ mod everything;
 
 mod claims;
 mod close;
+mod deploying;
 mod doctor;
 mod environment;
 mod errors;

@@ -13,8 +13,8 @@ const AROUND: [&str; 8] = [
     "demo",
     "deny.toml",
 ];
-/// Names that mean this machine, or that are reserved for examples.
-const NO_HOSTS: [&str; 4] = ["localhost", "127.0.0.1", "0.0.0.0", "db.example"];
+/// Names that mean this machine or a service of compose.yaml, or that are reserved for examples.
+const NO_HOSTS: [&str; 6] = ["localhost", "127.0.0.1", "0.0.0.0", "db.example", "database", "…"];
 /// How names of hosts end, of those that projects like this one use.
 const ENDS: [&str; 9] = [".com", ".org", ".net", ".io", ".dev", ".rs", ".sh", ".app", ".cloud"];
 

@@ -3,6 +3,7 @@
 //! The services that read most of them are not there when the tests run. So what can be wrong
 //! without one is checked: syntax, what they refer to in this repository, the hosts they name.
 
+mod deploy;
 mod hosts;
 mod policies;
 mod workflow;
