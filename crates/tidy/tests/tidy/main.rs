@@ -7,6 +7,7 @@ mod edges;
 mod front_page;
 mod keys;
 mod markdown;
+mod oldest_rust;
 mod packages;
 mod references;
 mod type_names;
