@@ -25,6 +25,7 @@
 
 mod api;
 mod app_state;
+mod keys;
 mod kinds;
 mod limits;
 

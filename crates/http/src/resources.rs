@@ -38,6 +38,7 @@ mod period;
 
 pub(crate) mod audit;
 pub(crate) mod claims;
+pub(crate) mod commits;
 pub(crate) mod correlation;
 pub(crate) mod doctor;
 pub(crate) mod feed;
@@ -54,6 +55,7 @@ pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod rates;
 pub(crate) mod reactions;
+pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod scopes;

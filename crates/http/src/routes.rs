@@ -26,9 +26,9 @@ use crate::audit::{Audit, AuditDetail};
 use crate::auth::{Authorize, Role, admit};
 use crate::requests::{Counted, count};
 use crate::resources::{
-    audit as audited, claims, correlation, doctor, feed, follow, health, jobs, leases, locks,
-    metrics, openapi as document, overview, pauses, queues, quotas, rates, reactions, runs,
-    schedules, scopes, singletons, states, streams, whoami,
+    audit as audited, claims, commits, correlation, doctor, feed, follow, health, jobs, leases,
+    locks, metrics, openapi as document, overview, pauses, queues, quotas, rates, reactions,
+    records, runs, schedules, scopes, singletons, states, streams, whoami,
 };
 use crate::{audit, idempotency, openapi, origin, query, ui};
 
@@ -73,6 +73,10 @@ fn table(served: &AppState) -> Table {
         .reader(routes!(follow::follow))
         .reader(routes!(correlation::show))
         .reader(routes!(states::show))
+        // Commits and records
+        .writer(routes!(commits::commit))
+        .reader(routes!(records::list))
+        .reader(routes!(records::show))
         // Scopes
         .reader(routes!(scopes::list))
         .reader(routes!(scopes::show))

@@ -14,6 +14,7 @@ pub(crate) mod keys;
 mod lease;
 mod listing;
 mod settle;
+mod tx_settle;
 
 use std::time::Duration;
 

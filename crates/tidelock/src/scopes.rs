@@ -25,6 +25,7 @@ mod change;
 mod mutator;
 mod pointer;
 mod proposal;
+mod tx_change;
 
 mod budget;
 mod reentrancy;
@@ -47,8 +48,10 @@ pub use kind::ScopeKind;
 pub use listing::{ScopeFilter, ScopeInfo, Scopes};
 pub use mutated::{Mutated, MutationOutcome};
 pub use mutation::Mutation;
+pub(crate) use proposal::ScopeRead;
 pub use scope::Scope;
 pub use state::ScopeState;
+pub use tx_change::DocumentChange;
 pub use watch::ScopeWatch;
 
 pub(crate) use name::Name;

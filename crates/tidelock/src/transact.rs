@@ -6,13 +6,14 @@ use std::future::IntoFuture;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::{Commit, Conflict, EventId, ViolationReason};
+use tidelock_store::{Commit, Committed, Conflict, EventId, ViolationReason};
 
 use crate::error::{Error, ErrorKind};
 use crate::events::{ExecuteError, moved};
 use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
+use crate::outcome::Outcome;
 use crate::retry::{Retry, RetryLimits};
 use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, Tx, TxOwner, too_slow};
 
@@ -97,6 +98,41 @@ impl<F> Transact<'_, F> {
         self
     }
 
+    /// Runs it, and returns what was committed with the closure's value (`None` if nothing was
+    /// staged), or the conflict when what the closure expects itself does not hold: to branch on
+    /// its parts.
+    ///
+    /// # Errors
+    /// Those of [`Tidelock::transact`], except `Conflict`, `Closed` and `LeaseLost` for a refused
+    /// commit.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> tidelock::Result<()> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let sell = async |tx: Tx| tx.add("sold/tea", 12, ..=18);
+    /// let ((), committed) = tidelock.transact(sell).outcome().await?.granted()?;
+    /// assert_eq!(committed.unwrap().writes[0].sum, Some(12));
+    ///
+    /// let conflict = tidelock.transact(sell).outcome().await?.granted().unwrap_err();
+    /// assert_eq!(conflict.violations.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn outcome<T, E, R>(self) -> Result<Outcome<(T, Option<Committed>), Conflict>, E>
+    where
+        F: Fn(Tx) -> R,
+        R: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        Ok(match self.attempts().await? {
+            Landed::Committed(value, committed) => Outcome::Granted((value, committed)),
+            Landed::Refused(conflict, _) => Outcome::Refused(conflict),
+        })
+    }
+
     /// Sets the actor of appended events.
     pub fn by(mut self, actor: impl Into<String>) -> Self {
         self.metadata.actor = Some(actor.into());
@@ -111,54 +147,89 @@ impl<F> Transact<'_, F> {
         R: Future<Output = Result<T, E>>,
         E: From<Error>,
     {
+        match self.attempts().await? {
+            Landed::Committed(value, _) => Ok(value),
+            Landed::Refused(_, error) => Err(error.into()),
+        }
+    }
+
+    async fn attempts<T, E, R>(self) -> Result<Landed<T>, E>
+    where
+        F: Fn(Tx) -> R,
+        R: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
         let effect_key = EventId::fresh().to_string();
         let mut attempts = self.retry.begin();
         loop {
             let tx = Tx::new(self.tidelock, self.metadata.clone(), effect_key.clone());
             let tx = TxOwner::new(tx);
             let value = (self.closure)(tx.clone()).await?;
-            let Some(conflict) = self.land(tx.finish()).await? else { return Ok(value) };
+            let conflict = match self.land(tx.finish()).await? {
+                Tries::Over(committed) => return Ok(Landed::Committed(value, committed)),
+                Tries::Refused(conflict, error) => return Ok(Landed::Refused(conflict, error)),
+                Tries::Again(conflict) => conflict,
+            };
             if !attempts.next(self.tidelock.random()).await {
                 return Err(gave_up(attempts.made, &conflict).into());
             }
         }
     }
 
-    /// Commits what was staged; says why the closure has to run again.
-    async fn land(&self, mut staged: Staged) -> Result<Option<HandlerError>, Error> {
+    /// Commits what was staged.
+    async fn land(&self, mut staged: Staged) -> Result<Tries, Error> {
         if staged.is_empty() {
-            return Ok(None);
+            return Ok(Tries::Over(None));
         }
         for attempt in 1..=DECISION_ATTEMPTS {
             match staged.attempt(Sender::Handle(self.tidelock), &Commit::new(), attempt).await? {
-                Tried::Landed => return Ok(None),
+                Tried::Landed(committed) => return Ok(Tries::Over(Some(committed))),
                 Tried::Stale => {}
-                Tried::Lost => return Err(lease_lost("the lease that fences the commit is lost")),
-                Tried::Moved(conflict) => return Ok(Some(HandlerError::again(conflict))),
+                Tried::Lost(conflict) => {
+                    let error = Error::new(ErrorKind::LeaseLost, conflict.clone());
+                    return Ok(Tries::Refused(conflict, error));
+                }
+                Tried::Moved(conflict) => return Ok(Tries::Again(HandlerError::again(conflict))),
                 Tried::Refused(error) => return refused(error, &staged),
             }
         }
-        Ok(Some(too_slow()))
+        Ok(Tries::Again(too_slow()))
     }
 }
 
+/// What a unit of work came to.
+enum Landed<T> {
+    /// The closure's value, and the commit, if it staged anything.
+    Committed(T, Option<Committed>),
+    /// What it expects itself does not hold.
+    Refused(Conflict, Error),
+}
+
+/// What the attempts to commit what was staged once came to.
+enum Tries {
+    Over(Option<Committed>),
+    /// The closure has to run again.
+    Again(HandlerError),
+    Refused(Conflict, Error),
+}
+
 /// A part did not hold: an error if running the closure again cannot help.
-fn refused(error: HandlerError, staged: &Staged) -> Result<Option<HandlerError>, Error> {
+fn refused(error: HandlerError, staged: &Staged) -> Result<Tries, Error> {
     if !error.is_retryable() {
         return Err(error.into());
     }
-    if let Some(conflict) = error.error().downcast_ref::<Conflict>()
-        && is_unfenced(conflict, staged)
-    {
+    let Some(conflict) = error.error().downcast_ref::<Conflict>() else {
+        return Ok(Tries::Again(error));
+    };
+    if is_unfenced(conflict, staged) {
         let lost = format!("a lock or claim that fences the commit is no longer held: {conflict}");
-        return Err(lease_lost(&lost));
+        return Ok(Tries::Refused(conflict.clone(), lease_lost(&lost)));
     }
-    if let Some(conflict) = error.error().downcast_ref::<Conflict>()
-        && staged.is_final(conflict)
-    {
-        return Err(of_own_expectation(conflict, staged));
+    if staged.is_final(conflict) {
+        let error = of_own_expectation(conflict, staged);
+        return Ok(Tries::Refused(conflict.clone(), error));
     }
-    Ok(Some(error))
+    Ok(Tries::Again(error))
 }
 
 /// The error of parts that were staged as they are.

@@ -187,9 +187,9 @@ async fn land(
     }
     for attempt in 1..=DECISION_ATTEMPTS {
         match staged.attempt(Sender::Caller(transaction), &Commit::new(), attempt).await? {
-            Tried::Landed => return Ok(()),
+            Tried::Landed(_) => return Ok(()),
             Tried::Stale => {}
-            Tried::Lost => return Err(lease_lost("the lease that fences the commit is lost")),
+            Tried::Lost(conflict) => return Err(Error::new(ErrorKind::LeaseLost, conflict)),
             Tried::Moved(conflict) => return Err(conflict.into()),
             Tried::Refused(error) => return Err(refused(error, &staged)),
         }

@@ -44,7 +44,7 @@ pub(super) fn asked_by(
     Ok(claims.by(by))
 }
 
-fn key_of(claims: &Claims, key: &str) -> Idempotency {
+pub(super) fn key_of(claims: &Claims, key: &str) -> Idempotency {
     claims.idempotency(key)
 }
 

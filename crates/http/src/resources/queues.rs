@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
 use tidelock::problem::Problem;
-use tidelock::queues::{LeasedItem, Queue};
+use tidelock::queues::{EnqueueItem, LeasedItem, Queue};
 use tidelock::store::{
     Fence, ItemFilter, ItemKey, ItemRef, LaneName, Mark, Priority, QueueName, RawJson,
 };
@@ -32,7 +32,7 @@ pub(crate) use renewal::*;
 pub(crate) use settlement::*;
 
 /// A queue that can be written to: not a reserved one.
-fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
+pub(super) fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
     let queue = served.tidelock().queue(name);
     match queue.name() {
         Err(error) if name.starts_with('~') => {
@@ -70,6 +70,28 @@ pub(crate) struct EnqueueRequest {
     data: Option<RawJson>,
 }
 
+impl EnqueueRequest {
+    pub(super) fn item(&self, queue: &Queue) -> Result<EnqueueItem, Problem> {
+        let mut item = queue.enqueue(self.key.as_str());
+        if let Some(mark) = self.mark {
+            item = item.to_mark(mark);
+        }
+        if let Some(due) = when(self.due_at, self.in_ms, "due_at and in_ms")? {
+            item = item.due(due);
+        }
+        if let Some(lane) = &self.lane {
+            item = item.lane(lane.clone());
+        }
+        if let Some(priority) = self.priority {
+            item = item.priority(Priority::new(priority)?);
+        }
+        Ok(match &self.data {
+            Some(data) => item.data(data),
+            None => item,
+        })
+    }
+}
+
 /// An enqueued item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ItemPut)]
@@ -95,22 +117,7 @@ pub(crate) async fn enqueue(
     once: IdempotencyScope,
     Body(asked): Body<EnqueueRequest>,
 ) -> Result<Response, Problem> {
-    let mut item = queue(&served, &name)?.enqueue(asked.key.as_str());
-    if let Some(mark) = asked.mark {
-        item = item.to_mark(mark);
-    }
-    if let Some(due) = when(asked.due_at, asked.in_ms, "due_at and in_ms")? {
-        item = item.due(due);
-    }
-    if let Some(lane) = asked.lane {
-        item = item.lane(lane);
-    }
-    if let Some(priority) = asked.priority {
-        item = item.priority(Priority::new(priority)?);
-    }
-    if let Some(data) = &asked.data {
-        item = item.data(data);
-    }
+    let mut item = asked.item(&queue(&served, &name)?)?;
     if let Some(id) = once.operation() {
         item = item.operation_id(id);
     }

@@ -150,12 +150,21 @@ pub(crate) struct TakeRequest {
     zone: Option<String>,
 }
 
+impl TakeRequest {
+    /// The quota, and how many units to take.
+    pub(super) fn quota(&self, name: &str, claims: &Claims) -> Result<(Quota, u32), Problem> {
+        let Self { limit, units, per, every_ms, ref zone } = *self;
+        let quota = Named { name, limit, per, every_ms, zone: zone.as_deref() }.quota(claims)?;
+        Ok((quota, some(units)?))
+    }
+}
+
 /// A grant: keep it if it may have to be refunded.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct GrantDto {
     /// Opaque: send it as it is.
     #[schema(value_type = Object)]
-    grant: Grant,
+    pub(super) grant: Grant,
 }
 
 /// Take from a quota, if enough is left.
@@ -174,10 +183,8 @@ pub(crate) async fn take(
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<TakeRequest>,
 ) -> Result<Response, Problem> {
-    let TakeRequest { limit, units, per, every_ms, zone } = asked;
-    let quota =
-        Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    match quota.take(some(units)?).await? {
+    let (quota, units) = asked.quota(&name, &claims)?;
+    match quota.take(units).await? {
         Outcome::Granted(grant) => {
             Ok((StatusCode::CREATED, Answer(GrantDto { grant })).into_response())
         }

@@ -55,7 +55,7 @@ pub(crate) struct RateQuery {
 }
 
 /// The use of a rate limit.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RateUseDto {
     /// Units that can be taken now.
     available: u32,
@@ -105,6 +105,14 @@ pub(crate) struct TakeRequest {
     units: u32,
 }
 
+impl TakeRequest {
+    /// The rate limit, and how many units to take.
+    pub(super) fn rate(&self, name: &str, claims: &Claims) -> Result<(RateLimit, u32), Problem> {
+        let Self { limit, every_ms, burst, units } = *self;
+        Ok((Named { name, limit, every_ms, burst }.rate(claims)?, some(units)?))
+    }
+}
+
 /// Take from a rate limit, if enough is available.
 #[utoipa::path(post, path = "/v1/rates/{key}/take", tag = "rates",
     params(
@@ -120,9 +128,8 @@ pub(crate) async fn take(
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<TakeRequest>,
 ) -> Result<Response, Problem> {
-    let TakeRequest { limit, every_ms, burst, units } = asked;
-    let rate = Named { name: &name, limit, every_ms, burst }.rate(&claims)?;
-    match rate.take(some(units)?).await? {
+    let (rate, units) = asked.rate(&name, &claims)?;
+    match rate.take(units).await? {
         Outcome::Granted(usage) => {
             Ok((StatusCode::CREATED, Answer(RateUseDto::from(usage))).into_response())
         }

@@ -4,7 +4,7 @@ mod entries;
 mod mutation_request;
 mod mutations;
 mod precondition;
-mod problems;
+pub(super) mod problems;
 mod watch;
 
 use axum::Json as Answer;
@@ -31,7 +31,7 @@ use problems::to_problem;
 pub(crate) use watch::*;
 
 /// The kind of this name: built-in, with its own TTL, or the client's.
-fn kind(name: &str, ttl_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
+pub(super) fn kind(name: &str, ttl_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     let standard = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::USER, ScopeKind::ORG];
     let kind = standard.into_iter().find(|kind| kind.name() == name);
     let kind = kind.unwrap_or_else(|| ScopeKind::custom(name.to_owned()));

@@ -1,7 +1,7 @@
 //! Streams: lists, reads and appends.
 
 mod append;
-mod expectation;
+pub(super) mod expectation;
 
 use axum::Json;
 use axum::extract::State;

@@ -9,6 +9,7 @@ mod harness;
 
 mod canary;
 mod claims;
+mod commits;
 mod connections;
 mod correlation;
 mod costs;

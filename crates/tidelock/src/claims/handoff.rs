@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Fence, Guard, RawJson, RecordKey, Result, Revision,
-    Slot, Timestamp,
+    Commit, CommitOutcome, ExpectedRevision, Fence, Guard, RawJson, RecordKey, RecordWrite, Result,
+    Revision, Slot, Timestamp,
 };
 
 use super::claim_set::Hold;
@@ -19,6 +19,7 @@ use super::entry::{Entry, LeaseRecord, State};
 use super::held_claim::{LockKind, WorkKind};
 use super::lease_term::{self, LeaseTerm};
 use super::{ClaimError, ClaimKey, Claims, keys};
+use crate::handle::Tidelock;
 
 /// A detached claim: what is needed to attach to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -192,6 +193,21 @@ impl AttachedKey {
     /// As [`complete`](Self::complete).
     pub async fn fail(&self, error: &str) -> Result<(), ClaimError> {
         self.end(|entry, since| entry.failed(error.to_owned(), since)).await
+    }
+
+    /// Returns the write that stores the result, and the fence that it rests on.
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete).
+    pub(crate) async fn completion(&self, value: RawJson) -> Result<RecordWrite, ClaimError> {
+        match self.read().await? {
+            Found::Held(held) => Ok(held.complete_write(&held.entry.done(value, held.since))?),
+            other => Err(self.not_held(&other)),
+        }
+    }
+
+    pub(crate) fn tidelock(&self) -> &Tidelock {
+        &self.claims.tidelock
     }
 
     async fn end(&self, ended: impl Fn(&Entry, Timestamp) -> Entry) -> Result<(), ClaimError> {

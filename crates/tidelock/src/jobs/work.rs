@@ -157,8 +157,8 @@ impl JobTurn<'_> {
         let mut own = self.end(result, has_record)?;
         for attempts in 1..=DECISION_ATTEMPTS {
             match staged.attempt(Sender::Task(&self.task), &own, attempts).await? {
-                Tried::Landed => return Ok(TaskOutcome::Acked),
-                Tried::Lost => return Ok(TaskOutcome::Lost),
+                Tried::Landed(_) => return Ok(TaskOutcome::Acked),
+                Tried::Lost(_) => return Ok(TaskOutcome::Lost),
                 Tried::Refused(failure) => return self.fail(failure).await,
                 Tried::Stale => {}
                 Tried::Moved(conflict) => match self.again_after().await? {

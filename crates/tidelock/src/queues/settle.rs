@@ -77,7 +77,7 @@ async fn settle_chunk(
 }
 
 /// Makes an ack without a mark finish its item, unless the caller said otherwise.
-fn finishing(mut settlement: Settlement) -> Settlement {
+pub(super) fn finishing(mut settlement: Settlement) -> Settlement {
     if let (Settle::Ack { forget: forget @ None, defer: None }, None | Some(Mark::ZERO)) =
         (&mut settlement.exit, settlement.done)
     {
@@ -89,7 +89,7 @@ fn finishing(mut settlement: Settlement) -> Settlement {
 /// Builds the deletes of the finished items' data. A delete expects the revision that was read
 /// *before* the item was seen without further work, so data written by a later enqueue is never
 /// deleted.
-async fn deletions<'a>(
+pub(super) async fn deletions<'a>(
     store: &dyn Store,
     settlements: impl Iterator<Item = &'a Settlement>,
 ) -> Result<Vec<RecordWrite>> {

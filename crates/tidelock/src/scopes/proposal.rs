@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tidelock_store::{
     Change, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Result, Slot, StoreError,
     StoreExt,
@@ -42,6 +43,9 @@ impl<S: ScopeState> Scope<S> {
             Some(RecordWrite { expected, change: Change::Put { value, .. }, .. }) => {
                 (Doc::parse(name, value)?, expected)
             }
+            Some(RecordWrite { change: Change::Delete, .. }) => {
+                return Err(ScopeError::gone(name, None));
+            }
             _ => match tidelock.store().get_one(name.key()).await? {
                 Slot::Live(record) => {
                     (Doc::of(name, &record)?, ExpectedRevision::Revision(record.revision))
@@ -71,6 +75,42 @@ impl<S: ScopeState> ScopeRead<'_, S> {
     /// That the state is still what was read.
     pub(crate) fn guard(&self) -> Guard {
         Guard::Record { key: self.name.key().clone(), expected: self.expected }
+    }
+
+    /// Refuses another state than the caller expects.
+    pub(crate) fn check(&self, expected: ExpectedRevision) -> Result<(), ScopeError> {
+        let scope = || self.name.to_string();
+        match (expected, self.expected) {
+            (ExpectedRevision::Any, _) => Ok(()),
+            (ExpectedRevision::Absent, ExpectedRevision::Revision(revision)) => {
+                Err(ScopeError::Taken { scope: scope(), revision })
+            }
+            (ExpectedRevision::Absent, _) => Ok(()),
+            (_, ExpectedRevision::Absent) => Err(ScopeError::gone(self.name, None)),
+            (ExpectedRevision::Revision(expected), ExpectedRevision::Revision(found))
+                if expected != found =>
+            {
+                Err(ScopeError::Moved { scope: scope(), expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The write that deletes the scope; none if there is none.
+    pub(crate) fn deletion(&self) -> Option<RecordWrite> {
+        let exists = !matches!(self.expected, ExpectedRevision::Absent);
+        exists.then(|| RecordWrite::delete(self.name.key(), self.expected))
+    }
+
+    /// The state as a document.
+    pub(crate) fn document(&self) -> Result<Value, ScopeError> {
+        let document = RawJson::new(&*self.doc.state).and_then(|text| text.to());
+        document.map_err(|error| ScopeError::unreadable(self.name, error.context()))
+    }
+
+    /// Says why a change does not fit the state.
+    pub(crate) fn unfit(&self, reason: impl Into<String>) -> ScopeError {
+        ScopeError::Unfit { scope: self.name.to_string(), reason: reason.into() }
     }
 
     /// Applies a mutation, and returns the write that makes it so; none for an unchanged state.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Change, Commit, CommitOutcome, Conflict, ExpectedRevision, Guard, Part, RecordKey, RecordWrite,
-    Result, Settlement, StreamName, ViolationKind,
+    Change, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Guard, Part, RecordKey,
+    RecordWrite, Result, Settlement, StreamName, ViolationKind,
 };
 
 use super::commit_via::{CommitVia, Sender, ViaOutcome, kept};
@@ -45,9 +45,9 @@ pub(crate) enum Landed {
 #[derive(Debug)]
 pub(crate) enum Tried {
     /// It has landed.
-    Landed,
-    /// The lease is lost, and nothing was written.
-    Lost,
+    Landed(Committed),
+    /// A lease is lost, and nothing was written.
+    Lost(Conflict),
     /// A part of the caller did not hold.
     Moved(Conflict),
     /// A decision was stale, and has been taken again.
@@ -177,8 +177,8 @@ impl Staged {
         let own = Commit::new().settle(settlement);
         for attempts in 1..=DECISION_ATTEMPTS {
             match self.attempt(Sender::Task(task), &own, attempts).await? {
-                Tried::Landed => return Ok(Landed::Settled(settled)),
-                Tried::Lost => return Ok(Landed::Settled(TaskOutcome::Lost)),
+                Tried::Landed(_) => return Ok(Landed::Settled(settled)),
+                Tried::Lost(_) => return Ok(Landed::Settled(TaskOutcome::Lost)),
                 Tried::Refused(failure) => return Ok(Landed::Refused(failure)),
                 Tried::Moved(conflict) => {
                     return Ok(Landed::Refused(HandlerError::again(conflict)));
@@ -204,12 +204,12 @@ impl Staged {
             return Ok(Tried::Refused(HandlerError::fatal(kept())));
         }
         let conflict = match self.via.commit(sender, commit).await? {
-            ViaOutcome::Store(CommitOutcome::Committed(_)) => {
+            ViaOutcome::Store(CommitOutcome::Committed(committed)) => {
                 // In the caller's transaction it has not landed yet.
                 if sender.is_final() {
                     self.landed().await;
                 }
-                return Ok(Tried::Landed);
+                return Ok(Tried::Landed(committed));
             }
             ViaOutcome::Store(CommitOutcome::Conflict(conflict)) => conflict,
             #[cfg(feature = "sqlite")]
@@ -222,7 +222,7 @@ impl Staged {
             return Ok(Tried::Refused(HandlerError::fatal(erased)));
         }
         Ok(match self.blame(own, &conflict) {
-            Blame::Lease => Tried::Lost,
+            Blame::Lease => Tried::Lost(conflict),
             Blame::Own => Tried::Moved(conflict),
             Blame::Staged => Tried::Refused(HandlerError::again(conflict)),
             // However often it is taken again, a closed stream takes nothing.

@@ -14,8 +14,8 @@ use tidelock_store::{
 
 use super::{Decision, Fenced, Landing, Staged};
 use crate::claims::{
-    ClaimGuard, Grant, Quota, QuotaExceeded, RateExceeded, RateLimit, RateUsage, Reservation,
-    Singleton, SingletonTaken,
+    AttachedKey, ClaimGuard, Grant, Quota, QuotaExceeded, RateExceeded, RateLimit, RateUsage,
+    Reservation, Singleton, SingletonTaken,
 };
 use crate::error::Result;
 use crate::event_draft::IntoNewEvents;
@@ -25,7 +25,7 @@ use crate::handler_error::HandlerError;
 use crate::metadata::Metadata;
 use crate::outcome::Outcome;
 use crate::queues::EnqueueItem;
-use crate::scopes::{Scope, ScopeError, ScopeState};
+use crate::scopes::{Scope, ScopeError, ScopeRead, ScopeState};
 
 /// A unit of work: what is staged here lands in one commit, or not at all.
 ///
@@ -68,7 +68,7 @@ impl Tx {
     }
 
     /// Refuses a handle on another store: its parts would land in this one.
-    fn check_store(&self, of: &Tidelock) -> Result<(), StoreError> {
+    pub(crate) fn check_store(&self, of: &Tidelock) -> Result<(), StoreError> {
         self.check()?;
         match Arc::ptr_eq(of.store(), self.store()) {
             true => Ok(()),
@@ -79,7 +79,7 @@ impl Tx {
     }
 
     /// Requires at the commit that what was read has not changed.
-    fn pin(&self, guards: impl IntoIterator<Item = Guard>) -> Result<(), StoreError> {
+    pub(crate) fn pin(&self, guards: impl IntoIterator<Item = Guard>) -> Result<(), StoreError> {
         self.staged(|staged| staged.pin(guards))
     }
 
@@ -348,20 +348,7 @@ impl Tx {
         scope: &Scope<S>,
         mutate: impl FnOnce(&mut S) -> Result<R, X>,
     ) -> Result<R, ScopeError<X>> {
-        self.check()?;
-        let key = scope.key()?;
-        scope.stored().map_or(Ok(()), |(tidelock, _)| self.check_store(tidelock))?;
-        let staged = self.staged(|staged| staged.writes_to(key).cloned())?;
-        let read = match scope.read(staged).await {
-            Ok(read) => read,
-            Err(error) => {
-                if matches!(error, ScopeError::Gone { .. }) {
-                    let expected = ExpectedRevision::Absent;
-                    self.pin([Guard::Record { key: key.clone(), expected }])?;
-                }
-                return Err(error.widen());
-            }
-        };
+        let read = self.read_scope(scope).await.map_err(ScopeError::widen)?;
         match read.change(mutate) {
             Ok((Some(write), answer)) => {
                 self.staged(|staged| staged.replace(Commit::new().write(write)))?;
@@ -376,6 +363,23 @@ impl Tx {
                 Err(refused)
             }
         }
+    }
+
+    /// Reads a scope as this unit of work leaves it. That it is gone is compared at the commit.
+    pub(crate) async fn read_scope<'a, S: ScopeState>(
+        &self,
+        scope: &'a Scope<S>,
+    ) -> Result<ScopeRead<'a, S>, ScopeError> {
+        self.check()?;
+        let key = scope.key()?;
+        scope.stored().map_or(Ok(()), |(tidelock, _)| self.check_store(tidelock))?;
+        let staged = self.staged(|staged| staged.writes_to(key).cloned())?;
+        let read = scope.read(staged).await;
+        if let Err(ScopeError::Gone { .. }) = &read {
+            let expected = ExpectedRevision::Absent;
+            self.pin([Guard::Record { key: key.clone(), expected }])?;
+        }
+        read
     }
 
     /// Takes units of a quota, if so many are left. Several calls for one quota add up. The grant
@@ -681,6 +685,20 @@ impl Tx {
         self.fenced_parts([write.key.clone()], Commit::new().write(write))
     }
 
+    /// Stages the completion of a claim that is continued by its fence.
+    ///
+    /// # Errors
+    /// `LeaseLost` if it is no longer held under this fence.
+    pub async fn complete_attached(
+        &self,
+        claim: &AttachedKey,
+        value: &(impl Serialize + ?Sized),
+    ) -> Result<()> {
+        self.check_store(claim.tidelock())?;
+        let write = claim.completion(RawJson::new(value)?).await?;
+        self.fenced_parts([write.key.clone()], Commit::new().write(write))
+    }
+
     /// Stages the confirmation of a reservation.
     ///
     /// # Errors
@@ -726,7 +744,11 @@ impl Tx {
     }
 
     /// Stages parts that no longer hold for good once one of these records has changed.
-    fn fenced_parts(&self, keys: impl IntoIterator<Item = RecordKey>, parts: Commit) -> Result<()> {
+    pub(crate) fn fenced_parts(
+        &self,
+        keys: impl IntoIterator<Item = RecordKey>,
+        parts: Commit,
+    ) -> Result<()> {
         Ok(self.staged(|staged| {
             staged.stage(parts)?;
             staged.fenced.extend(keys);

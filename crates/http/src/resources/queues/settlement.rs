@@ -37,7 +37,7 @@ pub(crate) enum SettlementDto {
 pub(crate) struct SettleItem {
     /// Its key.
     #[schema(min_length = 1, max_length = 256)]
-    key: String,
+    pub(in super::super) key: String,
     /// The fence it was leased with.
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
@@ -91,7 +91,7 @@ pub(crate) enum SettleResultDto {
 }
 
 impl SettleItem {
-    fn settlement(&self, queue: &Queue) -> Result<Settlement, Problem> {
+    pub(in super::super) fn settlement(&self, queue: &Queue) -> Result<Settlement, Problem> {
         self.check()?;
         let lease = queue.token(&self.key, self.fence)?;
         let after = self.after_ms.map(Millis::span);

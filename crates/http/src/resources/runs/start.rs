@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
 use tidelock::problem::Problem;
+use tidelock::runs::StartRun;
 use tidelock::store::RawJson;
 use utoipa::ToSchema;
 
@@ -22,10 +23,10 @@ use crate::extract::{Body, InPath};
 pub(crate) struct StartRequest {
     /// The workflow.
     #[schema(min_length = 1, max_length = 64, example = "checkout")]
-    workflow: String,
+    pub(in super::super) workflow: String,
     /// The input of the workflow's function.
     #[schema(value_type = Value)]
-    input: RawJson,
+    pub(in super::super) input: RawJson,
     /// The version of the workflow; by default the newest that any process has registered.
     version: Option<u32>,
     /// Attributes to filter lists by.
@@ -37,6 +38,28 @@ pub(crate) struct StartRequest {
     /// How long the run is kept after it has ended; overrides the workflow's retention.
     #[schema(value_type = Option<u64>, minimum = 1)]
     retention_ms: Option<Millis>,
+}
+
+impl StartRequest {
+    /// Adds everything besides workflow and input.
+    pub(in super::super) fn options<O>(
+        &self,
+        mut start: StartRun<O>,
+    ) -> Result<StartRun<O>, Problem> {
+        if let Some(version) = self.version {
+            start = start.version(version);
+        }
+        for (name, value) in &self.attributes {
+            start = start.attribute(name, value);
+        }
+        if let Some(millis) = self.deadline_ms {
+            start = start.deadline(durations::some(millis, "deadline_ms")?);
+        }
+        if let Some(millis) = self.retention_ms {
+            start = start.retention(durations::some(millis, "retention_ms")?);
+        }
+        Ok(start)
+    }
 }
 
 /// Start a run under an id of your choice. Repeating it returns the same run.
@@ -53,20 +76,8 @@ pub(crate) async fn start(
     InPath(RunPath { id }): InPath<RunPath>,
     Body(asked): Body<StartRequest>,
 ) -> Result<Response, Problem> {
-    let mut start = served.tidelock().start(&asked.workflow, &id, &asked.input);
-    if let Some(version) = asked.version {
-        start = start.version(version);
-    }
-    for (name, value) in asked.attributes {
-        start = start.attribute(name, value);
-    }
-    if let Some(millis) = asked.deadline_ms {
-        start = start.deadline(durations::some(millis, "deadline_ms")?);
-    }
-    if let Some(millis) = asked.retention_ms {
-        start = start.retention(durations::some(millis, "retention_ms")?);
-    }
-    let begun = start.outcome().await?;
+    let start = served.tidelock().start(&asked.workflow, &id, &asked.input);
+    let begun = asked.options(start)?.outcome().await?;
     let status = if begun.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let info = begun.run.get().await?;
     Ok((status, Answer(RunDto::from(info))).into_response())
@@ -78,17 +89,17 @@ pub(crate) async fn start(
 pub(crate) struct SignalRequest {
     /// The name that the run waits for.
     #[schema(min_length = 1, max_length = 100, example = "approve")]
-    name: String,
+    pub(in super::super) name: String,
     /// The payload.
     #[schema(value_type = Option<Value>)]
-    payload: Option<RawJson>,
+    pub(in super::super) payload: Option<RawJson>,
     /// Sent again under this id, the signal is received once; by default the `Idempotency-Key` has
     /// this effect.
     #[schema(min_length = 1)]
-    id: Option<String>,
+    pub(in super::super) id: Option<String>,
     /// Send it even if there is no such run: the run receives it when it is started.
     #[serde(default)]
-    early: bool,
+    pub(in super::super) early: bool,
 }
 
 /// Send a signal to a run. It is stored before the response, whether the run waits for it or not.

@@ -5,7 +5,7 @@ use tidelock::problem::Problem;
 use tidelock::scopes::ScopeError;
 
 /// The problem for this error.
-pub(super) fn to_problem(error: ScopeError) -> Problem {
+pub(in super::super) fn to_problem(error: ScopeError) -> Problem {
     match error {
         ScopeError::Moved { .. } | ScopeError::Taken { .. } => {
             Problem::from(error).with_status(StatusCode::PRECONDITION_FAILED)

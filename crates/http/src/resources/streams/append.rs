@@ -37,7 +37,7 @@ pub(crate) struct AppendRequest {
 /// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct NewEventDto {
+pub(in super::super) struct NewEventDto {
     /// Its type.
     #[serde(rename = "type")]
     #[schema(value_type = String, min_length = 1, max_length = 128, example = "placed")]
@@ -58,6 +58,14 @@ struct NewEventDto {
 fn name(events: &mut [NewEventDto], once: &IdempotencyScope) {
     for (nth, event) in (0_u64..).zip(events).filter(|(_, event)| event.id.is_none()) {
         event.id = once.id(&nth.to_be_bytes());
+    }
+}
+
+impl NewEventDto {
+    /// The event, under an id that it keeps when the request is judged again.
+    pub(in super::super) fn named(mut self) -> NewEvent {
+        self.id = Some(self.id.unwrap_or_else(EventId::fresh));
+        self.into()
     }
 }
 
@@ -98,11 +106,11 @@ pub(crate) struct AppendedDto {
 
 /// An appended event.
 #[derive(Debug, Serialize, ToSchema)]
-struct AppendedEventDto {
+pub(in super::super) struct AppendedEventDto {
     #[schema(value_type = String, format = "uuid")]
-    id: EventId,
+    pub(in super::super) id: EventId,
     #[schema(value_type = u64, minimum = 1)]
-    version: u64,
+    pub(in super::super) version: u64,
 }
 
 /// Append events to a stream: all of them or none.
@@ -141,7 +149,7 @@ pub(crate) async fn append(
     }
 }
 
-fn check_is_not_reserved(stream: &StreamName) -> Result<(), Problem> {
+pub(in super::super) fn check_is_not_reserved(stream: &StreamName) -> Result<(), Problem> {
     if !stream.as_str().starts_with(RESERVED) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use tidelock::ExpectedVersion;
 use tidelock::problem::Problem;
-use tidelock::store::Version;
+use tidelock::store::{ExpectedRevision, Revision, Version};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -21,9 +21,9 @@ pub(super) struct Expectation {
     by_header: bool,
 }
 
-/// The expectation in a body: `"any"`, `"none"`, `"exists"` or a version.
+/// The expectation in a body: `"any"`, `"none"`, `"exists"`, or a version or revision.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expected(ExpectedVersion);
+pub(crate) struct Expected(ExpectedVersion);
 
 impl<'de> Deserialize<'de> for Expected {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -55,11 +55,39 @@ impl PartialSchema for Expected {
             .minimum(Some(1))
             .maximum(Some(i64::MAX));
         let either = OneOfBuilder::new().item(words).item(version);
-        RefOr::T(either.description(Some("The expected version of a stream")).into())
+        RefOr::T(
+            either
+                .description(Some(
+                    "The expected version of a stream, or revision of a record or scope",
+                ))
+                .into(),
+        )
     }
 }
 
 impl ToSchema for Expected {}
+
+impl Expected {
+    /// The expected version of a stream.
+    pub(in super::super) fn version(self) -> ExpectedVersion {
+        self.0
+    }
+
+    /// The expected revision of a record or a scope.
+    pub(in super::super) fn revision(self) -> ExpectedRevision {
+        match self.0 {
+            ExpectedVersion::Any => ExpectedRevision::Any,
+            ExpectedVersion::NoStream => ExpectedRevision::Absent,
+            ExpectedVersion::Exists => ExpectedRevision::Exists,
+            ExpectedVersion::Exact(version) => {
+                let revision = Revision::new(version.get());
+                ExpectedRevision::Revision(
+                    revision.expect("the range of a version is that of a revision"),
+                )
+            }
+        }
+    }
+}
 
 impl Expectation {
     /// Combines both; they must not differ.

@@ -63,8 +63,8 @@ async fn land(
 ) -> Result<Sent> {
     for attempts in 1..=DECISION_ATTEMPTS {
         return Ok(match staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
-            Tried::Landed => Sent::Landed(behind),
-            Tried::Lost => Sent::Lost,
+            Tried::Landed(_) => Sent::Landed(behind),
+            Tried::Lost(_) => Sent::Lost,
             Tried::Refused(failure) => Sent::Refused(failure),
             Tried::Moved(_) if staged.can_be_tried_again() => Sent::Moved,
             Tried::Moved(_) => Sent::MustRestage,

@@ -1,0 +1,249 @@
+//! Commits: any mix of parts of every pattern, all or none.
+
+mod part;
+mod refusal;
+mod response;
+
+use std::sync::{Mutex, PoisonError};
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Deserialize;
+use tidelock::problem::Problem;
+use tidelock::store::{
+    ExpectedRevision, NewEvent, RawJson, RecordKey, RecordWrite, Revision, When, limits as most,
+};
+use tidelock::{Outcome, Tx};
+use utoipa::ToSchema;
+
+use crate::app_state::AppState;
+use crate::extract::Body;
+use crate::idempotency::IdempotencyScope;
+use crate::{keys, limits};
+
+pub(crate) use part::*;
+use refusal::{Refusals, commit_refused};
+pub(crate) use response::*;
+
+/// The parts of a commit. Each names what it is about; the rest is the body of its own route.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommitRequest {
+    /// Events to append, one entry for each stream.
+    #[serde(default)]
+    appends: Vec<AppendPart>,
+    /// Records to write, one entry for each key.
+    #[serde(default)]
+    records: Vec<RecordPart>,
+    /// Changes of scopes, in this order.
+    #[serde(default)]
+    scopes: Vec<ScopePart>,
+    /// Units to take from quotas.
+    #[serde(default)]
+    quotas: Vec<QuotaPart>,
+    /// Units to take from rate limits.
+    #[serde(default)]
+    rates: Vec<RatePart>,
+    /// Claims to complete under the fences they were won with.
+    #[serde(default)]
+    completions: Vec<CompletionPart>,
+    /// Items to enqueue.
+    #[serde(default)]
+    enqueues: Vec<EnqueuePart>,
+    /// Leased items to settle under the fences they were leased with.
+    #[serde(default)]
+    settlements: Vec<SettlementPart>,
+    /// Runs to start.
+    #[serde(default)]
+    runs: Vec<RunPart>,
+    /// Signals to send.
+    #[serde(default)]
+    signals: Vec<SignalPart>,
+    /// What must hold besides, without being written.
+    #[serde(default)]
+    guards: Vec<GuardPart>,
+}
+
+/// What a request is answered.
+enum Told {
+    Now(CommitResponse),
+    /// It was committed by an earlier attempt.
+    Earlier(CommitResponse),
+}
+
+/// A request that was checked, and the events under the ids that they keep.
+struct Parts {
+    request: CommitRequest,
+    events: Vec<Vec<NewEvent>>,
+}
+
+/// Commit parts of every pattern: all of them or none.
+///
+/// Each part is judged on the state at the commit. If one does not hold, nothing is written, and
+/// the response names every part that does not hold. The `Idempotency-Key` is the commit's id: a
+/// request repeated under it is committed once.
+#[utoipa::path(post, path = "/v1/commits", tag = "commits", request_body = CommitRequest,
+    responses(
+        (status = 201, description = "Committed", body = CommitResponse),
+        (status = 200, description = "The commit had been made by an earlier attempt", body = CommitResponse),
+        (status = 409, description = "Nothing was written; `parts` has what did not hold, with what was expected and found"),
+    ))]
+pub(crate) async fn commit(
+    State(served): State<AppState>,
+    once: IdempotencyScope,
+    Body(request): Body<CommitRequest>,
+) -> Result<Response, Problem> {
+    let marker = once.operation().map(|operation| keys::commit(&operation)).transpose()?;
+    let parts = Parts::of(request)?;
+    let refusals = Mutex::new(Refusals::default());
+    let (served, staged) = (&served, &parts);
+    let committed = served.tidelock().transact(async |tx: Tx| -> Result<Told, Problem> {
+        if let Some(marker) = &marker
+            && let Some(earlier) = tx.get::<CommitResponse>(marker.as_str()).await?
+        {
+            return Ok(Told::Earlier(earlier));
+        }
+        let mut refused = Refusals::default();
+        let response = staged.stage(served, &tx, &mut refused).await?;
+        match (&marker, refused.is_empty()) {
+            // The store judges the other parts, and writes nothing.
+            (_, false) => tx.write(impossible()?)?,
+            (Some(marker), true) => tx.write(remembered(marker, &response)?)?,
+            (None, true) => {}
+        }
+        *refusals.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+        Ok(Told::Now(response))
+    });
+    match committed.outcome().await? {
+        Outcome::Granted((Told::Now(mut response), committed)) => {
+            response.complete(committed.as_ref());
+            Ok((StatusCode::CREATED, Answer(response)).into_response())
+        }
+        Outcome::Granted((Told::Earlier(response), _)) => Ok(Answer(response).into_response()),
+        Outcome::Refused(conflict) => {
+            let refused = refusals.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let claims = served.tidelock().claims();
+            Err(commit_refused(refused, &conflict, &parts.request, &claims))
+        }
+    }
+}
+
+impl Parts {
+    /// Checks what can be checked without the store.
+    fn of(mut request: CommitRequest) -> Result<Self, Problem> {
+        let events = request.appends.iter_mut().map(AppendPart::take_events).collect();
+        let parts = Self { request, events };
+        parts.check()?;
+        Ok(parts)
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let CommitRequest { appends, records, .. } = &self.request;
+        once_each("appends", appends.iter().map(|part| part.stream.as_str()))?;
+        once_each("records", records.iter().map(|part| part.key.as_str()))?;
+        match self.count() {
+            0 => Err(Problem::bad_request("commit-empty", "the commit has no parts: add some")),
+            count if count > most::PARTS_PER_COMMIT => {
+                let most = most::PARTS_PER_COMMIT;
+                let detail = format!("the commit has {count} parts; the limit is {most}");
+                Err(Problem::bad_request("limit-exceeded", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count(&self) -> usize {
+        let of = &self.request;
+        let named = [
+            of.appends.len(),
+            of.records.len(),
+            of.scopes.len(),
+            of.quotas.len(),
+            of.rates.len(),
+            of.completions.len(),
+            of.runs.len(),
+            of.signals.len(),
+            of.guards.len(),
+        ];
+        let enqueued: usize = of.enqueues.iter().map(|part| part.items.len()).sum();
+        let settled: usize = of.settlements.iter().map(|part| part.items.len()).sum();
+        named.iter().sum::<usize>() + enqueued + settled
+    }
+
+    /// Stages every part, and notes those that are refused.
+    async fn stage(
+        &self,
+        served: &AppState,
+        tx: &Tx,
+        refused: &mut Refusals,
+    ) -> Result<CommitResponse, Problem> {
+        let of = &self.request;
+        let mut response = CommitResponse::replayed();
+        for (nth, (part, events)) in of.appends.iter().zip(&self.events).enumerate() {
+            response.appends.push(part.stage(tx, events).map_err(about("appends", nth))?);
+        }
+        for (nth, part) in of.records.iter().enumerate() {
+            response.records.push(part.stage(tx).map_err(about("records", nth))?);
+        }
+        for (nth, part) in of.scopes.iter().enumerate() {
+            response.scopes.extend(refused.note("scopes", nth, part.stage(served, tx).await)?);
+        }
+        for (nth, part) in of.quotas.iter().enumerate() {
+            response.quotas.extend(refused.note("quotas", nth, part.stage(served, tx).await)?);
+        }
+        for (nth, part) in of.rates.iter().enumerate() {
+            response.rates.extend(refused.note("rates", nth, part.stage(served, tx).await)?);
+        }
+        for (nth, part) in of.completions.iter().enumerate() {
+            refused.note("completions", nth, part.stage(served, tx).await)?;
+        }
+        for (nth, part) in of.enqueues.iter().enumerate() {
+            part.stage(served, tx).map_err(about("enqueues", nth))?;
+        }
+        for (nth, part) in of.settlements.iter().enumerate() {
+            part.stage(served, tx).await.map_err(about("settlements", nth))?;
+        }
+        for (nth, part) in of.runs.iter().enumerate() {
+            refused.note("runs", nth, part.stage(tx).await)?;
+        }
+        for (nth, part) in of.signals.iter().enumerate() {
+            refused.note("signals", nth, part.stage(tx, nth).await)?;
+        }
+        for (nth, part) in of.guards.iter().enumerate() {
+            refused.note("guards", nth, part.stage(tx).await)?;
+        }
+        Ok(response)
+    }
+}
+
+/// Names the part in a problem that ends the request.
+fn about(parts: &'static str, nth: usize) -> impl Fn(Problem) -> Problem {
+    move |problem| problem.map_detail(|detail| format!("{parts}[{nth}]: {detail}"))
+}
+
+/// Refuses two parts about one thing, of which only one could be reported.
+fn once_each<'a>(parts: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Problem> {
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => {
+            let detail = format!("{parts}: {:?} is named twice: make it one part", pair[0]);
+            Err(Problem::bad_request("part-twice", detail))
+        }
+    }
+}
+
+/// A write that is always refused.
+fn impossible() -> Result<RecordWrite, Problem> {
+    let never = ExpectedRevision::Revision(Revision::new(i64::MAX as u64)?);
+    Ok(RecordWrite::delete(&keys::refused_commit(), never))
+}
+
+/// The response, for the attempts after the first.
+fn remembered(marker: &RecordKey, response: &CommitResponse) -> Result<RecordWrite, Problem> {
+    let write = RecordWrite::put(marker, ExpectedRevision::Any, RawJson::new(response)?);
+    Ok(write.expiring(When::In(limits::IDEMPOTENCY)))
+}

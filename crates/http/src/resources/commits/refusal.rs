@@ -1,0 +1,146 @@
+//! Why a commit was refused: every part that does not hold.
+
+use http::StatusCode;
+use serde_json::Value;
+use tidelock::claims::Claims;
+use tidelock::problem::Problem;
+use tidelock::store::{Conflict, RecordKey, ViolationReason};
+
+use super::CommitRequest;
+use crate::keys;
+
+/// The parts that were refused before the commit.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Vec<Value>);
+
+impl Refusals {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes a refusal; another error ends the request.
+    pub(super) fn note<T>(
+        &mut self,
+        parts: &'static str,
+        nth: usize,
+        staged: Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        match staged {
+            Ok(staged) => Ok(Some(staged)),
+            Err(problem) if is_refusal(&problem) => {
+                self.0.push(part(parts, nth, &problem));
+                Ok(None)
+            }
+            Err(problem) => Err(super::about(parts, nth)(problem)),
+        }
+    }
+}
+
+/// Whether the request makes sense, and the state says no.
+fn is_refusal(problem: &Problem) -> bool {
+    matches!(
+        problem.status(),
+        StatusCode::CONFLICT
+            | StatusCode::NOT_FOUND
+            | StatusCode::GONE
+            | StatusCode::PRECONDITION_FAILED
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::TOO_MANY_REQUESTS
+    )
+}
+
+/// A refused part: which one, and its own problem.
+fn part(parts: &str, nth: usize, problem: &Problem) -> Value {
+    let mut part: Value = serde_json::from_str(&problem.to_json()).unwrap_or_default();
+    if let Some(fields) = part.as_object_mut() {
+        for common in ["type", "title", "status"] {
+            fields.remove(common);
+        }
+        fields.insert("part".to_owned(), format!("{parts}[{nth}]").into());
+    }
+    part
+}
+
+/// The problem of a refused commit, with what the store refused besides.
+pub(super) fn commit_refused(
+    mut refused: Refusals,
+    conflict: &Conflict,
+    request: &CommitRequest,
+    claims: &Claims,
+) -> Problem {
+    for violation in &conflict.violations {
+        if let Some(part) = by_store(&violation.reason, request, claims)
+            && !refused.0.iter().any(|known| known["part"] == part["part"])
+        {
+            refused.0.push(part);
+        }
+    }
+    let names: Vec<_> = refused.0.iter().filter_map(|part| part["part"].as_str()).collect();
+    let detail = format!(
+        "nothing was written, because of {}; read again, and decide again",
+        names.join(", ")
+    );
+    Problem::conflict("commit-refused", detail).with("parts", refused.0)
+}
+
+/// The part that the store refused; none for the write that makes it judge the others.
+fn by_store(reason: &ViolationReason, request: &CommitRequest, claims: &Claims) -> Option<Value> {
+    let detail = reason.to_string();
+    match reason {
+        ViolationReason::Stream { stream, expected, found } => {
+            let problem = Problem::conflict("version-conflict", detail)
+                .with("stream", stream)
+                .with("expected", expected)
+                .with("found", found.version());
+            Some(append(request, stream.as_str(), &problem))
+        }
+        ViolationReason::Closed { stream, version } => {
+            let problem = Problem::conflict("stream-closed", detail)
+                .with("stream", stream)
+                .with("version", version);
+            Some(append(request, stream.as_str(), &problem))
+        }
+        ViolationReason::Record { key, .. } if *key == keys::refused_commit() => None,
+        ViolationReason::Record { key, expected, found } => {
+            let found = found.live().map(|record| record.revision);
+            let problem = Problem::conflict("revision-conflict", detail)
+                .with("expected", expected)
+                .with("found", found);
+            Some(record(request, claims, key, problem))
+        }
+        ViolationReason::Bound { key, found, within, .. } => {
+            let problem = Problem::conflict("bound-exceeded", detail)
+                .with("found", found)
+                .with("min", within.min)
+                .with("max", within.max);
+            Some(record(request, claims, key, problem))
+        }
+        ViolationReason::NotACounter { found } => {
+            Some(record(request, claims, &found.key, Problem::conflict("not-a-counter", detail)))
+        }
+        ViolationReason::LeaseLost { lease, .. } => {
+            let problem = Problem::conflict("fence-lost", detail)
+                .with("key", &lease.item.key)
+                .with("fence", lease.fence);
+            let nth = request.settlements.iter().position(|part| {
+                part.queue == lease.item.queue.as_str()
+                    && part.items.iter().any(|item| item.key == lease.item.key.as_str())
+            });
+            Some(part("settlements", nth.unwrap_or_default(), &problem))
+        }
+        _ => Some(part("commit", 0, &Problem::conflict("conflict", detail))),
+    }
+}
+
+fn append(request: &CommitRequest, stream: &str, problem: &Problem) -> Value {
+    let nth = request.appends.iter().position(|part| part.stream.as_str() == stream);
+    part("appends", nth.unwrap_or_default(), problem)
+}
+
+fn record(request: &CommitRequest, claims: &Claims, key: &RecordKey, problem: Problem) -> Value {
+    if let Some(nth) = request.records.iter().position(|part| part.key == *key) {
+        return part("records", nth, &problem.with("key", key));
+    }
+    let nth = request.completions.iter().position(|part| part.is_of(claims, key));
+    part("completions", nth.unwrap_or_default(), &problem)
+}

@@ -1,0 +1,46 @@
+//! Settlements of leased items as parts of a unit of work.
+
+use tidelock_store::{Commit, Settlement};
+
+use super::{Queue, settle};
+use crate::error::Result;
+use crate::staging::Tx;
+
+impl Tx {
+    /// Stages the settlement of a leased item: it lands with the rest, and the rest only if the
+    /// lease is still held. What an ack deletes is that of [`Queue::settle`].
+    ///
+    /// # Errors
+    /// `Invalid` if the lease belongs to another queue.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::store::Settlement;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let mails = tidelock.queue("mails");
+    /// mails.enqueue("order-7").await?;
+    /// let leased = mails.lease("worker-1").await?.pop().expect("an item is due");
+    /// let (mails, token) = (&mails, mails.token("order-7", leased.lease.fence)?);
+    /// tidelock
+    ///     .transact(async |tx: Tx| -> tidelock::Result<()> {
+    ///         tx.put("sent/order-7", &true)?;
+    ///         tx.settle(mails, Settlement::ack(token.clone(), leased.lease.mark)).await
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn settle(&self, queue: &Queue, settlement: Settlement) -> Result<()> {
+        self.check_store(&queue.tidelock)?;
+        queue.check_queue(&settlement.lease.item)?;
+        let settlement = settle::finishing(settlement);
+        // Read first: data that is enqueued later is another revision.
+        let deletions = settle::deletions(&**self.store(), std::iter::once(&settlement)).await?;
+        let deletions = deletions.into_iter().fold(Commit::new(), Commit::write);
+        self.staged(|staged| staged.derive(deletions))?;
+        self.parts(Commit::new().settle(settlement))
+    }
+}

@@ -1,0 +1,149 @@
+//! Changes of a scope's document as a part of a unit of work, as data.
+
+use serde_json::Value;
+use tidelock_store::{Commit, ExpectedRevision};
+
+use super::change;
+use super::error::ScopeError;
+use super::pointer::{Pointer, Unfit};
+use super::proposal::ScopeRead;
+use super::scope::Scope;
+use super::state::ScopeState;
+use crate::staging::Tx;
+
+/// A change of a scope's document, for a caller that has it as data. `at` addresses a field as in
+/// [`Scope`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentChange {
+    /// Replaces the document.
+    Set(Value),
+    /// Merges a patch (RFC 7396).
+    Patch(Value),
+    /// Adds to an integer. Its value is the sum.
+    Increment {
+        /// The integer.
+        at: String,
+        /// What is added.
+        by: i64,
+    },
+    /// Appends to a list. Its value is the length.
+    Push {
+        /// The list.
+        at: String,
+        /// The new last item.
+        item: Value,
+    },
+    /// Sets an entry of an object.
+    SetEntry {
+        /// The object.
+        at: String,
+        /// The entry's key.
+        key: String,
+        /// The entry.
+        value: Value,
+    },
+    /// Removes an entry of an object. Its value is whether there was one.
+    RemoveEntry {
+        /// The object.
+        at: String,
+        /// The entry's key.
+        key: String,
+    },
+    /// Deletes the scope. Its value is whether there was one.
+    Delete,
+}
+
+impl DocumentChange {
+    /// Applies the change to a document, and returns its value.
+    fn apply(&self, document: &mut Value) -> Result<Value, Unfit> {
+        match self {
+            Self::Set(value) => document.clone_from(value),
+            Self::Patch(patch) => change::patch(document, patch),
+            Self::Increment { at, by } => {
+                return change::increment(document, &Pointer::new(at), *by).map(Value::from);
+            }
+            Self::Push { at, item } => {
+                return change::push(document, &Pointer::new(at), item).map(Value::from);
+            }
+            Self::SetEntry { at, key, value } => {
+                change::set_entry(document, &Pointer::new(at), key, value)?;
+            }
+            Self::RemoveEntry { at, key } => {
+                return change::remove_entry(document, &Pointer::new(at), key).map(Value::from);
+            }
+            Self::Delete => {}
+        }
+        Ok(Value::Null)
+    }
+}
+
+impl Tx {
+    /// Stages a change of a scope's document, if the scope is as expected, and returns the change's
+    /// value, or `null`. A second change in the same unit of work sees the first one.
+    ///
+    /// # Errors
+    /// Those of [`Tx::try_mutate`]; `Moved`, `Gone` or `Taken` if the scope is not as expected;
+    /// `Unfit` if the change does not fit the document.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::scopes::DocumentChange;
+    /// # use tidelock::store::ExpectedRevision;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let user = tidelock.scope::<serde_json::Value>(ScopeKind::USER, "ada");
+    /// let visit = DocumentChange::Increment { at: "visits".into(), by: 1 };
+    /// tidelock
+    ///     .transact(async |tx: Tx| -> tidelock::Result<()> {
+    ///         let visits = tx.change(&user, ExpectedRevision::Any, &visit).await?;
+    ///         tx.put("last-visit", &visits)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(user.get().await?["visits"], 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn change<S: ScopeState>(
+        &self,
+        scope: &Scope<S>,
+        expected: ExpectedRevision,
+        change: &DocumentChange,
+    ) -> Result<Value, ScopeError> {
+        let read = self.read_scope(scope).await?;
+        let changed = read.check(expected).and_then(|()| changed(&read, change));
+        let (parts, value) = match changed {
+            Ok(changed) => changed,
+            Err(refused) => {
+                self.pin([read.guard()])?;
+                return Err(refused);
+            }
+        };
+        match parts {
+            Some(parts) => self.staged(|staged| staged.replace(parts))?,
+            None => self.pin([read.guard()])?,
+        }
+        Ok(value)
+    }
+}
+
+/// The parts that make a change, if they change anything, and its value.
+fn changed<S: ScopeState>(
+    read: &ScopeRead<'_, S>,
+    change: &DocumentChange,
+) -> Result<(Option<Commit>, Value), ScopeError> {
+    if *change == DocumentChange::Delete {
+        let deletion = read.deletion();
+        let existed = Value::from(deletion.is_some());
+        return Ok((deletion.map(|write| Commit::new().write(write)), existed));
+    }
+    let mut document = read.document()?;
+    let value = change.apply(&mut document).map_err(|Unfit(reason)| read.unfit(reason))?;
+    let state = S::deserialize(document).map_err(|error| read.unfit(error.to_string()))?;
+    let (write, ()) = read.change(|before| {
+        *before = state;
+        Ok::<_, std::convert::Infallible>(())
+    })?;
+    Ok((write.map(|write| Commit::new().write(write)), value))
+}
