@@ -37,6 +37,7 @@ mod origin;
 mod otel;
 
 mod audit;
+mod codes;
 mod commits;
 mod extract;
 mod idempotency;

@@ -14,6 +14,7 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::codes::CODES;
 use crate::routes::Needs;
 
 const BEARER: &str = "token";
@@ -24,6 +25,7 @@ const KEY: &str = "Idempotency-Key";
 pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
     let (path, item) = paths.paths.iter_mut().next().expect("a route has a path");
     let (method, operation) = operation(item).expect("a route has a method");
+    name(operation);
     describe(operation, needs);
     for (status, what) in of_family(path, &method).iter().chain(in_common(needs, &method)) {
         let responses = &mut operation.responses.responses;
@@ -40,6 +42,15 @@ pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
         take_a_key(operation);
     }
     (method, path.clone())
+}
+
+/// Gives an operation an id that no other has: the tag and the handler. Generators make a method's
+/// name of it.
+fn name(operation: &mut Operation) {
+    let tag = operation.tags.as_ref().and_then(|tags| tags.first());
+    if let (Some(tag), Some(handler)) = (tag, &operation.operation_id) {
+        operation.operation_id = Some(format!("{tag}_{handler}").replace('-', "_"));
+    }
 }
 
 /// The names of a route's query parameters. Takes one route at a time.
@@ -100,6 +111,7 @@ pub(crate) fn document(mut document: OpenApi) -> Bytes {
     );
     let mut document = serde_json::to_value(&document).expect("a document is JSON");
     bound(&mut document);
+    document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] = CODES.into();
     serde_json::to_vec(&document).expect("a document is JSON").into()
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct ListQuery {
 }
 
 /// List operators' actions, newest first.
-#[utoipa::path(get, path = "/v1/audit", tag = "server", params(ListQuery), responses((status = 200, body = Page<AuditEntryDto>)))]
+#[utoipa::path(get, path = "/v1/audit", tag = "audit", params(ListQuery), responses((status = 200, body = Page<AuditEntryDto>)))]
 pub(crate) async fn list(
     State(served): State<AppState>,
     InQuery(asked): InQuery<ListQuery>,

@@ -64,7 +64,7 @@ struct FeedRangeDto {
 }
 
 /// List everything that belongs to a correlation, around a position.
-#[utoipa::path(get, path = "/v1/correlations/{id}", tag = "streams",
+#[utoipa::path(get, path = "/v1/correlations/{id}", tag = "correlations",
     params(("id" = String, Path, description = "The correlation id; for one that an event started, the event's id"), CorrelationQuery),
     responses(
         (status = 200, body = CorrelationDto),

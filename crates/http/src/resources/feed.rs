@@ -47,7 +47,7 @@ pub(crate) struct FeedDto {
 }
 
 /// Read a page of the feed.
-#[utoipa::path(get, path = "/v1/events", tag = "streams", params(FeedParams), responses(
+#[utoipa::path(get, path = "/v1/events", tag = "events", params(FeedParams), responses(
     (status = 200, body = FeedDto),
     (status = 410, description = "The position is not one of this store"),
 ))]

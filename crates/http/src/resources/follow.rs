@@ -48,7 +48,7 @@ pub(crate) struct FollowParams {
 /// takes precedence over `after`. A comment is sent when nothing happens for a while. If the store
 /// fails, an event `problem` says so and the stream ends; continue after the last position that you
 /// received.
-#[utoipa::path(get, path = "/v1/events/follow", tag = "streams",
+#[utoipa::path(get, path = "/v1/events/follow", tag = "events",
     params(FollowParams, ("Last-Event-ID" = Option<String>, Header, description = "The last position received")),
     responses(
         (status = 200, description = "Events, until the client disconnects", body = String, content_type = "text/event-stream"),

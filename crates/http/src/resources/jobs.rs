@@ -164,7 +164,7 @@ pub(crate) async fn show(
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndJobsRequest {
     /// Of this queue.
-    #[schema(value_type = String, min_length = 1, max_length = 128)]
+    #[schema(value_type = String, min_length = 1, max_length = 128, example = "mail")]
     queue: QueueName,
     /// With this key.
     #[schema(max_length = 256)]
@@ -183,7 +183,7 @@ pub(crate) struct EndJobsRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryJobsRequest {
     /// Of this queue.
-    #[schema(value_type = String, min_length = 1, max_length = 128)]
+    #[schema(value_type = String, min_length = 1, max_length = 128, example = "mail")]
     queue: QueueName,
     /// With this key.
     #[schema(max_length = 256)]

@@ -66,7 +66,7 @@ macro_rules! of_items {
         #[serde(deny_unknown_fields)]
         pub(crate) struct $name {
             /// Of this queue.
-            #[schema(value_type = String, min_length = 1, max_length = 128)]
+            #[schema(value_type = String, min_length = 1, max_length = 128, example = "mails")]
             queue: QueueName,
             /// With this key.
             #[schema(max_length = 256)]

@@ -52,7 +52,7 @@ pub(crate) struct Pauses {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PauseRequest {
     /// A queue: its jobs and items.
-    #[schema(min_length = 1, max_length = 128)]
+    #[schema(min_length = 1, max_length = 128, example = "mail")]
     queue: Option<String>,
     /// The handlers of a reaction.
     #[schema(min_length = 1, max_length = 64)]
@@ -70,7 +70,7 @@ pub(crate) struct PauseRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResumeRequest {
     /// A queue.
-    #[schema(min_length = 1, max_length = 128)]
+    #[schema(min_length = 1, max_length = 128, example = "mail")]
     queue: Option<String>,
     /// A reaction.
     #[schema(min_length = 1, max_length = 64)]
@@ -103,7 +103,7 @@ fn which(
 }
 
 /// List what is paused.
-#[utoipa::path(get, path = "/v1/pauses", tag = "server", responses((status = 200, body = Pauses)))]
+#[utoipa::path(get, path = "/v1/pauses", tag = "pauses", responses((status = 200, body = Pauses)))]
 pub(crate) async fn list(State(served): State<AppState>) -> Result<Answer<Pauses>, Problem> {
     let items = served.tidelock().pauses().await?.into_iter().map(PauseDto::from).collect();
     Ok(Answer(Pauses { items }))
@@ -111,7 +111,7 @@ pub(crate) async fn list(State(served): State<AppState>) -> Result<Answer<Pauses
 
 /// Pause a queue, a reaction or a workflow. Every process honors it within two seconds; what runs
 /// is not interrupted.
-#[utoipa::path(post, path = "/v1/pauses", tag = "server", request_body = PauseRequest,
+#[utoipa::path(post, path = "/v1/pauses", tag = "pauses", request_body = PauseRequest,
     responses((status = 200, body = PauseChanged)))]
 pub(crate) async fn pause(
     State(served): State<AppState>,
@@ -128,7 +128,7 @@ pub(crate) async fn pause(
 }
 
 /// Resume a queue, a reaction or a workflow.
-#[utoipa::path(post, path = "/v1/pauses/resume", tag = "server", request_body = ResumeRequest,
+#[utoipa::path(post, path = "/v1/pauses/resume", tag = "pauses", request_body = ResumeRequest,
     responses((status = 200, body = PauseChanged)))]
 pub(crate) async fn resume(
     State(served): State<AppState>,

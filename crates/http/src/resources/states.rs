@@ -41,7 +41,7 @@ pub(crate) struct StateQuery {
 }
 
 /// Read the state of an aggregate, current or past.
-#[utoipa::path(get, path = "/v1/states/{kind}/{id}", tag = "streams",
+#[utoipa::path(get, path = "/v1/states/{kind}/{id}", tag = "states",
     params(
         ("kind" = String, Path, description = "The kind of the aggregate"),
         ("id" = String, Path, description = "Its id"),

@@ -1,6 +1,7 @@
 //! The OpenAPI document and the routes match, and every response of any test is documented.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use http::header::HOST;
 use http::{Method, Request, StatusCode};
@@ -14,9 +15,23 @@ use tower_service::Service;
 
 use crate::harness::{OPERATOR, READER, Server};
 
+static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
+
+/// HTTP-1. The code of a problem is among the documented ones.
+pub(crate) async fn check_code(status: StatusCode, body: &[u8]) {
+    if status.as_u16() < 400 {
+        return;
+    }
+    let document = DOCUMENT.get_or_init(document).await;
+    let codes = &document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"];
+    if let Ok(problem) = serde_json::from_slice::<Value>(body) {
+        let is_known = codes.as_array().unwrap().contains(&problem["code"]);
+        assert!(is_known, "the code {} is not in codes.rs", problem["code"]);
+    }
+}
+
 /// HTTP-1. The status of a response is in the document of its route.
 pub(crate) async fn check(method: &Method, path: &str, status: StatusCode) {
-    static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
     let document = DOCUMENT.get_or_init(document).await;
     let paths = document["paths"].as_object().unwrap().iter();
     // A parameter matches everything: the route with the most literal segments is the right one.
@@ -43,6 +58,104 @@ async fn document() -> Value {
         Request::get("/v1/openapi.json").header(HOST, "localhost").body(axum::body::Body::empty());
     let answer = Api::over(&tidelock).router().call(asked.unwrap()).await.unwrap();
     serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
+}
+
+/// HTTP-1. Clients are generated from the file; a change of it is a change of the API.
+///
+/// `TIDELOCK_WRITE_OPENAPI=1` writes it.
+#[tokio::test]
+async fn the_committed_document_is_the_served_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+    let served = format!("{:#}\n", document().await);
+    if std::env::var_os("TIDELOCK_WRITE_OPENAPI").is_some() {
+        std::fs::write(path, &served).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap();
+    let line =
+        served.lines().zip(committed.lines()).find(|(served, committed)| served != committed);
+    assert!(
+        served == committed,
+        "openapi.json is not what is served, from {line:?} on: write it with TIDELOCK_WRITE_OPENAPI=1"
+    );
+}
+
+/// HTTP-1. A generator makes a method of each operation.
+#[tokio::test]
+async fn every_operation_has_an_id_of_its_own() {
+    let document = document().await;
+    let methods = document["paths"].as_object().unwrap().values();
+    let operations = methods.flat_map(|methods| methods.as_object().unwrap().values());
+    let mut ids = BTreeSet::new();
+    for operation in operations {
+        let id = operation["operationId"].as_str().unwrap();
+        assert!(id.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{id}");
+        assert!(ids.insert(id.to_owned()), "{id} is the id of two operations");
+    }
+    assert!(ids.len() > 90, "only {} operations", ids.len());
+}
+
+/// HTTP-1. The document shows what a request looks like.
+#[tokio::test]
+async fn every_request_body_has_an_example() {
+    let document = document().await;
+    let methods = document["paths"].as_object().unwrap().values();
+    let operations = methods.flat_map(|methods| methods.as_object().unwrap().values());
+    let mut bodies = 0;
+    for operation in operations {
+        let content = operation["requestBody"]["content"].as_object();
+        for body in content.into_iter().flat_map(|content| content.values()) {
+            let schema = &body["schema"];
+            bodies += 1;
+            // The body of a scope is any document.
+            let is_free =
+                schema["type"].is_null() && schema["$ref"].is_null() && schema["oneOf"].is_null();
+            assert!(is_free || has_example(&document, schema), "{}", operation["operationId"]);
+        }
+    }
+    assert!(bodies > 40, "only {bodies} bodies");
+}
+
+/// Whether a schema, or one that it refers to, has an example.
+fn has_example(document: &Value, schema: &Value) -> bool {
+    match schema {
+        Value::Array(several) => several.iter().any(|schema| has_example(document, schema)),
+        Value::Object(fields) => fields.iter().any(|(name, value)| match name.as_str() {
+            "example" => true,
+            "$ref" => {
+                let name = value.as_str().unwrap().rsplit('/').next().unwrap();
+                has_example(document, &document["components"]["schemas"][name])
+            }
+            _ => has_example(document, value),
+        }),
+        _ => false,
+    }
+}
+
+/// HTTP-1. That a response has no other code is checked with each response of any test.
+#[tokio::test]
+async fn every_documented_code_is_in_the_source() {
+    let mut source = String::new();
+    for folder in ["http/src", "tower/src", "tidelock/src/problem"] {
+        read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder), &mut source);
+    }
+    let document = document().await;
+    let codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"].clone();
+    let codes: Vec<String> = serde_json::from_value(codes).unwrap();
+    assert!(codes.is_sorted() && codes.len() > 100, "{codes:?}");
+    let unused = codes.iter().filter(|code| !source.contains(&format!("\"{code}\"")));
+    assert_eq!(unused.collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+/// The text of every file below a folder, except the list of the codes.
+fn read_all(folder: &Path, into: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_all(&path, into);
+        } else if path.extension().is_some_and(|of| of == "rs") && !path.ends_with("src/codes.rs") {
+            into.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
 }
 
 /// HTTP-1.

@@ -216,7 +216,9 @@ impl Client {
         let body =
             tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").ok()?;
         let (status, headers) = (parts.status.as_u16(), parts.headers);
-        Some(Reply { status, headers, body: body.to_bytes() })
+        let body = body.to_bytes();
+        document::check_code(parts.status, &body).await;
+        Some(Reply { status, headers, body })
     }
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {

@@ -20,7 +20,7 @@ use crate::extract::{Body, InPath};
 #[serde(deny_unknown_fields)]
 pub(crate) struct RenewRequest {
     /// The fence it was won with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     pub(in super::super) fence: Fence,
     /// How long the lease lasts from now on.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
@@ -43,7 +43,7 @@ pub(crate) struct RenewedDto {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CompleteRequest {
     /// The fence it was won with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     fence: Fence,
     /// The result for all callers.
     #[schema(value_type = Value)]
@@ -55,7 +55,7 @@ pub(crate) struct CompleteRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FailRequest {
     /// The fence it was won with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     fence: Fence,
     /// The error for all callers.
     error: String,
@@ -66,7 +66,7 @@ pub(crate) struct FailRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseRequest {
     /// The fence it was won with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     fence: Fence,
 }
 

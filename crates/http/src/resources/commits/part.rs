@@ -87,14 +87,20 @@ pub(crate) enum RecordChangeDto {
     /// Deletes it.
     Delete,
     /// Adds to an integer, zero if there is none, within bounds.
-    Add {
-        /// What is added.
-        delta: i64,
-        /// The least sum.
-        min: Option<i64>,
-        /// The greatest sum.
-        max: Option<i64>,
-    },
+    Add(AddChange),
+}
+
+/// An addition to a record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddChange {
+    /// What is added.
+    #[schema(example = 1)]
+    delta: i64,
+    /// The least sum.
+    min: Option<i64>,
+    /// The greatest sum.
+    max: Option<i64>,
 }
 
 impl RecordPart {
@@ -104,7 +110,7 @@ impl RecordPart {
         let mut write = match &self.change {
             RecordChangeDto::Put(value) => RecordWrite::put(&self.key, expected, value.clone()),
             RecordChangeDto::Delete => RecordWrite::delete(&self.key, expected),
-            RecordChangeDto::Add { delta, min, max } => {
+            RecordChangeDto::Add(AddChange { delta, min, max }) => {
                 let within = Bounds { min: *min, max: *max };
                 RecordWrite { expected, ..RecordWrite::add(&self.key, *delta, within) }
             }
@@ -147,41 +153,68 @@ pub(crate) enum ScopeChangeDto {
     /// Merges a patch (RFC 7396).
     Patch(Value),
     /// Adds to an integer, zero if there is none.
-    Increment {
-        /// The integer.
-        #[serde(default)]
-        at: String,
-        /// What is added.
-        by: i64,
-    },
+    Increment(IncrementChange),
     /// Appends to a list, empty if there is none.
-    Push {
-        /// The list.
-        #[serde(default)]
-        at: String,
-        /// The new last item.
-        value: Value,
-    },
+    Push(PushChange),
     /// Sets an entry of an object.
-    SetEntry {
-        /// The object.
-        #[serde(default)]
-        at: String,
-        /// The entry's key.
-        key: String,
-        /// The entry.
-        value: Value,
-    },
+    SetEntry(SetEntryChange),
     /// Removes an entry of an object.
-    RemoveEntry {
-        /// The object.
-        #[serde(default)]
-        at: String,
-        /// The entry's key.
-        key: String,
-    },
+    RemoveEntry(RemoveEntryChange),
     /// Deletes the scope.
     Delete,
+}
+
+/// An addition inside a document.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IncrementChange {
+    /// The integer.
+    #[serde(default)]
+    #[schema(example = "visits")]
+    at: String,
+    /// What is added.
+    #[schema(example = 1)]
+    by: i64,
+}
+
+/// A new last item of a list inside a document.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PushChange {
+    /// The list.
+    #[serde(default)]
+    #[schema(example = "seen")]
+    at: String,
+    /// The new last item.
+    value: Value,
+}
+
+/// An entry of an object inside a document.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetEntryChange {
+    /// The object.
+    #[serde(default)]
+    #[schema(example = "flags")]
+    at: String,
+    /// The entry's key.
+    #[schema(example = "beta")]
+    key: String,
+    /// The entry.
+    value: Value,
+}
+
+/// The removal of an entry of an object inside a document.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoveEntryChange {
+    /// The object.
+    #[serde(default)]
+    #[schema(example = "flags")]
+    at: String,
+    /// The entry's key.
+    #[schema(example = "beta")]
+    key: String,
 }
 
 impl From<ScopeChangeDto> for DocumentChange {
@@ -189,10 +222,14 @@ impl From<ScopeChangeDto> for DocumentChange {
         match change {
             ScopeChangeDto::Set(value) => Self::Set(value),
             ScopeChangeDto::Patch(patch) => Self::Patch(patch),
-            ScopeChangeDto::Increment { at, by } => Self::Increment { at, by },
-            ScopeChangeDto::Push { at, value: item } => Self::Push { at, item },
-            ScopeChangeDto::SetEntry { at, key, value } => Self::SetEntry { at, key, value },
-            ScopeChangeDto::RemoveEntry { at, key } => Self::RemoveEntry { at, key },
+            ScopeChangeDto::Increment(IncrementChange { at, by }) => Self::Increment { at, by },
+            ScopeChangeDto::Push(PushChange { at, value: item }) => Self::Push { at, item },
+            ScopeChangeDto::SetEntry(SetEntryChange { at, key, value }) => {
+                Self::SetEntry { at, key, value }
+            }
+            ScopeChangeDto::RemoveEntry(RemoveEntryChange { at, key }) => {
+                Self::RemoveEntry { at, key }
+            }
             ScopeChangeDto::Delete => Self::Delete,
         }
     }
@@ -257,7 +294,7 @@ pub(crate) struct CompletionPart {
     #[schema(min_length = 1, example = "pay:42")]
     key: String,
     /// The fence it was won with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     fence: Fence,
     /// The result for all callers.
     #[schema(value_type = Value)]
@@ -367,28 +404,38 @@ impl SignalPart {
 #[schema(as = GuardPart)]
 pub(crate) enum GuardPart {
     /// A stream is at this version.
-    Stream {
-        /// The stream.
-        #[schema(value_type = String, min_length = 1, max_length = 256)]
-        name: StreamName,
-        /// The expected version.
-        expected: Expected,
-    },
+    Stream(StreamGuard),
     /// A record is at this revision.
-    Record {
-        /// The key.
-        #[schema(value_type = String, min_length = 1, max_length = 512)]
-        key: RecordKey,
-        /// The expected revision.
-        expected: Expected,
-    },
+    Record(RecordGuard),
+}
+
+/// The expected version of a stream.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StreamGuard {
+    /// The stream.
+    #[schema(value_type = String, min_length = 1, max_length = 256, example = "order-7")]
+    name: StreamName,
+    /// The expected version.
+    expected: Expected,
+}
+
+/// The expected revision of a record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordGuard {
+    /// The key.
+    #[schema(value_type = String, min_length = 1, max_length = 512, example = "orders/7")]
+    key: RecordKey,
+    /// The expected revision.
+    expected: Expected,
 }
 
 impl GuardPart {
     /// Stages the guard, and refuses one that does not hold now: the commit would be tried again.
     pub(super) async fn stage(&self, tx: &Tx) -> Result<(), Problem> {
         let (guard, unmet) = match self {
-            Self::Stream { name, expected } => {
+            Self::Stream(StreamGuard { name, expected }) => {
                 let expected = expected.version();
                 let found = tx.store().head(name).await?.state;
                 let unmet = (!found.meets(expected)).then(|| {
@@ -400,7 +447,7 @@ impl GuardPart {
                 });
                 (Guard::Stream { stream: name.clone(), expected }, unmet)
             }
-            Self::Record { key, expected } => {
+            Self::Record(RecordGuard { key, expected }) => {
                 let expected = expected.revision();
                 let found = tx.store().get_one(key).await?;
                 let unmet = (!found.meets(expected)).then(|| {

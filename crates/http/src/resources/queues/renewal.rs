@@ -21,7 +21,7 @@ pub(crate) struct HeldItemDto {
     #[schema(min_length = 1, max_length = 256)]
     key: String,
     /// The fence it was leased with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     fence: Fence,
 }
 

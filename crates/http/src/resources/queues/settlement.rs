@@ -39,7 +39,7 @@ pub(crate) struct SettleItem {
     #[schema(min_length = 1, max_length = 256)]
     pub(in super::super) key: String,
     /// The fence it was leased with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64, example = 3)]
     fence: Fence,
     /// The outcome.
     outcome: SettlementDto,

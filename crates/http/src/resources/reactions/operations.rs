@@ -30,7 +30,7 @@ macro_rules! of_targets {
         #[schema(as = $schema)]
         pub(crate) struct $name {
             /// Of this reaction; of all reactions by default.
-            #[schema(min_length = 1)]
+            #[schema(min_length = 1, example = "receipts")]
             reaction: Option<String>,
             /// This target.
             #[schema(min_length = 1, max_length = 256)]
@@ -228,7 +228,7 @@ pub(crate) enum RerouteFrom {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RerouteRequest {
     /// The reaction.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(min_length = 1, max_length = 64, example = "receipts")]
     reaction: String,
     /// Where routing starts over.
     from: RerouteFrom,

@@ -18,6 +18,7 @@ use crate::extract::{Body, MaybeBody};
 pub(crate) struct ReasonDto {
     /// The reason, shown to later readers.
     #[serde(default)]
+    #[schema(example = "ordered twice")]
     reason: String,
 }
 
@@ -105,7 +106,7 @@ pub(crate) enum VerdictDto {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveRequest {
     /// The step.
-    #[schema(min_length = 1, max_length = 100)]
+    #[schema(min_length = 1, max_length = 100, example = "charge")]
     step: String,
     /// The verdict.
     verdict: VerdictDto,
