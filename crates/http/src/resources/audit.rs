@@ -7,9 +7,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
 use tidelock::problem::Problem;
-use tidelock::store::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Version};
+use tidelock::store::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery};
 use utoipa::{IntoParams, ToSchema};
 
+use super::cursor::VersionCursor;
 use crate::app_state::AppState;
 use crate::audit::{ActionAnswered, ActionRequested, LATER, keys};
 use crate::extract::InQuery;
@@ -43,8 +44,8 @@ pub(crate) struct AuditEntryDto {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// The cursor: `next` of the previous page.
-    #[param(value_type = Option<u64>, minimum = 1)]
-    after: Option<Version>,
+    #[param(value_type = Option<u64>, minimum = 0)]
+    after: Option<VersionCursor>,
     /// How many audit events to read, at most: each action has two.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
@@ -57,11 +58,15 @@ pub(crate) async fn list(
     InQuery(asked): InQuery<ListQuery>,
 ) -> Result<Answer<Page<AuditEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let query = StreamQuery { from: asked.after, ..StreamQuery::backward(&keys::stream()) };
+    let from = match asked.after.map(|after| after.first(true)) {
+        Some(None) => return Ok(Answer(Page::new(Vec::new(), None::<VersionCursor>))),
+        from => from.flatten(),
+    };
+    let query = StreamQuery { from, ..StreamQuery::backward(&keys::stream()) };
     let page = served.store().full_page(query.limit(limit)).await?;
     let mut statuses = statuses_after(&served, &page.events).await?;
     let items = page.events.iter().filter_map(|event| shown(event, &mut statuses)).collect();
-    Ok(Answer(Page::new(items, page.next)))
+    Ok(Answer(Page::new(items, page.next.map(|next| VersionCursor::before(next, true)))))
 }
 
 /// Finds the statuses of responses that were recorded on the previous page, or a little after.

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
+use tidelock::store::Version;
 
 /// A position in a list.
 #[derive(Debug, Clone)]
@@ -24,6 +25,41 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Cursor<T> {
         let place = BASE64_URL_SAFE_NO_PAD.decode(text).ok();
         let place = place.and_then(|place| serde_json::from_slice(&place).ok());
         place.map(Self).ok_or_else(|| D::Error::custom("`after` is not the `next` of a page"))
+    }
+}
+
+/// A place in a stream: the last version that was read, 0 before the first.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u64")]
+pub(super) struct VersionCursor(u64);
+
+impl VersionCursor {
+    /// The cursor of a page before this version.
+    pub(super) fn before(next: Version, backward: bool) -> Self {
+        Self(if backward { next.get() + 1 } else { next.get() - 1 })
+    }
+
+    /// The first version after it; none if nothing can follow.
+    pub(super) fn first(self, backward: bool) -> Option<Version> {
+        let from = if backward { self.0.checked_sub(1) } else { self.0.checked_add(1) };
+        Version::new(from?).ok()
+    }
+}
+
+impl TryFrom<u64> for VersionCursor {
+    type Error = &'static str;
+
+    fn try_from(version: u64) -> Result<Self, Self::Error> {
+        match i64::try_from(version) {
+            Ok(_) => Ok(Self(version)),
+            Err(_) => Err("`after` is not the `next` of a page"),
+        }
+    }
+}
+
+impl fmt::Display for VersionCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

@@ -15,6 +15,7 @@ use tidelock::store::{
 };
 use utoipa::{IntoParams, ToSchema};
 
+use super::cursor::VersionCursor;
 use super::event::EventDto;
 use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
@@ -113,9 +114,10 @@ pub(crate) struct ReadQuery {
     /// The first version to return; by default the oldest, or the newest if `backward`.
     #[param(value_type = Option<u64>, minimum = 1)]
     from: Option<Version>,
-    /// The cursor: `next` of the previous page. A synonym of `from`.
-    #[param(value_type = Option<u64>, minimum = 1)]
-    after: Option<Version>,
+    /// The cursor: `next` of the previous page. Only events after this version, or before it if
+    /// `backward`.
+    #[param(value_type = Option<u64>, minimum = 0)]
+    after: Option<VersionCursor>,
     /// From newer to older.
     #[serde(default)]
     backward: bool,
@@ -140,12 +142,34 @@ pub(crate) async fn events(
         true => StreamQuery::backward(&stream),
         false => StreamQuery::forward(&stream),
     };
-    let query = StreamQuery { from: asked.after.or(asked.from), ..query }
-        .limit(served.limits().page(asked.limit)?);
-    let page = served.store().full_page(query).await?;
-    let tag = etag(page.state).ok_or_else(|| no_stream(&stream))?;
-    let events = page.events.into_iter().map(EventDto::from).collect();
-    Ok(([(ETAG, tag)], Json(Page::new(events, page.next))).into_response())
+    let query = query.limit(served.limits().page(asked.limit)?);
+    let from = match (asked.from, asked.after) {
+        (Some(_), Some(_)) => {
+            let detail = "either `from` or `after` can be given, and not both";
+            return Err(Problem::bad_request("query-invalid", detail));
+        }
+        (from, None) => from,
+        (None, Some(after)) => match after.first(asked.backward) {
+            Some(from) => Some(from),
+            // Nothing follows.
+            None => {
+                return shown(&stream, served.store().head(&stream).await?.state, Vec::new(), None);
+            }
+        },
+    };
+    let page = served.store().full_page(StreamQuery { from, ..query }).await?;
+    let next = page.next.map(|next| VersionCursor::before(next, asked.backward));
+    shown(&stream, page.state, page.events.into_iter().map(EventDto::from).collect(), next)
+}
+
+fn shown(
+    stream: &StreamName,
+    state: StreamState,
+    events: Vec<EventDto>,
+    next: Option<VersionCursor>,
+) -> Result<Response, Problem> {
+    let tag = etag(state).ok_or_else(|| no_stream(stream))?;
+    Ok(([(ETAG, tag)], Json(Page::new(events, next))).into_response())
 }
 
 fn etag(state: StreamState) -> Option<String> {

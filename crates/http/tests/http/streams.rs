@@ -180,6 +180,25 @@ async fn long_lists_are_read_page_by_page(stage: TestStore) {
     let newest =
         reader.get("/v1/streams/a%2Fb%20%C3%A9/events?backward=true&limit=1").await.ok(200);
     assert_eq!(newest["items"][0]["data"], 5);
+    // The cursor is the last that was read, as everywhere, and `from` the first to read.
+    for (query, expected) in [
+        ("after=0", json!([1, 2, 3, 4, 5])),
+        ("after=3", json!([4, 5])),
+        ("from=3", json!([3, 4, 5])),
+        ("after=5", json!([])),
+        ("after=9223372036854775807", json!([])),
+        ("after=3&backward=true", json!([2, 1])),
+        ("after=1&backward=true", json!([])),
+        ("after=0&backward=true", json!([])),
+        ("from=3&backward=true", json!([3, 2, 1])),
+    ] {
+        let page = reader.get(&format!("/v1/streams/a%2Fb%20%C3%A9/events?{query}")).await.ok(200);
+        let data: Vec<_> =
+            page["items"].as_array().unwrap().iter().map(|item| &item["data"]).collect();
+        assert_eq!((json!(data), &page["next"]), (expected, &json!(null)), "{query}");
+    }
+    let both = "/v1/streams/a%2Fb%20%C3%A9/events?from=3&after=3";
+    reader.get(both).await.refused(400, "query-invalid");
     for limit in ["0", "1001", "-1", "x"] {
         assert_eq!(reader.get(&format!("/v1/events?limit={limit}")).await.status, 400, "{limit}");
     }
