@@ -3,5 +3,5 @@
 mod subject;
 
 fn main() {
-    tidelock_store_conformance::main(subject::PostgresSubject::new);
+    tidelock_store_conformance::main(|| subject::PostgresSubject::over(""));
 }

@@ -11,10 +11,18 @@ use tidelock_store_conformance::{MemorySubject, Runs, check_differential};
 
 #[test]
 fn memory_and_postgres_give_the_same_answers() {
-    check_differential(|| async { MemorySubject::default() }, PostgresSubject::new, Runs::new(32));
+    check_differential(
+        || async { MemorySubject::default() },
+        || PostgresSubject::over(""),
+        Runs::new(32),
+    );
 }
 
 #[test]
 fn sqlite_and_postgres_give_the_same_answers() {
-    check_differential(|| async { SqliteSubject::new() }, PostgresSubject::new, Runs::new(32));
+    check_differential(
+        || async { SqliteSubject::over(|_, _| ()) },
+        || PostgresSubject::over(""),
+        Runs::new(32),
+    );
 }

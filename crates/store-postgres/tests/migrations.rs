@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use ground::{Ground, Plain, append, committed};
 use libtest_mimic::{Arguments, Trial};
 use tidelock_store::{RetryAdvice, Store, StoreError, StoreErrorKind};
-use tidelock_store_postgres::PostgresStore;
+use tidelock_store_postgres::{PostgresStore, SCHEMA_VERSION};
 use worker::{Part, Worker, order, say};
 
 /// How many processes open a schema at once.
@@ -41,6 +41,10 @@ fn main() -> ExitCode {
         trial(
             "a_schema_from_a_newer_version_is_left_alone",
             a_schema_from_a_newer_version_is_left_alone,
+        ),
+        trial(
+            "a_schema_from_a_newer_version_is_used_if_all_of_it_works_with_this_one",
+            a_schema_from_a_newer_version_is_used_if_all_of_it_works_with_this_one,
         ),
         trial(
             "a_schema_with_another_migration_is_left_alone",
@@ -219,6 +223,29 @@ async fn a_schema_from_a_newer_version_is_left_alone() {
     let spoil = "INSERT INTO tidelock.migrations VALUES (3, 'archive', 'x', now())";
     check_left_alone(spoil, "made by a newer version of Tidelock (it has migration 3, \"archive\"")
         .await;
+}
+
+/// Schedule 120. Each migration that was added since has to say so; and nothing is changed.
+async fn a_schema_from_a_newer_version_is_used_if_all_of_it_works_with_this_one() {
+    let ground = Ground::shared();
+    open(&ground, "").await.unwrap();
+    let (plain, own) = (ground.connect().await, SCHEMA_VERSION);
+    let insert = |number, works_with| {
+        format!(
+            "INSERT INTO tidelock.migrations VALUES ({number}, 'next', 'x', now(), {works_with})"
+        )
+    };
+    plain.run(&insert(own + 1, own)).await;
+    let before = catalog(&plain).await;
+    for options in ["&migrate=1", "&migrate=0"] {
+        open(&ground, options).await.unwrap();
+    }
+    assert_eq!(catalog(&plain).await, before);
+    plain.run(&insert(own + 2, own + 1)).await;
+    for options in ["&migrate=1", "&migrate=0"] {
+        let said = format!("it has migration {}, \"next\"", own + 2);
+        check_incompatible(&open(&ground, options).await.unwrap_err(), &said);
+    }
 }
 
 async fn a_schema_with_another_migration_is_left_alone() {

@@ -2,8 +2,11 @@
 //!
 //! Each migration is one SQL script with a number and a checksum. It is applied in one transaction
 //! together with the row that records it. Two processes that open a new file at once take turns,
-//! and the second finds it done. A file from a newer version, or one with unknown migrations, is
-//! refused unchanged.
+//! and the second finds it done.
+//!
+//! A file from a newer version is used if all that was added since works with this version, as the
+//! rows of its migrations say (expand and contract); else, and if its migrations are not these, it
+//! is refused unchanged.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Timestamp};
@@ -15,14 +18,23 @@ struct Migration {
     number: i64,
     name: &'static str,
     sql: &'static str,
+    /// The oldest version of the schema whose programs also work on this one. A migration that only
+    /// adds keeps that of the one before; one that takes something away raises it.
+    works_with: usize,
 }
 
 const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") },
+    Migration {
+        number: 1,
+        name: "store",
+        sql: include_str!("../migrations/0001_store.sql"),
+        works_with: 1,
+    },
     Migration {
         number: 2,
         name: "retention",
         sql: include_str!("../migrations/0002_retention.sql"),
+        works_with: 2,
     },
 ];
 
@@ -31,8 +43,13 @@ CREATE TABLE IF NOT EXISTS tidelock_migrations (
     number     INTEGER PRIMARY KEY,
     name       TEXT    NOT NULL,
     checksum   TEXT    NOT NULL,
-    applied_at INTEGER NOT NULL
+    applied_at INTEGER NOT NULL,
+    works_with INTEGER
 ) STRICT";
+/// Files that an earlier version made have no such column.
+const KNOWS_WHAT_WORKS: &str =
+    "SELECT 1 FROM pragma_table_info('tidelock_migrations') WHERE name = 'works_with'";
+const ADD_WHAT_WORKS: &str = "ALTER TABLE tidelock_migrations ADD COLUMN works_with INTEGER";
 
 /// The number of migrations of a file that this version uses.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -40,7 +57,7 @@ pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 /// Refuses a file that is not up to date, without changing it.
 pub(crate) fn check_applied(connection: &Connection) -> Result<()> {
     match applied(connection)? {
-        n if n == MIGRATIONS.len() => Ok(()),
+        n if n >= MIGRATIONS.len() => Ok(()),
         0 => Err(incompatible(
             "the file is no Tidelock store, and migrate=0 was asked for".to_owned(),
         )),
@@ -53,43 +70,76 @@ pub(crate) fn check_applied(connection: &Connection) -> Result<()> {
 
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()> {
     // Most files are up to date; this check takes no lock.
-    if applied(connection)? == MIGRATIONS.len() {
+    if applied(connection)? >= MIGRATIONS.len() {
         return Ok(());
     }
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     transaction.execute(CREATE, []).map_err(failed)?;
-    for migration in &MIGRATIONS[applied(&transaction)?..] {
+    if !knows_what_works(&transaction)? {
+        transaction.execute(ADD_WHAT_WORKS, []).map_err(failed)?;
+    }
+    // Another process may have been here meanwhile, also one of a newer version.
+    for migration in MIGRATIONS.iter().skip(applied(&transaction)?) {
         transaction.execute_batch(migration.sql).map_err(failed)?;
-        let insert = "INSERT INTO tidelock_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
-        let row = params![migration.number, migration.name, checksum(migration.sql), now.micros()];
+        let insert =
+            "INSERT INTO tidelock_migrations (number, name, checksum, applied_at, works_with)
+            VALUES (?1, ?2, ?3, ?4, ?5)";
+        let Migration { number, name, sql, works_with } = migration;
+        let row = params![number, name, checksum(sql), now.micros(), *works_with as i64];
         transaction.execute(insert, row).map_err(failed)?;
     }
     transaction.commit().map_err(failed)
 }
 
-/// The number of applied migrations; refuses the file if they are not ours.
+fn knows_what_works(connection: &Connection) -> Result<bool> {
+    let found = connection.query_row(KNOWS_WHAT_WORKS, [], |_| Ok(())).optional();
+    found.map(|row| row.is_some()).map_err(failed)
+}
+
+/// The number of applied migrations; refuses the file if they are not ours, or are newer and do
+/// not work with this version.
 fn applied(connection: &Connection) -> Result<usize> {
     let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'tidelock_migrations'";
     if connection.query_row(table, [], |_| Ok(())).optional().map_err(failed)?.is_none() {
         return Ok(0);
     }
-    let sql = "SELECT number, name, checksum FROM tidelock_migrations ORDER BY number";
-    let mut statement = connection.prepare(sql).map_err(failed)?;
-    let rows = statement
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .map_err(failed)?;
-    let rows = rows.collect::<rusqlite::Result<Vec<(i64, String, String)>>>().map_err(failed)?;
-    for (at, (number, name, sum)) in rows.iter().enumerate() {
-        check(MIGRATIONS.get(at), *number, name, sum)?;
+    let works_with = if knows_what_works(connection)? { "works_with" } else { "NULL" };
+    let sql = format!(
+        "SELECT number, name, checksum, {works_with} FROM tidelock_migrations ORDER BY number"
+    );
+    let mut statement = connection.prepare(&sql).map_err(failed)?;
+    let rows = statement.query_map([], |row| {
+        let works_with = row.get::<_, Option<i64>>(3)?;
+        Ok(Applied { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)?, works_with })
+    });
+    let rows = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).map_err(failed)?;
+    for (at, applied) in rows.iter().enumerate() {
+        check(MIGRATIONS.get(at), applied)?;
     }
     Ok(rows.len())
 }
 
-fn check(known: Option<&Migration>, number: i64, name: &str, sum: &str) -> Result<()> {
+/// A migration as its row tells it.
+struct Applied {
+    number: i64,
+    name: String,
+    checksum: String,
+    works_with: Option<i64>,
+}
+
+impl Applied {
+    fn works_with_this_version(&self) -> bool {
+        self.works_with.is_some_and(|oldest| oldest <= MIGRATIONS.len() as i64)
+    }
+}
+
+fn check(known: Option<&Migration>, applied: &Applied) -> Result<()> {
+    let Applied { number, name, checksum: sum, .. } = applied;
     match known {
-        Some(known) if known.number == number && checksum(known.sql) == sum => Ok(()),
-        None if number > MIGRATIONS.len() as i64 => Err(incompatible(format!(
+        Some(known) if known.number == *number && checksum(known.sql) == *sum => Ok(()),
+        None if applied.works_with_this_version() => Ok(()),
+        None if *number > MIGRATIONS.len() as i64 => Err(incompatible(format!(
             "the file was written by a newer version of Tidelock (it has migration {number}, {name:?}; this version \
              knows {}): upgrade this program",
             MIGRATIONS.len()
@@ -130,11 +180,55 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, now()).unwrap();
         connection
-            .execute("INSERT INTO tidelock_migrations VALUES (99, 'from the future', 'x', 0)", [])
+            .execute(
+                "INSERT INTO tidelock_migrations VALUES (99, 'from the future', 'x', 0, NULL)",
+                [],
+            )
             .unwrap();
         let refused = migrate(&mut connection, now()).unwrap_err();
         assert_eq!(refused.kind(), StoreErrorKind::Incompatible);
         assert!(refused.to_string().contains("newer version of Tidelock"), "{refused}");
+    }
+
+    /// Schedule 120: each migration that was added since has to say so.
+    #[test]
+    fn a_file_from_a_newer_version_is_used_if_all_of_it_works_with_this_one() {
+        let own = MIGRATIONS.len();
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, now()).unwrap();
+        let mut add = |number: usize, works_with: usize| {
+            let row = format!("({number}, 'next', 'x', 0, {works_with})");
+            let insert = format!("INSERT INTO tidelock_migrations VALUES {row}");
+            connection.execute(&insert, []).unwrap();
+            (check_applied(&connection), migrate(&mut connection, now()))
+        };
+        let (checked, migrated) = add(own + 1, own);
+        checked.unwrap();
+        migrated.unwrap();
+        let (checked, migrated) = add(own + 2, own + 1);
+        for refused in [checked.unwrap_err(), migrated.unwrap_err()] {
+            let said = format!("it has migration {}", own + 2);
+            assert!(refused.to_string().contains(&said), "{refused}");
+        }
+    }
+
+    /// A file that was made before the column existed gets it with its next migration.
+    #[test]
+    fn a_file_without_the_column_is_read_and_gets_it_when_it_is_migrated() {
+        let mut connection = first_version();
+        connection.execute("ALTER TABLE tidelock_migrations DROP COLUMN works_with", []).unwrap();
+        assert_eq!(applied(&connection).unwrap(), 1);
+        migrate(&mut connection, now()).unwrap();
+        let sql = "SELECT group_concat(coalesce(works_with, 'none'), ' ') FROM tidelock_migrations";
+        let told: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(told, "none 2");
+    }
+
+    #[test]
+    fn what_works_is_never_lowered_and_never_beyond_its_own_number() {
+        let works: Vec<_> = MIGRATIONS.iter().map(|migration| migration.works_with).collect();
+        assert!(works.is_sorted(), "{works:?}");
+        assert!(MIGRATIONS.iter().all(|it| (1..=it.number).contains(&(it.works_with as i64))));
     }
 
     #[test]
@@ -164,7 +258,9 @@ mod tests {
         connection.execute_batch(CREATE).unwrap();
         connection.execute_batch(first.sql).unwrap();
         let row = params![first.number, first.name, checksum(first.sql)];
-        connection.execute("INSERT INTO tidelock_migrations VALUES (?1, ?2, ?3, 0)", row).unwrap();
+        connection
+            .execute("INSERT INTO tidelock_migrations VALUES (?1, ?2, ?3, 0, 1)", row)
+            .unwrap();
         connection
     }
 

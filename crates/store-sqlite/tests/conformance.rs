@@ -3,5 +3,5 @@
 mod subject;
 
 fn main() {
-    tidelock_store_conformance::main(|| async { subject::SqliteSubject::new() });
+    tidelock_store_conformance::main(|| async { subject::SqliteSubject::over(|_, _| ()) });
 }

@@ -118,6 +118,9 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
         .run("UPDATE tidelock.items SET forget_at = 1; UPDATE tidelock.streams SET forget_at = 1")
         .await;
     store.sweep().await.unwrap();
+    // The migration has added where the next one says what works with it.
+    let works = "SELECT string_agg(coalesce(works_with::text, 'none'), ' ' ORDER BY number) FROM tidelock.migrations";
+    assert_eq!(plain.one::<String>(works).await, "none 2");
     assert_eq!(plain.one::<i64>("SELECT count(*) FROM tidelock.items").await, 1);
     assert_eq!(
         plain.all::<String>("SELECT name FROM tidelock.streams ORDER BY 1").await,

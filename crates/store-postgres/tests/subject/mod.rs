@@ -22,7 +22,8 @@ pub(crate) struct PostgresSubject {
 }
 
 impl PostgresSubject {
-    pub(crate) async fn new() -> Self {
+    /// A schema in which this script was run; `@` is its name.
+    pub(crate) async fn over(script: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let url = tidelock_test_postgres::shared_database().expect("a server");
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
@@ -33,6 +34,8 @@ impl PostgresSubject {
         let subject =
             Self { url, schema, clock: ManualClock::default(), admin, keeper: OnceCell::new() };
         subject.make_tables().await;
+        let script = script.replace('@', subject.schema.as_str());
+        subject.admin.batch_execute(&script).await.expect("the script runs");
         subject.replace_calendar().await;
         subject
     }

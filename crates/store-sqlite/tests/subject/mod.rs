@@ -1,6 +1,7 @@
 //! A new SQLite file on a clock that the suite moves; every handle is a separate open, with its own
 //! connections.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,19 +18,27 @@ pub(crate) struct SqliteSubject {
 }
 
 impl SqliteSubject {
-    pub(crate) fn new() -> Self {
+    /// A new file, or one that this prepares.
+    pub(crate) fn over(prepare: fn(&Path, &SqliteOptions)) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the file");
-        Self { clock: ManualClock::default(), folder, first: OnceLock::new() }
+        let new = Self { clock: ManualClock::default(), folder, first: OnceLock::new() };
+        prepare(&new.path(), &new.options());
+        new
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("store.db")
+    }
+
+    fn options(&self) -> SqliteOptions {
+        SqliteOptions { clock: Arc::new(self.clock.clone()), ..SqliteOptions::default() }
     }
 }
 
 #[async_trait]
 impl Subject for SqliteSubject {
     async fn open(&self) -> Arc<dyn Store> {
-        let options =
-            SqliteOptions { clock: Arc::new(self.clock.clone()), ..SqliteOptions::default() };
-        let store = SqliteStore::open(self.folder.path().join("store.db"), &options)
-            .expect("the file opens");
+        let store = SqliteStore::open(self.path(), &self.options()).expect("the file opens");
         self.first.get_or_init(|| store.clone());
         Arc::new(store)
     }

@@ -16,8 +16,8 @@ pub(super) async fn check(doctor: &Doctor) -> Result<Finding> {
     Ok(Finding::new(FindingKind::Store, Severity::Info, Subject::Store(name), what))
 }
 
-/// The schema version of a store. An open store always has the current schema: opening fails on any
-/// other.
+/// The schema version of a store. An open store has the current schema, or a newer one that works
+/// with this version, and then has nothing to be brought up to: opening fails on any other.
 fn schema_of(kind: &str) -> Option<usize> {
     match kind {
         #[cfg(feature = "postgres")]

@@ -1,0 +1,1 @@
+ALTER TABLE tidelock.migrations ADD COLUMN IF NOT EXISTS works_with integer
