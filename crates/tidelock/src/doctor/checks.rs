@@ -22,7 +22,9 @@ use crate::handle::Tidelock;
 use crate::reactions::TargetInfo;
 use crate::runs::client::listing;
 use crate::runs::summary::Summarized;
-use crate::runs::{LASTING, PendingWait, RunFilter, RunInfo, RunState, RunStatus, keys, run_of};
+use crate::runs::{
+    LASTING, PendingWait, RunFilter, RunId, RunInfo, RunState, RunStatus, keys, run_of,
+};
 
 /// Checks one item and returns its finding, if any.
 type ItemCheck = fn(&Item, &Examination) -> Option<Finding>;
@@ -50,6 +52,7 @@ pub(super) async fn items(
     findings: &mut Findings,
 ) -> Result<()> {
     let (mut unserved, all) = (Unserved::default(), ItemFilter::default);
+    let mut batch = Batch::default();
     for filter in
         [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
     {
@@ -68,14 +71,69 @@ pub(super) async fn items(
                 Some(finding) => Some(finding),
                 None => hung(&item, exam).await?,
             };
+            if finding.is_some() || unserved.concerns(&item, exam) {
+                batch.checked.push((item, finding));
+            }
+            if batch.checked.len() == BATCH {
+                batch.report(exam, &mut unserved, findings).await?;
+            }
+        }
+    }
+    batch.report(exam, &mut unserved, findings).await?;
+    unserved.report(exam, findings);
+    Ok(())
+}
+
+/// How many checked items are reported at once.
+const BATCH: usize = 500;
+
+/// Checked items with their findings; without one, they wait for a worker.
+#[derive(Default)]
+struct Batch {
+    checked: Vec<(Item, Option<Finding>)>,
+}
+
+impl Batch {
+    /// Reports all of them, except the items of runs that have ended: a run that was terminated
+    /// leaves an item that waits for a worker, and there is nothing to do.
+    async fn report(
+        &mut self,
+        exam: &Examination,
+        unserved: &mut Unserved,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let ended = self.ended(exam).await?;
+        for (item, finding) in self.checked.drain(..) {
+            let is_hung = finding.as_ref().is_some_and(|found| found.kind == FindingKind::Hung);
+            if !is_hung && run_of(&item.item).is_some_and(|run| ended.contains(&run)) {
+                continue;
+            }
             match finding {
                 Some(finding) => findings.add(finding),
                 None => unserved.count(&item, exam),
             }
         }
+        Ok(())
     }
-    unserved.report(exam, findings);
-    Ok(())
+
+    async fn ended(&self, exam: &Examination) -> Result<BTreeSet<RunId>> {
+        let runs: BTreeSet<RunId> =
+            self.checked.iter().filter_map(|(item, _)| run_of(&item.item)).collect();
+        if runs.is_empty() {
+            return Ok(runs);
+        }
+        let keys: Vec<_> = runs.iter().map(keys::summary).collect();
+        let slots = exam.store.get(&keys).await?;
+        let mut ended = BTreeSet::new();
+        for (run, slot) in runs.into_iter().zip(&slots) {
+            let there = Summarized::of(&run, slot)?;
+            // One that was removed has ended, too.
+            if there.is_none_or(|there| there.summary.state.is_ended()) {
+                ended.insert(run);
+            }
+        }
+        Ok(ended)
+    }
 }
 
 /// An event whose routing function failed: it reaches no target until that succeeds.

@@ -25,14 +25,20 @@ struct Waiting {
 }
 
 impl Unserved {
+    /// Whether an item has been due for too long.
+    pub(super) fn concerns(&self, item: &Item, exam: &Examination) -> bool {
+        // A permit that no worker needs is due, and nothing is wrong.
+        limited_by(&item.item.queue).is_none()
+            && item.ready_at().is_some_and(|ready| exam.is_stuck(ready))
+    }
+
     /// Counts an item that has been due for too long.
     pub(super) fn count(&mut self, item: &Item, exam: &Examination) {
         let queue = &item.item.queue;
-        // A permit that no worker needs is due, and nothing is wrong.
-        if limited_by(queue).is_some() {
+        if !self.concerns(item, exam) {
             return;
         }
-        let Some(ready) = item.ready_at().filter(|ready| exam.is_stuck(*ready)) else { return };
+        let Some(ready) = item.ready_at() else { return };
         let waiting =
             self.queues.entry(queue.clone()).or_insert(Waiting { items: 0, since: ready });
         waiting.items += 1;

@@ -86,6 +86,11 @@ async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestSt
     ];
     for (queue, by) in served {
         let item = ItemRef::parse(queue, "corner").unwrap();
+        if queue.starts_with("~runs/") {
+            // What is left of a run that does not exist is nobody's work.
+            let tidelock = tidelock::Tidelock::over(store.clone());
+            tidelock.start("ship", "corner", &json!(7)).version(2).await.unwrap();
+        }
         store
             .commit(Commit::new().wake(Wake::at(item, When::NOW)))
             .await

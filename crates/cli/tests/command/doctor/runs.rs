@@ -7,15 +7,21 @@ use tidelock::AppBuilder;
 use tidelock::When;
 use tidelock::prelude::*;
 use tidelock::runs::{OnUnknownOutcome, RunStatus, Schedule, Workflow};
-use tidelock::store::{Commit, ItemRef, Wake};
+use tidelock::store::{
+    Adjustment, Commit, Item, ItemFilter, ItemQuery, ItemRef, Lease, LeaseRequest, QueueName,
+    Settlement, Store, Wake, WorkerName,
+};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{commands, findings, only, paste, remedy};
 use crate::harness::Shop;
 
+const HOUR: Duration = Duration::from_secs(3_600);
+
 on_files_and_postgres!(
     runs_without_a_worker_are_found,
+    a_terminated_run_is_no_finding,
     a_step_with_an_unknown_outcome_is_found_and_resolved,
     a_parked_run_is_a_warning_first_then_an_error_and_is_resumed,
     a_child_whose_parent_has_ended_is_found,
@@ -34,6 +40,53 @@ fn runs_without_a_worker_are_found(shop: &Shop) {
         "{what}"
     );
     assert!(remedy.contains("registers that version"), "{remedy}");
+}
+
+/// CMD-5. What is left of a run that was terminated waits for nobody, whether the run was due,
+/// parked or blocked; and a worker that comes takes it away.
+fn a_terminated_run_is_no_finding(shop: &Shop) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        for run in ["ship-1", "ship-2", "ship-3"] {
+            tidelock.start("ship", run, &json!(null)).version(1).await.unwrap();
+        }
+    });
+    tries(shop, false);
+    shop.with(|store| async move { block_run(&*store, "ship-3").await });
+    let (_, found) = findings(shop, &[]);
+    let kinds: Vec<_> = found.iter().map(|finding| finding["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"parked"), "{found:?}");
+    for run in ["ship-1", "ship-2", "ship-3"] {
+        shop.ok(&["cancel", run, "--terminate", "-y"]);
+    }
+    assert_eq!(findings(shop, &[]).1, [json!(null); 0]);
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store.clone());
+        let running = Running::start(shipping(&tidelock, true));
+        until("no item waits", async || {
+            let items =
+                store.items(ItemQuery::new(ItemFilter::queue("~runs/ship@1"))).await.unwrap();
+            items.items.iter().all(Item::is_idle)
+        })
+        .await;
+        running.stop().await;
+    });
+}
+
+/// Blocks the item of a run, as if its workers had died too often.
+async fn block_run(store: &dyn Store, run: &str) {
+    let (queue, worker) =
+        (QueueName::new("~runs/ship@1").unwrap(), WorkerName::new("worker-7").unwrap());
+    let hold = Adjustment::Defer { until: When::NOW };
+    store.adjust(ItemFilter::queue(queue.as_str()), hold).await.unwrap();
+    let leased =
+        store.lease(LeaseRequest::new(&queue, &worker, Duration::from_secs(60), 10)).await.unwrap();
+    let settle = |commit: Commit, lease: &Lease| match lease.item.key.as_str() == run {
+        true => commit.settle(Settlement::block(lease.token(), "its processes died")),
+        false => commit.settle(Settlement::retry(lease.token(), HOUR, "it was parked")),
+    };
+    let commit = leased.leases.iter().fold(Commit::new(), settle);
+    store.commit(commit).await.unwrap().committed().unwrap();
 }
 
 /// A program with a step that must not be carried out twice, and that never ends.

@@ -268,7 +268,9 @@ impl<O> RunHandle<O> {
         carry_out(&self.tidelock, RunError::contended(run), || {
             verbs::terminate(&self.tidelock, run, reason, self.asked_as())
         })
-        .await
+        .await?;
+        verbs::release_ended(&self.tidelock, run).await;
+        Ok(())
     }
 
     /// Retries a failed run from the step that failed: completed steps are not executed again.

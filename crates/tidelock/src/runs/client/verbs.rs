@@ -66,6 +66,21 @@ pub(super) async fn terminate(
     Ok(Proposal::commit(there.end(commit, RunState::Terminated, now)?, ()))
 }
 
+/// Lets the item of a run that was terminated while it was parked be leased, so that it leaves. If
+/// that fails the run has ended all the same.
+pub(super) async fn release_ended(tidelock: &Tidelock, run: &RunId) {
+    let release = async {
+        let there = load_summary(tidelock, run).await?;
+        match there.summary.state.is_ended() {
+            true => Ok(release(&**tidelock.store(), &there.item()).await?),
+            false => Ok::<_, RunError>(()),
+        }
+    };
+    if let Err(error) = release.await {
+        tracing::warn!(%run, %error, "the item of a terminated run could not be released");
+    }
+}
+
 /// Reopens a failed run at the step that failed.
 pub(super) async fn retry(
     tidelock: &Tidelock,
