@@ -106,6 +106,7 @@ impl From<Missing> for Failure {
     fn from(missing: Missing) -> Self {
         let hint = match missing {
             Missing::Reaction { .. } => "tidelock reactions --routes, to list the registered ones",
+            Missing::Workflow { .. } => "tidelock runs, to list the runs of all workflows",
             Missing::Target { .. } => "tidelock reactions, to list the existing ones",
             _ => "tidelock leases, to list the existing ones",
         };

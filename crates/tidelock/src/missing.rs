@@ -19,6 +19,13 @@ pub enum Missing {
         /// A similar name that exists.
         near: Option<String>,
     },
+    /// No workflow of this name was ever registered, and no run of it waits.
+    Workflow {
+        /// The name.
+        name: String,
+        /// A similar name that exists.
+        near: Option<String>,
+    },
     /// No target has this name.
     Target {
         /// The name.
@@ -93,6 +100,10 @@ impl fmt::Display for Missing {
             Self::Reaction { name, near: None } => write!(f, "there is no reaction {name:?}"),
             Self::Reaction { name, near: Some(near) } => {
                 write!(f, "there is no reaction {name:?}; did you mean {near:?}?")
+            }
+            Self::Workflow { name, near: None } => write!(f, "there is no workflow {name:?}"),
+            Self::Workflow { name, near: Some(near) } => {
+                write!(f, "there is no workflow {name:?}; did you mean {near:?}?")
             }
             Self::Target { name } => write!(f, "there is no target {name:?}"),
             Self::Queue { name } => write!(f, "there is no item in queue {name:?}"),

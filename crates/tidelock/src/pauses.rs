@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    CommitOutcome, ExpectedRevision, QueueName, RawJson, Result, RetryAdvice, Slot, Store,
-    StoreError, StoreErrorKind, StoreExt, StoreOperation, Timestamp,
+    Commit, CommitOutcome, ExpectedRevision, QueueName, RawJson, RecordWrite, Result, RetryAdvice,
+    Slot, Store, StoreError, StoreErrorKind, StoreExt, StoreOperation, Timestamp,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -131,8 +131,15 @@ async fn change(store: &dyn Store, change: impl Fn(&mut Paused) -> bool) -> Resu
         let expected = slot
             .live()
             .map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision));
-        let value = RawJson::new(&after.into_values().collect::<Vec<_>>())?;
-        if let CommitOutcome::Committed(_) = store.put(&keys::paused(), expected, value).await? {
+        let write = match after.is_empty() {
+            true => RecordWrite::delete(&keys::paused(), expected),
+            false => {
+                let listed: Vec<_> = after.into_values().collect();
+                RecordWrite::put(&keys::paused(), expected, RawJson::new(&listed)?)
+            }
+        };
+        let commit = Commit::new().with_retry_id().write(write);
+        if let CommitOutcome::Committed(_) = store.commit(commit).await? {
             return Ok(changed);
         }
     }

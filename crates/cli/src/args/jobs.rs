@@ -86,7 +86,7 @@ pub(crate) struct PauseArgs {
 }
 
 /// What is paused or resumed.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[group(multiple = false)]
 pub(crate) struct PauseSubjectArgs {
     /// A queue: its jobs and items

@@ -2,7 +2,8 @@
 //! paused.
 
 use serde::Serialize;
-use tidelock::{PauseInfo, PauseSubject, Tidelock, Timestamp};
+use tidelock::store::ItemFilter;
+use tidelock::{Missing, PauseInfo, PauseSubject, Tidelock, Timestamp};
 
 use super::Cx;
 use crate::args::{PauseArgs, PauseSubjectArgs};
@@ -21,6 +22,15 @@ pub(crate) async fn run(args: PauseArgs, Cx { store_url, out }: Cx<'_>) -> Resul
     let store = store_url.open().await?.store;
     let (now, tidelock) = (store.now().await?, Tidelock::over(store));
     let (reason, subject) = (&args.reason, args.subject);
+    if let Some(subject) = &subject
+        && let Some(missing) = missing(subject, &tidelock).await?
+    {
+        match subject.queue {
+            // The first items of a queue may come while it is paused.
+            Some(_) => out.note(&format!("{missing} yet"))?,
+            None => return Err(missing.into()),
+        }
+    }
     let what = match subject {
         Some(PauseSubjectArgs { queue: Some(queue), .. }) => {
             tidelock.jobs().pause(&queue, reason).await?;
@@ -47,8 +57,21 @@ pub(crate) async fn run(args: PauseArgs, Cx { store_url, out }: Cx<'_>) -> Resul
     Ok(out.done("paused", &what)?)
 }
 
+/// The name, if nothing has it.
+async fn missing(subject: &PauseSubjectArgs, tidelock: &Tidelock) -> Result<Option<Missing>> {
+    Ok(match (&subject.queue, &subject.reaction, &subject.workflow) {
+        (Some(queue), ..) => {
+            Missing::among_items(&**tidelock.store(), &ItemFilter::queue(queue)).await?
+        }
+        (_, Some(reaction), _) => tidelock.reactions().missing_reaction(reaction).await?,
+        (.., Some(workflow)) => tidelock.runs().missing_workflow(workflow).await?,
+        _ => None,
+    })
+}
+
 /// Resumes it, and says so.
 pub(super) async fn resume(subject: PauseSubjectArgs, tidelock: &Tidelock) -> Result<String> {
+    let named = subject.clone();
     let (what, was_paused) = match (subject.queue, subject.reaction, subject.workflow) {
         (Some(queue), ..) => (format!("queue {queue:?}"), tidelock.jobs().resume(&queue).await?),
         (_, Some(reaction), _) => {
@@ -60,10 +83,13 @@ pub(super) async fn resume(subject: PauseSubjectArgs, tidelock: &Tidelock) -> Re
             (format!("workflow {workflow:?}"), was_paused)
         }
     };
-    Ok(match was_paused {
-        true => format!("{what} is resumed"),
-        false => format!("{what} was not paused"),
-    })
+    if was_paused {
+        return Ok(format!("{what} is resumed"));
+    }
+    match missing(&named, tidelock).await? {
+        Some(missing) => Err(missing.into()),
+        None => Ok(format!("{what} was not paused")),
+    }
 }
 
 impl TableRow for Row {

@@ -80,7 +80,14 @@ fn jobs_are_listed_discarded_and_cancelled(shop: &Shop) {
 
 /// JOB-10.
 fn what_is_paused_is_listed_and_resumed(shop: &Shop) {
-    shop.with(|store| async move { wake(&*store, "mail", "a", 1).await });
+    shop.with(|store| async move {
+        wake(&*store, "mail", "a", 1).await;
+        wake(&*store, "~reaction/invoice", "a", 1).await;
+        Tidelock::over(store).start("pay", "pay-1", &json!(7)).version(1).await.unwrap();
+    });
+    let early = shop.run(&["pause", "--queue", "post", "--reason", "not yet"]);
+    assert!(early.code == 0 && early.err.contains("no item in queue \"post\" yet"), "{early:?}");
+    assert!(shop.ok(&["resume", "--queue", "post"]).contains("is resumed"));
     for (kind, name) in [("--queue", "mail"), ("--reaction", "invoice"), ("--workflow", "pay")] {
         shop.ok(&["pause", kind, name, "--reason", "deploying"]);
     }

@@ -40,6 +40,7 @@ impl From<Adjusted> for BulkActionDto {
 pub(super) fn no_such(missing: &Missing) -> Problem {
     let (code, list) = match missing {
         Missing::Reaction { .. } => ("no-reaction", "GET /v1/reactions lists the registered ones"),
+        Missing::Workflow { .. } => ("no-workflow", "GET /v1/runs lists the runs of all workflows"),
         Missing::Target { .. } => {
             ("no-target", "GET /v1/reactions/{reaction}/targets lists the existing ones")
         }

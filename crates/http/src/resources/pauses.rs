@@ -4,9 +4,11 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::problem::Problem;
-use tidelock::{PauseInfo, PauseSubject, Timestamp};
+use tidelock::store::ItemFilter;
+use tidelock::{Missing, PauseInfo, PauseSubject, Tidelock, Timestamp};
 use utoipa::ToSchema;
 
+use super::bulk_action::no_such;
 use crate::app_state::AppState;
 use crate::extract::Body;
 
@@ -102,6 +104,19 @@ fn which(
     }
 }
 
+/// Refuses a name that nothing has.
+async fn check(tidelock: &Tidelock, subject: &PauseSubject) -> Result<(), Problem> {
+    let missing = match subject {
+        PauseSubject::Reaction(name) => tidelock.reactions().missing_reaction(name).await?,
+        PauseSubject::Workflow(name) => tidelock.runs().missing_workflow(name).await?,
+        PauseSubject::Queue(name) => {
+            Missing::among_items(&**tidelock.store(), &ItemFilter::queue(name)).await?
+        }
+        _ => None,
+    };
+    missing.map_or(Ok(()), |missing| Err(no_such(&missing)))
+}
+
 /// List what is paused.
 #[utoipa::path(get, path = "/v1/pauses", tag = "pauses", responses((status = 200, body = Pauses)))]
 pub(crate) async fn list(State(served): State<AppState>) -> Result<Answer<Pauses>, Problem> {
@@ -112,13 +127,21 @@ pub(crate) async fn list(State(served): State<AppState>) -> Result<Answer<Pauses
 /// Pause a queue, a reaction or a workflow. Every process honors it within two seconds; what runs
 /// is not interrupted.
 #[utoipa::path(post, path = "/v1/pauses", tag = "pauses", request_body = PauseRequest,
-    responses((status = 200, body = PauseChanged)))]
+    responses(
+        (status = 200, body = PauseChanged),
+        (status = 404, description = "There is no such reaction or workflow"),
+    ))]
 pub(crate) async fn pause(
     State(served): State<AppState>,
     Body(asked): Body<PauseRequest>,
 ) -> Result<Answer<PauseChanged>, Problem> {
     let (tidelock, why) = (served.tidelock(), asked.reason.as_str());
-    let changed = match which(asked.queue, asked.reaction, asked.workflow)? {
+    let subject = which(asked.queue, asked.reaction, asked.workflow)?;
+    // The first items of a queue may come while it is paused.
+    if !matches!(subject, PauseSubject::Queue(_)) {
+        check(tidelock, &subject).await?;
+    }
+    let changed = match subject {
         PauseSubject::Reaction(name) => tidelock.reactions().pause(&name, why).await?,
         PauseSubject::Workflow(name) => tidelock.runs().pause(&name, why).await?,
         PauseSubject::Queue(name) => tidelock.jobs().pause(&name, why).await?,
@@ -129,17 +152,24 @@ pub(crate) async fn pause(
 
 /// Resume a queue, a reaction or a workflow.
 #[utoipa::path(post, path = "/v1/pauses/resume", tag = "pauses", request_body = ResumeRequest,
-    responses((status = 200, body = PauseChanged)))]
+    responses(
+        (status = 200, body = PauseChanged),
+        (status = 404, description = "It was not paused, and there is no such thing"),
+    ))]
 pub(crate) async fn resume(
     State(served): State<AppState>,
     Body(asked): Body<ResumeRequest>,
 ) -> Result<Answer<PauseChanged>, Problem> {
     let tidelock = served.tidelock();
-    let changed = match which(asked.queue, asked.reaction, asked.workflow)? {
+    let subject = which(asked.queue, asked.reaction, asked.workflow)?;
+    let changed = match subject.clone() {
         PauseSubject::Reaction(name) => tidelock.reactions().resume(&name).await?,
         PauseSubject::Workflow(name) => tidelock.runs().resume(&name).await?,
         PauseSubject::Queue(name) => tidelock.jobs().resume(&name).await?,
         _ => false,
     };
+    if !changed {
+        check(tidelock, &subject).await?;
+    }
     Ok(Answer(PauseChanged { changed }))
 }

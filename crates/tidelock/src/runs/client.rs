@@ -19,10 +19,12 @@ mod timeline;
 mod verbs;
 
 use serde::Serialize;
+use tidelock_store::{ItemFilter, RecordQuery, StoreExt};
 
-use super::{RunId, Workflow, WorkflowName, WorkflowRef};
+use super::{RunId, Workflow, WorkflowName, WorkflowRef, keys};
 use crate::handle::Tidelock;
 use crate::list::List;
+use crate::missing::{Missing, is_any, near};
 use crate::pauses::{self, PauseSubject};
 use commit_target::CommitTarget;
 use start::StartRequest;
@@ -177,6 +179,27 @@ impl Runs {
     pub async fn pause(&self, workflow: impl AsRef<str>, reason: &str) -> Result<bool, RunError> {
         let subject = PauseSubject::Workflow(WorkflowName::new(workflow)?.as_str().to_owned());
         Ok(pauses::pause(&**self.tidelock.store(), subject, reason).await?)
+    }
+
+    /// Returns this workflow as missing if it was never registered and has no unfinished run.
+    ///
+    /// # Errors
+    /// Returns the store's error, or an error if the name is not valid.
+    pub async fn missing_workflow(
+        &self,
+        workflow: impl AsRef<str>,
+    ) -> Result<Option<Missing>, RunError> {
+        let (store, name) = (&**self.tidelock.store(), WorkflowName::new(workflow)?);
+        let waiting = ItemFilter { queue: keys::queues(&name), ..ItemFilter::default() };
+        let registered = store.get_one(&keys::workflow(&name)).await?;
+        if registered.live().is_some() || is_any(store, &waiting).await? {
+            return Ok(None);
+        }
+        let known = store.rows(RecordQuery::prefix(keys::WORKFLOWS)).all().await?;
+        let known =
+            known.iter().filter_map(|record| record.key.as_str().strip_prefix(keys::WORKFLOWS));
+        let near = near(name.as_str(), known);
+        Ok(Some(Missing::Workflow { name: name.as_str().to_owned(), near }))
     }
 
     /// Resumes a paused workflow, and returns whether it was paused.

@@ -5,7 +5,8 @@
 //! come last, so no key is a prefix of another by accident.
 
 use tidelock_store::{
-    EventId, EventType, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp,
+    EventId, EventType, ItemKey, ItemRef, NamePattern, QueueName, RecordKey, Result, StreamName,
+    Timestamp,
 };
 use uuid::Uuid;
 
@@ -48,6 +49,11 @@ pub(crate) fn summary(run: &RunId) -> RecordKey {
 /// The queue of the runs of one version of a workflow.
 pub(crate) fn queue(workflow: &WorkflowName, version: WorkflowVersion) -> QueueName {
     QueueName::new(format!("{QUEUE}{workflow}@{version}")).expect(ROOM)
+}
+
+/// The queues of the runs of all versions of a workflow.
+pub(crate) fn queues(workflow: &WorkflowName) -> NamePattern {
+    NamePattern::like(format!("{QUEUE}{workflow}@*"))
 }
 
 /// The workflow and version of a queue of runs.
@@ -145,6 +151,9 @@ pub(crate) fn entry_type(kind: &str) -> String {
 pub(crate) fn workflow(workflow: &WorkflowName) -> RecordKey {
     RecordKey::new(format!("{WORKFLOW}{workflow}")).expect(ROOM)
 }
+
+/// The prefix of the records of all workflows that were registered.
+pub(crate) const WORKFLOWS: &str = WORKFLOW;
 
 /// The queue of ended runs, each due at the end of its retention.
 pub(crate) fn removals() -> QueueName {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tidelock::jobs::{JobFilter, JobOptions, JobState};
 use tidelock::prelude::*;
 use tidelock::runs::{RunCtx, Schedule, StepError, Workflow};
 use tidelock::store::{
@@ -108,6 +110,76 @@ async fn a_schedule_that_was_removed_leaves_nothing(stage: TestStore) {
     }
     assert_eq!(rows(&*store).await, ["record ~workflow/echo"]);
     running.stop().await;
+}
+
+/// A job whose result and key are kept for a while.
+#[derive(Serialize, Deserialize)]
+struct Letter(u32);
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Job for Letter {
+    const QUEUE: &'static str = "letters";
+
+    fn options() -> JobOptions {
+        JobOptions::new().keep_results(DAY).unique_for(2 * DAY).global_concurrency(2)
+    }
+}
+
+/// A job that fails for good, if its number is odd.
+async fn sent(letter: Letter, _: JobCtx) -> Result<u32, HandlerError> {
+    match letter.0 % 2 {
+        0 => Ok(letter.0),
+        _ => Err(HandlerError::fatal("no such address")),
+    }
+}
+
+/// KEEP-1, KEEP-2, JOB-5, JOB-7, JOB-8. Schedule 106. Results, keys that stay taken, reasons of
+/// discarded and cancelled jobs, operations, pauses, and schedules of jobs.
+async fn jobs_leave_nothing_but_the_permits_of_their_limit(stage: TestStore) {
+    let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+    let running = Running::start(tidelock.app().worker(brisk("one")).job(sent));
+    let jobs = tidelock.jobs();
+    let state = async |key: &str| jobs.get("letters", key).await.unwrap().map(|job| job.state);
+    for nth in 0..10_u32 {
+        let key = format!("letter-{nth}");
+        tidelock.enqueue(&Letter(nth)).key(&key).operation_id(&key).await.unwrap();
+    }
+    for nth in 0..10_u32 {
+        let ended = if nth % 2 == 0 { JobState::Done } else { JobState::Blocked };
+        let is_so = async || state(&format!("letter-{nth}")).await == Some(ended);
+        until("each is done or blocked", is_so).await;
+    }
+    assert_eq!(jobs.discard(&JobFilter::queue("letters"), "moved away").await.unwrap(), 5);
+    jobs.pause("letters", "no stamps").await.unwrap();
+    tidelock.enqueue(&Letter(12)).key("late").at(10 * DAY).await.unwrap();
+    assert_eq!(jobs.cancel(&JobFilter::queue("letters"), "too late").await.unwrap(), 1);
+    let schedule = Schedule::cron("0 * * * *").enqueues(&Letter(14));
+    tidelock.schedules().put("hourly", schedule).await.unwrap();
+    jobs.resume("letters").await.unwrap();
+    pass(&*store, 3 * HOUR).await;
+    assert!(tidelock.schedules().delete("hourly").await.unwrap());
+
+    assert_eq!(jobs.result::<u32>("letters", "letter-4").await.unwrap(), Some(4));
+    pass(&*store, 20 * DAY).await;
+    assert_eq!(jobs.result::<u32>("letters", "letter-4").await.unwrap(), None);
+    let kept = rows(&*store).await;
+    assert!(kept.iter().any(|row| row.contains("letter-3")), "a reason is kept: {kept:?}");
+    assert!(!kept.iter().any(|row| row.contains("letter-4")), "a result is not: {kept:?}");
+    // What a worker has still to take away is taken in between.
+    for _ in 0..4 {
+        pass(&*store, 10 * DAY).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let left = rows(&*store).await;
+    let permits = left.iter().filter(|row| row.contains("~permits/")).count();
+    assert_eq!((permits, left.len()), (2, 2), "{left:?}");
+    running.stop().await;
+}
+
+#[test]
+fn jobs_leave_nothing_but_the_permits_of_their_limit_in_memory() {
+    in_memory(jobs_leave_nothing_but_the_permits_of_their_limit);
 }
 
 #[test]
