@@ -69,6 +69,7 @@ pub(crate) const CODES: &[&str] = &[
     "no-scope",
     "no-stream",
     "no-target",
+    "no-workflow",
     "not-a-counter",
     "not-found",
     "not-json",
