@@ -87,7 +87,7 @@ async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestSt
     for (queue, by) in served {
         let item = ItemRef::parse(queue, "corner").unwrap();
         if queue.starts_with("~runs/") {
-            // What is left of a run that does not exist is nobody's work.
+            // An item without its run needs no worker.
             let tidelock = tidelock::Tidelock::over(store.clone());
             tidelock.start("ship", "corner", &json!(7)).version(2).await.unwrap();
         }

@@ -42,7 +42,7 @@ fn runs_without_a_worker_are_found(shop: &Shop) {
     assert!(remedy.contains("registers that version"), "{remedy}");
 }
 
-/// CMD-5. What is left of a run that was terminated waits for nobody, whether the run was due,
+/// CMD-5. What is left of a terminated run is no problem, whether the run was due,
 /// parked or blocked; and a worker that comes takes it away.
 fn a_terminated_run_is_no_finding(shop: &Shop) {
     shop.with(|store| async move {
