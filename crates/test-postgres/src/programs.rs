@@ -17,6 +17,9 @@ use crate::failure::Failure;
 /// Where Debian keeps them, in one folder per major version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
+/// Names the folder of another version.
+const NAMED: &str = "TIDELOCK_POSTGRES";
+
 const ADVICE: &str = "PostgreSQL's server is not installed: run ./test, which installs it, or \
                       `apt-get install postgresql`, or put `initdb` and `postgres` on the PATH";
 
@@ -35,9 +38,17 @@ struct Account {
 }
 
 impl Programs {
-    /// The newest version that Debian's packages installed, or else the one on the `PATH`.
+    /// Those in the folder that `TIDELOCK_POSTGRES` names, which must be there; or else the newest
+    /// version that Debian's packages installed, or the one on the `PATH`.
     pub(crate) fn find() -> Result<Self, Failure> {
-        let folder = newest_of_debian().or_else(on_the_path).ok_or_else(|| Failure::new(ADVICE))?;
+        let folder = match std::env::var_os(NAMED).map(PathBuf::from) {
+            Some(named) if holds_a_server(&named) => named,
+            Some(named) => {
+                let said = format!("{NAMED}: no initdb and postgres in {}", named.display());
+                return Err(Failure::new(said));
+            }
+            None => newest_of_debian().or_else(on_the_path).ok_or_else(|| Failure::new(ADVICE))?,
+        };
         Ok(Self { folder, account: account()? })
     }
 
