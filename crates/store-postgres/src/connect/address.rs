@@ -152,7 +152,7 @@ mod tests {
                 "2 hosts, 1 addresses and 0 ports",
             ),
             ("postgres://u:s3cret@localhost/d?hostaddr=localhost", "must be IP addresses"),
-            ("postgres://u:s3cret@localhost/d?sslmode=prefer", "verify-full"),
+            ("postgres://u:s3cret@localhost/d?sslmode=on", "verify-full"),
             ("postgres://u:s3cret@a%20b/d?sslmode=require", "no certificate can have such a name"),
             ("postgres://u@localhost/d?pasword=s3cret", "unknown option \"pasword\""),
             ("postgres://u:s3cret@localhost/d?readers=0", "option readers=0"),

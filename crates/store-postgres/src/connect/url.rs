@@ -235,7 +235,8 @@ impl ParsedUrl {
         let mut config = self.config.clone();
         config.host(host).port(port).ssl_mode(match mode {
             Mode::Disable => SslMode::Disable,
-            Mode::Require | Mode::VerifyFull => SslMode::Require,
+            Mode::Prefer => SslMode::Prefer,
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
         });
         if let Some(address) = address {
             config.hostaddr(address);

@@ -217,6 +217,37 @@ async fn require_accepts_a_self_signed_certificate() {
 }
 
 #[tokio::test]
+async fn verify_ca_accepts_any_name_of_a_trusted_authority() {
+    let (distant, root) = (&TRUSTED.distant, &TRUSTED.root);
+    for mode in ["verify-ca", "require"] {
+        let options = format!("sslmode={mode}&{root}");
+        distant.open("other.example", &options).await.unwrap();
+        let stranger = Authority::named("authority.example").pem();
+        let stranger = distant.write(&format!("{mode}-stranger.pem"), &stranger);
+        let options = format!("sslmode={mode}&sslrootcert={}", stranger.display());
+        let refused = distant.refusal("db.example", &options).await;
+        assert!(refused.contains("certificate is not trusted"), "{refused}");
+    }
+    let expired = Authority::named("authority.example");
+    let distant = Distant::start(&expired.sign_expired("db.example"), &expired);
+    let root = distant.write("root.pem", &expired.pem());
+    let options = format!("sslmode=verify-ca&sslrootcert={}", root.display());
+    assert!(distant.refusal("other.example", &options).await.contains("give the server a new one"));
+}
+
+#[tokio::test]
+async fn prefer_encrypts_if_the_server_can() {
+    // This server refuses a connection without encryption.
+    for mode in ["prefer", "allow"] {
+        TRUSTED.distant.open("db.example", &format!("sslmode={mode}")).await.unwrap();
+    }
+    let plain = Distant { server: Server::start().unwrap() };
+    let url = |mode: &str| plain.url("postgres", "db.example", &format!("sslmode={mode}"));
+    PostgresStore::open(&url("require")).await.unwrap_err();
+    PostgresStore::open(&url("prefer")).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_distant_server_without_encryption_is_refused() {
     let distant = Distant { server: Server::start().unwrap() };
     let root = &TRUSTED.root;

@@ -114,10 +114,10 @@ fn not_encrypted(error: &rustls::Error) -> StoreError {
     };
     let advice = match reason {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "connect by a name that the certificate has, or give the server one for this name"
+            "connect by a name that the certificate has, or give the server one for this name; sslmode=verify-ca accepts the names of every server of the authority"
         }
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "name the file of the authority that signed it with sslrootcert=FILE"
+            "name the file of the authority that signed it with sslrootcert=FILE; sslmode=require encrypts without checking who answers"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "give the server a new one"
@@ -131,7 +131,7 @@ fn not_encrypted(error: &rustls::Error) -> StoreError {
 fn refused_by_driver(message: &str) -> StoreError {
     let advice = match message {
         "server does not support TLS" => {
-            "turn ssl on in the server; or, if the network is trusted, write sslmode=disable"
+            "turn ssl on in the server; or, if the network is trusted, write sslmode=disable, or sslmode=prefer to encrypt as soon as it can"
         }
         "password missing" => {
             "the server asks for one: write postgres://USER:PASSWORD@HOST/DATABASE"

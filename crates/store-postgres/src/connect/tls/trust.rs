@@ -1,9 +1,10 @@
 //! TLS modes and trust: when a connection is encrypted, and which certificates are accepted.
 //!
-//! There are three modes: `disable`; `require`, which protects against passive listeners; and
-//! `verify-full`, which also protects against active attackers. The default is `verify-full`,
-//! unless the server is on this machine. The modes of libpq that fall back to less (`allow`,
-//! `prefer`) or check half (`verify-ca`) are refused.
+//! The modes are those of libpq: `disable`; `prefer`, which encrypts if the server can (`allow` is
+//! the same here); `require`, which protects against passive listeners; `verify-ca`, which accepts
+//! the certificate of a trusted authority for any name; and `verify-full`, which also protects
+//! against active attackers. The default is not libpq's `prefer`, but `verify-full`, unless the
+//! server is on this machine.
 //!
 //! The cryptography is ring's, named here and not taken from the process, so that other libraries
 //! of a program do not change it.
@@ -12,12 +13,15 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
+};
 use tidelock_store::{Result, StoreError};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -28,8 +32,12 @@ use crate::connect::setting::Setting;
 pub(crate) enum Mode {
     /// No TLS.
     Disable,
+    /// Encrypted if the server can, without checking its certificate.
+    Prefer,
     /// Encrypted, without checking the server's certificate.
     Require,
+    /// Encrypted, and the certificate must be issued by a trusted authority, for any host.
+    VerifyCa,
     /// Encrypted, and the certificate must be issued by a trusted authority for the host in the
     /// URL.
     VerifyFull,
@@ -66,6 +74,8 @@ impl Trust {
         match self.mode {
             // PostgreSQL has no TLS on Unix sockets, which never leave the machine.
             _ if host.starts_with('/') && address.is_none() => Mode::Disable,
+            // As libpq has it: a named authority is asked.
+            Some(Mode::Require) if self.roots.is_some() => Mode::VerifyCa,
             Some(mode) => mode,
             // Naming a certificate implies using it.
             None if self.names_files() => Mode::VerifyFull,
@@ -84,7 +94,14 @@ impl Trust {
             .expect("ring has the cipher suites of every protocol version");
         let builder = if used.contains(&Mode::VerifyFull) {
             builder.with_root_certificates(self.trusted_roots()?)
-        } else if used.contains(&Mode::Require) {
+        } else if used.contains(&Mode::VerifyCa) {
+            let roots = Arc::new(self.trusted_roots()?);
+            let full = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+            let full = full.map_err(|e| {
+                StoreError::invalid("the trusted authorities cannot be used").caused_by(e)
+            })?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName { full }))
+        } else if used.contains(&Mode::Require) || used.contains(&Mode::Prefer) {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
         } else {
             // It is never used, and would trust no certificate.
@@ -102,8 +119,8 @@ impl Trust {
             Some(Mode::Disable) if self.names_files() => Err(StoreError::invalid(
                 "sslmode=disable uses no certificates, and the URL names some: write sslmode=verify-full",
             )),
-            Some(Mode::Require) if self.roots.is_some() => Err(StoreError::invalid(
-                "sslmode=require checks no certificate, and the URL names a sslrootcert to check with: write \
+            Some(Mode::Prefer) if self.roots.is_some() => Err(StoreError::invalid(
+                "sslmode=prefer checks no certificate, and the URL names a sslrootcert to check with: write \
                  sslmode=verify-full",
             )),
             _ => Ok(()),
@@ -148,19 +165,14 @@ impl Trust {
 }
 
 fn mode(setting: Setting<'_>) -> Result<Mode> {
-    let instead = match setting.value {
-        "disable" => return Ok(Mode::Disable),
-        "require" => return Ok(Mode::Require),
-        "verify-full" => return Ok(Mode::VerifyFull),
-        "allow" | "prefer" => {
-            "verify-full, or require to check no certificate, or disable: falling back to no encryption does not protect"
-        }
-        "verify-ca" => {
-            "verify-full: a trusted authority's certificate for another name proves nothing"
-        }
-        _ => "disable, require or verify-full",
-    };
-    Err(setting.must_be(instead))
+    match setting.value {
+        "disable" => Ok(Mode::Disable),
+        "allow" | "prefer" => Ok(Mode::Prefer),
+        "require" => Ok(Mode::Require),
+        "verify-ca" => Ok(Mode::VerifyCa),
+        "verify-full" => Ok(Mode::VerifyFull),
+        _ => Err(setting.must_be("disable, allow, prefer, require, verify-ca or verify-full")),
+    }
 }
 
 fn is_local(host: &str) -> bool {
@@ -247,6 +259,60 @@ impl ServerCertVerifier for AcceptAny {
     }
 }
 
+/// Accepts the certificate of a trusted authority for any name, for [`Mode::VerifyCa`].
+#[derive(Debug)]
+struct AnyName {
+    full: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        // The name is compared last: everything else holds then.
+        match self.full.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        ) {
+            Err(rustls::Error::InvalidCertificate(
+                NotValidForName | NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.full.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.full.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.full.supported_verify_schemes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,14 +365,18 @@ mod tests {
             |settings: &[(&str, &str)]| trust(settings).unwrap().mode_for("localhost", None);
         assert_eq!(named(&[("sslmode", "require")]), Mode::Require);
         assert_eq!(named(&[("sslmode", "verify-full")]), Mode::VerifyFull);
+        assert_eq!(named(&[("sslmode", "verify-ca")]), Mode::VerifyCa);
+        assert_eq!(named(&[("sslmode", "prefer")]), Mode::Prefer);
+        assert_eq!(named(&[("sslmode", "allow")]), Mode::Prefer);
+        assert_eq!(named(&[("sslmode", "require"), ("sslrootcert", "ca.pem")]), Mode::VerifyCa);
         assert_eq!(named(&[("sslrootcert", "ca.pem")]), Mode::VerifyFull);
     }
 
     #[test]
-    fn a_mode_that_does_not_protect_is_refused_with_a_better_one() {
-        for weak in ["allow", "prefer", "verify-ca", "on"] {
-            let refused = trust(&[("sslmode", weak)]).unwrap_err().to_string();
-            assert!(refused.contains(weak) && refused.contains("verify-full"), "{refused}");
+    fn an_unknown_mode_is_refused_with_the_known_ones() {
+        for unknown in ["on", "Require", "verify_full", ""] {
+            let refused = trust(&[("sslmode", unknown)]).unwrap_err().to_string();
+            assert!(refused.contains("prefer, require, verify-ca or verify-full"), "{refused}");
         }
     }
 
@@ -321,7 +391,7 @@ mod tests {
                 .to_string()
         };
         assert!(
-            refused(&[("sslmode", "require"), ("sslrootcert", "ca.pem")]).contains("verify-full")
+            refused(&[("sslmode", "prefer"), ("sslrootcert", "ca.pem")]).contains("verify-full")
         );
         assert!(refused(&[("sslmode", "disable"), ("sslcert", "me.pem")]).contains("verify-full"));
         assert!(refused(&[("sslmode", "require"), ("sslcert", "me.pem")]).contains("go together"));
