@@ -11,7 +11,7 @@ use tidelock::store::{
 use tidelock::worker::WorkerOptions;
 use tidelock_test_stage::{Observed, Running, Tally, TestStore, in_memory, note, until};
 
-/// REACT-21.
+/// REACT-21. JOB-10.
 #[test]
 fn an_idle_application_makes_a_handful_of_calls_a_second_however_many_targets_and_reactions_there_are()
  {
@@ -62,6 +62,22 @@ async fn idle_rate(stage: &TestStore, reactions: usize, targets: usize) -> f64 {
     let before = tally.calls();
     tokio::time::sleep(Duration::from_secs(600)).await;
     let rate = (tally.calls() - before) as f64 / 600.0;
+    // While work waits for the end of a pause, there are no more calls than before.
+    for nth in 0..reactions {
+        plain.reactions().pause(&format!("idle-{nth}"), "deploying").await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    note(&plain, "early", "x").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (before, handled) = (tally.calls(), seen.count());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let paused = (tally.calls() - before) as f64 / 600.0;
+    assert!(paused <= rate, "{paused} calls a second while paused, {rate} before");
+    assert_eq!(seen.count(), handled, "nothing was handled");
+    for nth in 0..reactions {
+        plain.reactions().resume(&format!("idle-{nth}")).await.unwrap();
+    }
+    seen.until(handled + reactions).await;
     let handled = seen.count();
     note(&plain, "fresh", "x").await;
     seen.until(handled + reactions).await;
