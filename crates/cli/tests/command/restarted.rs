@@ -63,6 +63,8 @@ fn following_continues_after_a_restart_of_the_server() {
     let server = Server::start().unwrap();
     let shop = Shop::on(server.url());
     shop.ok(&["migrate"]);
+    // So that each follower shows something, and has opened the store, before the server stops.
+    shop.with(|store| async move { append(&*store, "a", "noted", &[json!(0)]).await });
     for from in [&["--after=0"][..], &["a", "--from=1"]] {
         let mut follower = shop.spawn(&[&["events", "--follow", "--json"], from].concat());
         let out = listen("stdout", follower.stdout.take().unwrap());
