@@ -385,6 +385,70 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: TestStore) {
     }
 }
 
+/// Fails every renewal.
+#[derive(Debug)]
+struct Unrenewed;
+
+impl Interceptor for Unrenewed {
+    async fn call<T: Send>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
+        match operation {
+            StoreOperation::Renew => Err(tidelock::store::StoreError::new(
+                tidelock::store::StoreErrorKind::Unavailable,
+                tidelock::store::RetryAdvice::Later,
+                operation,
+                "the line is dead",
+            )),
+            _ => call.await,
+        }
+    }
+}
+
+/// A step that runs, until it ends or is dropped.
+struct InStep(Active);
+
+impl Drop for InStep {
+    fn drop(&mut self) {
+        self.0.clone().end();
+    }
+}
+
+/// RUN-50. The lease expires while a step still runs, and another worker of the process takes the
+/// run over: it begins once the step has ended or was dropped.
+#[test]
+fn a_run_that_is_taken_over_in_one_process_waits_for_its_former_driver() {
+    in_memory(async |stage: TestStore| {
+        let state = (Active::default(), Observed::default());
+        let slow = brief(with("slow", &state, |ctx, (): (), (active, seen)| {
+            Box::pin(async move {
+                let step = ctx.step("step", |key| {
+                    let (active, seen) = (active.clone(), seen.clone());
+                    async move {
+                        let _in_step = InStep(active.begin());
+                        seen.note(key.to_string());
+                        if seen.count() == 1 {
+                            tokio::time::sleep(millis(900)).await;
+                        }
+                        Ok::<_, HandlerError>(())
+                    }
+                });
+                step.await
+            })
+        }));
+        let run = start(&stage, "slow", "s", &()).await;
+        let tidelock = Tidelock::over(Wrapped::new(stage.store().await, Unrenewed));
+        let running = ["one", "two"]
+            .map(|name| Running::start(tidelock.app().worker(brisk(name)).register(slow.clone())));
+        result::<()>(&run).await;
+        assert!(state.1.count() > 1, "it was taken over");
+        assert_eq!(state.0.0.1.load(Ordering::SeqCst), 1, "activations at once");
+        running.into_iter().for_each(Running::abandon);
+    });
+}
+
 /// RUN-16. The running step ends and is recorded; the next one is left to another worker.
 async fn a_shutdown_gives_the_run_back_between_two_steps(stage: TestStore) {
     let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
