@@ -157,6 +157,13 @@ async fn prepare_database(connector: &Connector, options: &PostgresOptions) -> R
     let session = connector.connect().await?;
     let check = connector.in_time(connector.deadline(), server_checks::check(&session, options));
     check.await.map_err(|e| connector.at(e))?;
+    // Behind a proxy in transaction mode, a transaction that waits for another connection could
+    // keep all of the proxy's.
+    if connector.prepare == Prepare::Always {
+        let other = connector.connect().await?;
+        let seen = server_checks::check_locks_are_seen(&session, &other);
+        connector.in_time(connector.deadline(), seen).await.map_err(|e| connector.at(e))?;
+    }
     let migrated = if options.migrate {
         migrate::migrate(&session, &connector.schema).await
     } else {

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 use tidelock_store::{FeedQuery, Position, RetryAdvice, Store, StoreError, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
-use tidelock_test_postgres::Server;
+use tidelock_test_postgres::{Server, run_script};
 
 fn url(ports: &[u16], options: &str) -> String {
     let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
@@ -139,4 +139,25 @@ async fn a_wrong_user_or_database_is_said_for_good_and_a_full_server_is_not() {
         assert!(refused.context().contains(said), "{refused}");
         assert!(refused.context().contains(&format!("{}/{database}", server.port())), "{refused}");
     }
+}
+
+/// Schedule 119. The server's own `version()` and `pg_locks` come second on this search path.
+#[tokio::test]
+async fn a_server_that_only_looks_like_postgresql_is_refused() {
+    let server = Server::start().unwrap();
+    let lying = |schema: &str| {
+        format!("{}?options=-csearch_path%3D{schema},pg_catalog,public", server.url())
+    };
+    let sql = "CREATE SCHEMA named; CREATE SCHEMA blind;
+               CREATE FUNCTION named.version() RETURNS text LANGUAGE sql
+               AS $$ SELECT 'CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)' $$;
+               CREATE VIEW blind.pg_locks AS SELECT * FROM pg_catalog.pg_locks WHERE false";
+    run_script(&server.url(), sql).unwrap();
+    for (schema, why) in [("named", "CockroachDB"), ("blind", "does not show the advisory lock")] {
+        let refused = refusal(&lying(schema)).await;
+        let (kind, advice) = (refused.kind(), refused.advice());
+        assert_eq!((kind, advice), (StoreErrorKind::Incompatible, RetryAdvice::Never), "{refused}");
+        assert!(refused.context().contains(why), "{refused}");
+    }
+    PostgresStore::open(&lying("public")).await.unwrap();
 }
