@@ -9,7 +9,10 @@ use tidelock_sim::simulator::{
 const FIXED: u64 = 3;
 
 /// Seeds that failed once, with their profile.
-const REGRESSIONS: &[(&str, u64)] = &[];
+const REGRESSIONS: &[(&str, u64)] = &[
+    // A commit of a run that came late was made twice.
+    ("network", 938_785_653),
+];
 
 fn profiles() -> impl Iterator<Item = Profile> {
     Profile::NAMES.into_iter().filter_map(Profile::named)

@@ -41,7 +41,7 @@ use tidelock_store::{
 
 use clock::StoreTime;
 use commit::Committer;
-use connect::{Address, Connector, LazyConnection, Pool, Readers, server_checks};
+use connect::{Address, Connector, LazyConnection, Pool, Readers, Session, server_checks};
 use leases::ScanHints;
 use wake::Wakes;
 
@@ -194,13 +194,19 @@ impl Shared {
     /// Adjusts a few items at a time, so that no other transaction waits long for a row.
     async fn adjust_all(&self, filter: ItemFilter, adjustment: &Adjustment) -> Result<Adjusted> {
         let mut total = Adjusted::default();
+        // Closed at the end: operators are rare, and a connection of theirs need not be kept.
+        let mut own = None;
         let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
         loop {
             let page = leases::list(&self.readers.reader(), &query).await;
             let page = page.map_err(|e| half_done(e, total))?;
             let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
             if !names.is_empty() {
-                let adjusted = self.adjust(&names, &query.filter, adjustment).await;
+                if own.is_none() {
+                    own = Some(self.adjusters.borrow().await.map_err(|e| half_done(e, total))?);
+                }
+                let session = own.as_ref().expect("it was borrowed").session();
+                let adjusted = self.adjust(session, &names, &query.filter, adjustment).await;
                 let adjusted = adjusted.map_err(|e| half_done(e, total))?;
                 total.matched += adjusted.matched;
                 total.changed += adjusted.changed;
@@ -214,14 +220,12 @@ impl Shared {
 
     async fn adjust(
         &self,
+        session: &Session,
         items: &[ItemRef],
         filter: &ItemFilter,
         adjustment: &Adjustment,
     ) -> Result<Adjusted> {
-        let borrowed = self.adjusters.borrow().await?;
-        let (adjusted, topics) =
-            commit::adjust(borrowed.session(), items, filter, adjustment).await?;
-        borrowed.give_back();
+        let (adjusted, topics) = commit::adjust(session, items, filter, adjustment).await?;
         self.wakes.written(topics);
         Ok(adjusted)
     }

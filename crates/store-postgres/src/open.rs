@@ -64,7 +64,7 @@ impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
             schema: SchemaName::default(),
-            readers: 4,
+            readers: 2,
             transactions: 8,
             prepare: Prepare::Always,
             notify: Notify::Listen,

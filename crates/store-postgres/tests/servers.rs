@@ -4,8 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
-use tidelock_store::{FeedQuery, Position, RetryAdvice, Store, StoreError, StoreErrorKind};
+use tidelock_store::{
+    Adjustment, Commit, FeedQuery, ItemFilter, ItemRef, Lease, LeaseRequest, Mark, Position,
+    RetryAdvice, Store, StoreError, StoreErrorKind, Wake, WorkerName,
+};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::{Server, run_script};
 
@@ -160,4 +166,50 @@ async fn a_server_that_only_looks_like_postgresql_is_refused() {
         assert!(refused.context().contains(why), "{refused}");
     }
     PostgresStore::open(&lying("public")).await.unwrap();
+}
+
+/// The budget in docs/guides/postgres.md: 6 and `readers`, however much is asked for at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_uses_at_most_eight_connections() {
+    let server = Server::start().unwrap();
+    let url = format!("{}?application_name=counted", server.url());
+    let store = PostgresStore::open(&url).await.unwrap();
+    let (client, connection) =
+        tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (client, most) = (Arc::new(client), Arc::new(AtomicI64::new(0)));
+    let load: Vec<_> = (0..64)
+        .map(|nth| {
+            let (store, client, most) = (store.clone(), client.clone(), most.clone());
+            tokio::spawn(async move {
+                let item = ItemRef::parse("q", &format!("i-{nth}")).unwrap();
+                let (queue, worker) = (item.queue.clone(), WorkerName::new("w").unwrap());
+                for round in 0..20 {
+                    let commit = Commit::new()
+                        .wake(Wake::to_mark(item.clone(), Mark::new(round + 1).unwrap()));
+                    store.commit(commit).await.unwrap().committed().unwrap();
+                    let request = LeaseRequest::new(&queue, &worker, Duration::from_secs(60), 1);
+                    let leases = store.lease(request).await.unwrap().leases;
+                    let tokens: Vec<_> = leases.iter().map(Lease::token).collect();
+                    store.renew(&tokens, Duration::from_secs(60)).await.unwrap();
+                    store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
+                    let acks = leases.iter().map(Lease::ack);
+                    let again = Wake::to_mark(item.clone(), Mark::new(round + 1).unwrap());
+                    let settled = acks.fold(Commit::new().wake(again), Commit::settle);
+                    store.commit(settled).await.unwrap().committed().unwrap();
+                    let count =
+                        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'";
+                    let row = client.query_one(count, &[]).await.unwrap();
+                    most.fetch_max(row.get(0), Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for task in load {
+        task.await.unwrap();
+    }
+    let most = most.load(Ordering::Relaxed);
+    assert!((5..=8).contains(&most), "{most} connections");
+    let adjusted = store.adjust(ItemFilter::queue("q"), Adjustment::Unblock).await.unwrap();
+    assert!(adjusted.matched <= 64);
 }

@@ -10,8 +10,10 @@ fn with_cargo(test: &str) -> Machine {
 fn assert_runs_the_demo(ran: &Ran) {
     assert!(ran.succeeded, "{}", ran.said);
     let root = tidelock_tidy::root();
-    let expected =
-        format!("cargo run --release --manifest-path {}/Cargo.toml -- demo --once", root.display());
+    let expected = format!(
+        "cargo run --profile demo --no-default-features --features sqlite --manifest-path {}/Cargo.toml -- demo --once",
+        root.display()
+    );
     assert_eq!(ran.calls.last(), Some(&expected), "{}", ran.said);
 }
 
