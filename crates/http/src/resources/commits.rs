@@ -116,7 +116,7 @@ pub(crate) async fn commit(
         *refusals.lock().unwrap_or_else(PoisonError::into_inner) = refused;
         Ok(Told::Now(response))
     });
-    match committed.outcome().await? {
+    match committed.outcome().await.map_err(without_internals)? {
         Outcome::Granted((Told::Now(mut response), committed)) => {
             response.complete(committed.as_ref());
             Ok((StatusCode::CREATED, Answer(response)).into_response())
@@ -215,6 +215,18 @@ impl Parts {
             refused.note("guards", nth, part.stage(tx).await)?;
         }
         Ok(response)
+    }
+}
+
+/// A commit that lost every race has a reason of its own, which no client can use.
+fn without_internals(problem: Problem) -> Problem {
+    match problem.code() {
+        "contended" => problem.map_detail(|_| {
+            "nothing was written: others changed what the commit rests on, every time that it was \
+             tried; send it again"
+                .to_owned()
+        }),
+        _ => problem,
     }
 }
 

@@ -266,7 +266,64 @@ async fn commits_of_many_clients_are_judged_one_after_the_other(stage: TestStore
     assert_eq!(sum, 9);
 }
 
+/// HTTP-40: the changes of one scope follow each other; a deletion counts, and what is gone is
+/// created again on request.
+async fn changes_of_one_scope_follow_each_other(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let change = |id: &str, expected: &str, change: Value| json!({ "kind": "k", "id": id, "expected": expected, "change": change });
+    let set = |value: i64| json!({ "set": { "a": value } });
+    let made =
+        json!({ "scopes": [change("x", "any", set(1)), change("x", "any", json!("delete"))] });
+    let done = commit(&writer, &made).await.ok(201);
+    assert_eq!(done["scopes"][1]["value"], true);
+    assert_eq!(writer.get("/v1/scopes/k/x").await.status, 404);
+
+    commit(&writer, &json!({ "scopes": [change("y", "none", set(1))] })).await.ok(201);
+    let late = json!({ "increment": { "at": "a", "by": 1 } });
+    let gone = json!({ "scopes": [change("y", "any", json!("delete")), change("y", "any", late)] });
+    let refused = commit(&writer, &gone).await;
+    refused.refused(409, "commit-refused");
+    assert_eq!(refused.json()["parts"][0]["part"], "scopes[1]");
+    let again =
+        json!({ "scopes": [change("y", "any", json!("delete")), change("y", "none", set(2))] });
+    commit(&writer, &again).await.ok(201);
+    assert_eq!(writer.get("/v1/scopes/k/y").await.ok(200)["state"]["a"], 2);
+    commit(&writer, &json!({ "scopes": [change("y", "exists", json!("delete"))] })).await.ok(201);
+    let other = json!({ "scopes": [change("y", "any", set(3))] });
+    commit(&writer, &other).await.refused(409, "commit-refused");
+    commit(&writer, &json!({ "scopes": [change("y", "none", set(3))] })).await.ok(201);
+    assert_eq!(writer.get("/v1/scopes/k/y").await.ok(200)["state"]["a"], 3);
+}
+
+/// HTTP-40: each lost item is named, and nothing that the request does not have.
+async fn every_lost_item_is_named(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let start = json!({ "workflow": "approval", "version": 1, "input": 0 });
+    let run = json!({ "runs": [{ "id": "r", "start": start }] });
+    commit(&writer, &run).await.ok(201);
+    commit(&writer, &run).await.ok(201);
+    let held = held(&writer).await;
+    let work = json!({
+        "settlements": [{ "queue": "todo", "items": [{ "key": "a", "fence": held.1, "outcome": "ack" }] }],
+        "records": [{ "key": "done", "change": { "add": { "delta": 1 } } }],
+    });
+    commit(&writer, &work).await.ok(201);
+    commit(&writer, &work).await.refused(409, "commit-refused");
+    assert_eq!(writer.get("/v1/records/done").await.ok(200)["value"], 1, "the work is done once");
+    let lost = |key: &str| json!({ "key": key, "fence": 3, "outcome": "ack" });
+    let parts = json!({ "settlements": [{ "queue": "none", "items": [lost("a"), lost("b")] }] });
+    let refused = commit(&writer, &parts).await;
+    refused.refused(409, "commit-refused");
+    let told = refused.json();
+    let keys: Vec<_> = told["parts"].as_array().unwrap().iter().map(|part| &part["key"]).collect();
+    assert_eq!(keys, [&json!("a"), &json!("b")], "{told}");
+}
+
 over_sockets!(
+    changes_of_one_scope_follow_each_other,
+    every_lost_item_is_named,
     parts_of_every_pattern_land_together,
     a_refused_commit_names_every_part,
     a_part_that_makes_no_sense_is_named,

@@ -41,6 +41,7 @@ impl Tx {
         let deletions = settle::deletions(&**self.store(), std::iter::once(&settlement)).await?;
         let deletions = deletions.into_iter().fold(Commit::new(), Commit::write);
         self.staged(|staged| staged.derive(deletions))?;
-        self.parts(Commit::new().settle(settlement))
+        // A settlement may be repeated; what lands with it must not be.
+        self.parts(Commit::new().fenced_by(settlement.lease.clone()).settle(settlement))
     }
 }

@@ -57,6 +57,22 @@ impl<S: ScopeState> Scope<S> {
         Ok(ScopeRead { scope: self, name, doc, expected })
     }
 
+    /// The write that creates the scope with a changed document.
+    pub(crate) fn creation(
+        &self,
+        expected: ExpectedRevision,
+        change: impl FnOnce(&mut Value) -> Result<(), String>,
+    ) -> Result<RecordWrite, ScopeError> {
+        let (_, name) = self.stored().ok_or_else(|| self.unstored())?;
+        let read = ScopeRead { scope: self, name, doc: Doc::first(), expected };
+        let mut document = read.document()?;
+        change(&mut document).map_err(|reason| read.unfit(reason))?;
+        let state = S::deserialize(document).map_err(|error| read.unfit(error.to_string()))?;
+        self.options().allow(name, &state)?;
+        let text = RawJson::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?;
+        Ok(self.options().with_ttl(RecordWrite::put(name.key(), expected, text)))
+    }
+
     fn unstored(&self) -> StoreError {
         let why = "it is kept in memory, so no commit can hold it; use a scope of the store";
         self.invalid_name().unwrap_or_else(|| StoreError::invalid(format!("{self:?}: {why}")))
@@ -100,6 +116,11 @@ impl<S: ScopeState> ScopeRead<'_, S> {
     pub(crate) fn deletion(&self) -> Option<RecordWrite> {
         let exists = !matches!(self.expected, ExpectedRevision::Absent);
         exists.then(|| RecordWrite::delete(self.name.key(), self.expected))
+    }
+
+    /// Whether there is a scope, in the store or staged.
+    pub(crate) fn exists(&self) -> bool {
+        !matches!(self.expected, ExpectedRevision::Absent) || self.doc.text.is_some()
     }
 
     /// The state as a document.

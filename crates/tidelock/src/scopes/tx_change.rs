@@ -111,7 +111,12 @@ impl Tx {
         expected: ExpectedRevision,
         change: &DocumentChange,
     ) -> Result<Value, ScopeError> {
-        let read = self.read_scope(scope).await?;
+        let read = match self.read_scope(scope).await {
+            Err(ScopeError::Gone { .. }) if creates(expected, change) => {
+                return self.create_again(scope, change);
+            }
+            read => read?,
+        };
         let changed = read.check(expected).and_then(|()| changed(&read, change));
         let (parts, value) = match changed {
             Ok(changed) => changed,
@@ -122,10 +127,37 @@ impl Tx {
         };
         match parts {
             Some(parts) => self.staged(|staged| staged.replace(parts))?,
-            None => self.pin([read.guard()])?,
+            None => {
+                // The deletion of what only this unit of work has created.
+                if *change == DocumentChange::Delete {
+                    self.staged(|staged| staged.unstage(&read.guard()))?;
+                }
+                self.pin([read.guard()])?;
+            }
         }
         Ok(value)
     }
+
+    /// Stages the creation of a scope that is gone.
+    fn create_again<S: ScopeState>(
+        &self,
+        scope: &Scope<S>,
+        change: &DocumentChange,
+    ) -> Result<Value, ScopeError> {
+        let key = scope.key()?;
+        let deletion = self.staged(|staged| staged.writes_to(key).cloned())?;
+        let expected = deletion.map_or(ExpectedRevision::Absent, |write| write.expected);
+        let write = scope.creation(expected, |document| {
+            change.apply(document).map(drop).map_err(|Unfit(reason)| reason)
+        })?;
+        self.staged(|staged| staged.replace(Commit::new().write(write)))?;
+        Ok(Value::Null)
+    }
+}
+
+/// Whether a change makes a scope that is gone again: only on request.
+fn creates(expected: ExpectedRevision, change: &DocumentChange) -> bool {
+    expected == ExpectedRevision::Absent && matches!(change, DocumentChange::Set(_))
 }
 
 /// The parts that make a change, if they change anything, and its value.
@@ -134,9 +166,8 @@ fn changed<S: ScopeState>(
     change: &DocumentChange,
 ) -> Result<(Option<Commit>, Value), ScopeError> {
     if *change == DocumentChange::Delete {
-        let deletion = read.deletion();
-        let existed = Value::from(deletion.is_some());
-        return Ok((deletion.map(|write| Commit::new().write(write)), existed));
+        let existed = Value::from(read.exists());
+        return Ok((read.deletion().map(|write| Commit::new().write(write)), existed));
     }
     let mut document = read.document()?;
     let value = change.apply(&mut document).map_err(|Unfit(reason)| read.unfit(reason))?;

@@ -124,6 +124,18 @@ impl Staged {
         self.derive(parts);
     }
 
+    /// Takes back the write to the record of this guard.
+    pub(crate) fn unstage(&mut self, guard: &Guard) {
+        if let Guard::Record { key, .. } = guard {
+            self.commit.writes.retain(|write| write.key != *key);
+        }
+    }
+
+    /// Whether everything that was decided is already so: there is nothing to commit.
+    pub(crate) fn has_no_parts(&self) -> bool {
+        self.via.is_store() && self.assemble(&Commit::new()).parts() == 0
+    }
+
     /// The sum of the staged additions to this counter.
     pub(crate) fn added_to(&self, counter: &RecordKey) -> i64 {
         match self.writes_to(counter).map(|write| &write.change) {

@@ -374,8 +374,9 @@ impl Tx {
         let key = scope.key()?;
         scope.stored().map_or(Ok(()), |(tidelock, _)| self.check_store(tidelock))?;
         let staged = self.staged(|staged| staged.writes_to(key).cloned())?;
+        let is_staged = staged.is_some();
         let read = scope.read(staged).await;
-        if let Err(ScopeError::Gone { .. }) = &read {
+        if let (Err(ScopeError::Gone { .. }), false) = (&read, is_staged) {
             let expected = ExpectedRevision::Absent;
             self.pin([Guard::Record { key: key.clone(), expected }])?;
         }

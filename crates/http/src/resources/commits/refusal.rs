@@ -1,5 +1,7 @@
 //! Why a commit was refused: every part that does not hold.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde_json::Value;
 use tidelock::claims::Claims;
@@ -70,10 +72,15 @@ pub(super) fn commit_refused(
 ) -> Problem {
     for violation in &conflict.violations {
         if let Some(part) = by_store(&violation.reason, request, claims)
-            && !refused.0.iter().any(|known| known["part"] == part["part"])
+            && !refused.0.iter().any(|known| is_same(known, &part))
         {
             refused.0.push(part);
         }
+    }
+    if refused.0.is_empty() {
+        // Only what the parts rest on has changed.
+        let detail = "nothing was written: others changed what the commit rests on; send it again";
+        return Problem::conflict("contended", detail).retry_after(Duration::from_secs(1));
     }
     let names: Vec<_> = refused.0.iter().filter_map(|part| part["part"].as_str()).collect();
     let detail = format!(
@@ -81,6 +88,12 @@ pub(super) fn commit_refused(
         names.join(", ")
     );
     Problem::conflict("commit-refused", detail).with("parts", refused.0)
+}
+
+/// Whether both are about the same part. Each item of a settlement has a problem of its own.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one["part"] == other["part"]
+        && (one["code"] != "fence-lost" || one["key"] == other["key"] || one["key"].is_null())
 }
 
 /// The part that the store refused; none for the write that makes it judge the others.
@@ -106,17 +119,17 @@ fn by_store(reason: &ViolationReason, request: &CommitRequest, claims: &Claims) 
             let problem = Problem::conflict("revision-conflict", detail)
                 .with("expected", expected)
                 .with("found", found);
-            Some(record(request, claims, key, problem))
+            record(request, claims, key, problem)
         }
         ViolationReason::Bound { key, found, within, .. } => {
             let problem = Problem::conflict("bound-exceeded", detail)
                 .with("found", found)
                 .with("min", within.min)
                 .with("max", within.max);
-            Some(record(request, claims, key, problem))
+            record(request, claims, key, problem)
         }
         ViolationReason::NotACounter { found } => {
-            Some(record(request, claims, &found.key, Problem::conflict("not-a-counter", detail)))
+            record(request, claims, &found.key, Problem::conflict("not-a-counter", detail))
         }
         ViolationReason::LeaseLost { lease, .. } => {
             let problem = Problem::conflict("fence-lost", detail)
@@ -137,10 +150,17 @@ fn append(request: &CommitRequest, stream: &str, problem: &Problem) -> Value {
     part("appends", nth.unwrap_or_default(), problem)
 }
 
-fn record(request: &CommitRequest, claims: &Claims, key: &RecordKey, problem: Problem) -> Value {
+fn record(
+    request: &CommitRequest,
+    claims: &Claims,
+    key: &RecordKey,
+    problem: Problem,
+) -> Option<Value> {
     if let Some(nth) = request.records.iter().position(|part| part.key == *key) {
-        return part("records", nth, &problem.with("key", key));
+        return Some(part("records", nth, &problem.with("key", key)));
     }
-    let nth = request.completions.iter().position(|part| part.is_of(claims, key));
-    part("completions", nth.unwrap_or_default(), &problem)
+    // Any other record is one that a part rests on, and no part of the request.
+    let nth = request.completions.iter().position(|part| part.is_of(claims, key))?;
+    let lost = "another claimant has acquired the claim since: discard this work";
+    Some(part("completions", nth, &Problem::conflict("fence-lost", lost)))
 }
