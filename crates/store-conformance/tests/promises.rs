@@ -26,7 +26,7 @@ fn required_of_patterns() -> impl Iterator<Item = u32> {
 
 /// The families of promises that the patterns make and their tests check.
 const PATTERNS: &[&str] =
-    &["CLAIM", "CLOSE", "CMD", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE"];
+    &["CLAIM", "CLOSE", "CMD", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE", "TX", "UI"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -76,6 +76,7 @@ fn doc_lines() -> Vec<String> {
 fn pattern_lines() -> Vec<String> {
     let mut lines = doc_lines_below("crates/tidelock/tests");
     lines.extend(doc_lines_below("crates/tower/tests"));
+    lines.extend(doc_lines_below("crates/sqlx/tests"));
     lines.extend(doc_lines_below("crates/http"));
     lines.extend(doc_lines_below("crates/cli/tests"));
     lines.extend(doc_lines_below("crates/cli/src"));
