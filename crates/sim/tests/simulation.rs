@@ -1,12 +1,17 @@
 //! The simulator: it repeats itself, it finds nothing in the product, and it finds every kind of
 //! defect.
 
+use std::time::{Duration, Instant};
+
 use tidelock_sim::simulator::{
     Cut, Mutant, Plan, Profile, SHRINKING, command, quiet_panics, shrink, simulate, story,
 };
 
 /// Seeds that are always played, for each profile.
 const FIXED: u64 = 3;
+
+/// How long seeds are played that no test has played before.
+const FRESH: Duration = Duration::from_secs(20);
 
 /// Seeds that failed once, with their profile.
 const REGRESSIONS: &[(&str, u64)] = &[
@@ -52,6 +57,18 @@ fn fixed_seeds_hold_every_promise() {
         for seed in 1..=FIXED {
             assert_holds(&Plan::of(seed, &profile), &profile);
         }
+    }
+}
+
+#[test]
+fn fresh_seeds_hold_every_promise() {
+    quiet_panics();
+    // Drawn before the first simulation, which decides what is drawn later.
+    let first = u64::from(fastrand::u32(..));
+    let began = Instant::now();
+    let seeds = (first..).flat_map(|seed| profiles().map(move |profile| (seed, profile)));
+    for (seed, profile) in seeds.take_while(|_| began.elapsed() < FRESH) {
+        assert_holds(&Plan::of(seed, &profile), &profile);
     }
 }
 
