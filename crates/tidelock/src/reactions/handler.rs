@@ -1,10 +1,6 @@
 //! Handlers: user code that processes events one by one or in batches of one target.
 
 mod fold;
-#[cfg(feature = "postgres")]
-mod in_postgres;
-#[cfg(feature = "sqlite")]
-mod in_sqlite;
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -17,10 +13,6 @@ use super::{Input, ReactionCtx, ReactionName};
 use crate::handler_error::HandlerError;
 
 pub(crate) use fold::Fold;
-#[cfg(feature = "postgres")]
-pub(crate) use in_postgres::{InPostgres, each as each_in_postgres};
-#[cfg(feature = "sqlite")]
-pub(crate) use in_sqlite::InSqlite;
 
 /// A handler, independent of its event type.
 pub(crate) trait Handler: Send + Sync + 'static {

@@ -765,17 +765,6 @@ impl Tx {
         Ok(self.staged(|staged| staged.stage(parts))??)
     }
 
-    /// Lands a transaction of the store's PostgreSQL database with this unit of work. Begin it with
-    /// [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write to your
-    /// own tables in it.
-    ///
-    /// # Errors
-    /// `Invalid` if the unit of work is over.
-    #[cfg(feature = "postgres")]
-    pub fn with_postgres(&self, own: tidelock_store_postgres::PgTx) -> Result<()> {
-        Ok(self.staged(|staged| staged.via = super::CommitVia::Postgres(Arc::new(own)))?)
-    }
-
     /// Begins a transaction in the store's PostgreSQL database that lands with this unit of work:
     /// read and write your own tables in it. Later calls return the same one. Drop it before the
     /// closure or handler returns.
@@ -821,23 +810,6 @@ impl Tx {
             }
         })?;
         Ok(open)
-    }
-
-    /// Lands these statements, for your own tables in the store's SQLite file, with this unit of
-    /// work.
-    ///
-    /// # Errors
-    /// `Invalid` if the unit of work is over.
-    #[cfg(feature = "sqlite")]
-    pub fn with_sqlite(
-        &self,
-        store: &tidelock_store_sqlite::SqliteStore,
-        own: impl IntoIterator<Item = tidelock_store_sqlite::SqlStatement>,
-    ) -> Result<()> {
-        let parts =
-            super::SqliteParts { statements: own.into_iter().collect(), ..Default::default() };
-        let via = super::CommitVia::Sqlite(store.clone(), parts);
-        Ok(self.staged(|staged| staged.via = via)?)
     }
 
     /// Stages statements for your own tables in the store's SQLite file. They run in the commit's

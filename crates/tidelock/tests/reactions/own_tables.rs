@@ -32,19 +32,19 @@ fn rows_of_a_handler_are_there_exactly_once() {
             let source = on_any().retry(
                 Retry::attempts(11).backoff(Backoff::fixed(std::time::Duration::from_millis(1))),
             );
-            Running::start(tidelock.app().worker(brisk(name)).in_sqlite(
+            Running::start(tidelock.app().worker(brisk(name)).reaction(
                 "rows",
                 source,
-                store,
-                move |event: StoredEvent, _| {
+                move |event: StoredEvent, ctx: ReactionCtx| {
                     let stumbled = stumbled.clone();
                     async move {
                         let insert = SqlStatement::new("INSERT INTO seen VALUES (?1, ?2)");
                         let row = insert.with(event.id.to_string()).with(text(&event));
-                        if !stumbled.fetch_not(Ordering::SeqCst) {
-                            return Err(HandlerError::again("stumbled"));
+                        ctx.sqlite([row])?;
+                        match stumbled.fetch_not(Ordering::SeqCst) {
+                            true => Ok(()),
+                            false => Err(HandlerError::again("stumbled")),
                         }
-                        Ok(vec![row])
                     }
                 },
             ))
@@ -92,19 +92,17 @@ fn rows_of_a_batch_are_there_exactly_once() {
         );
         let insert =
             format!("INSERT INTO {table} SELECT event, $2 FROM unnest($1::text[]) AS e (event)");
-        let app = tidelock.app().worker(brisk("w")).batch_in_postgres(
+        let app = tidelock.app().worker(brisk("w")).batch_reaction(
             "rows",
             source,
             100,
-            &store,
-            move |events: Vec<StoredEvent>, own, ctx: ReactionCtx| {
+            move |events: Vec<StoredEvent>, ctx: ReactionCtx| {
                 let (stumbled, insert) = (stumbled.clone(), insert.clone());
                 async move {
                     let ids: Vec<String> =
                         events.iter().map(|event| event.id.to_string()).collect();
+                    let own = ctx.postgres().await?;
                     own.execute(&insert, &[&ids, &(ids.len() as i64)]).await?;
-                    // The context's transaction is the same one.
-                    ctx.postgres().await?.query("SELECT 1", &[]).await?;
                     match stumbled.fetch_not(Ordering::SeqCst) {
                         true => Ok(()),
                         false => Err(HandlerError::again("stumbled")),

@@ -67,15 +67,14 @@ async fn explosive(role: Role) -> AppBuilder {
 
 /// Writes its own row, and waits before the ack.
 async fn in_own_tables(role: Role) -> AppBuilder {
-    let store = PostgresStore::open(&role.url).await.unwrap();
-    let tidelock = Tidelock::over(std::sync::Arc::new(store.clone()));
-    tidelock.app().in_postgres(
+    let tidelock = Tidelock::open(&role.url).await.unwrap();
+    tidelock.app().reaction(
         "rows",
         on_any().lease(LEASE),
-        &store,
-        move |event: StoredEvent, own, _| {
+        move |event: StoredEvent, ctx: ReactionCtx| {
             let role = role.clone();
             async move {
+                let own = ctx.postgres().await?;
                 own.execute("INSERT INTO handled VALUES ($1)", &[&event.id.to_string()]).await?;
                 role.note(&format!("written {}", role.name));
                 role.allowed(&format!("go {}", role.name)).await;

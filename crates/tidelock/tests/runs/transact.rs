@@ -184,12 +184,12 @@ fn rows_land_with_the_step_on_sqlite() {
         let plain = rusqlite::Connection::open(&path).unwrap();
         plain.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         plain.execute_batch("CREATE TABLE sold (run TEXT PRIMARY KEY)").unwrap();
-        let rows = with("rows", &store, |ctx, (): (), store| {
+        let rows = with("rows", &(), |ctx, (): (), ()| {
             Box::pin(async move {
                 ctx.transact("sell", |tx: Tx| {
                     let insert =
                         tidelock::sqlite::SqlStatement::new("INSERT INTO sold VALUES (?1)");
-                    tx.with_sqlite(&store, [insert.with(tx.effect_key().to_owned())]).unwrap();
+                    tx.sqlite([insert.with(tx.effect_key().to_owned())]).unwrap();
                     async { Ok::<_, HandlerError>(()) }
                 })
                 .await
@@ -214,29 +214,27 @@ fn rows_land_with_the_step_on_postgres() {
         let store = tidelock::postgres::PostgresStore::open(&stage.url().unwrap()).await.unwrap();
         own(&store, "CREATE TABLE IF NOT EXISTS sold_in_steps (step text PRIMARY KEY)").await;
         own(&store, "DELETE FROM sold_in_steps").await;
-        let rows =
-            with("rows", &(store.clone(), Observed::default()), |ctx, (): (), (store, seen)| {
-                Box::pin(async move {
-                    let step = ctx.transact("sell", |tx: Tx| {
-                        let (store, seen) = (store.clone(), seen.clone());
-                        async move {
-                            seen.note(tx.effect_key().to_owned());
-                            let own = store.begin().await?;
-                            let insert = "INSERT INTO sold_in_steps VALUES ($1)";
-                            own.execute(insert, &[&tx.effect_key().to_owned()]).await?;
-                            tx.with_postgres(own)?;
-                            if seen.count() == 1 {
-                                tx.write(RecordWrite::delete(
-                                    &RecordKey::new("nothing")?,
-                                    ExpectedRevision::Exists,
-                                ))?;
-                            }
-                            Ok::<_, HandlerError>(())
+        let rows = with("rows", &Observed::default(), |ctx, (): (), seen| {
+            Box::pin(async move {
+                let step = ctx.transact("sell", |tx: Tx| {
+                    let seen = seen.clone();
+                    async move {
+                        seen.note(tx.effect_key().to_owned());
+                        let insert = "INSERT INTO sold_in_steps VALUES ($1)";
+                        let own = tx.postgres().await?;
+                        own.execute(insert, &[&tx.effect_key().to_owned()]).await?;
+                        if seen.count() == 1 {
+                            tx.write(RecordWrite::delete(
+                                &RecordKey::new("nothing")?,
+                                ExpectedRevision::Exists,
+                            ))?;
                         }
-                    });
-                    step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
-                })
-            });
+                        Ok::<_, HandlerError>(())
+                    }
+                });
+                step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
+            })
+        });
         let app = Tidelock::over(std::sync::Arc::new(store.clone())).app().register(rows);
         let run = start(&stage, "rows", "r", &()).await;
         let running = Running::start(app);
