@@ -26,7 +26,7 @@ pub(crate) use operator::{
 };
 pub(crate) use runs::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
 pub(crate) use serve::{LogFormat, ServeArgs};
-pub(crate) use transfer::{ExportArgs, ImportArgs, ImportReactions, MigrateArgs};
+pub(crate) use transfer::{BackupArgs, ExportArgs, ImportArgs, ImportReactions, MigrateArgs};
 
 /// A separate text, because a URL in documentation would become a link.
 const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: DATABASE_URL, else sqlite:tidelock.db]";
@@ -154,6 +154,10 @@ pub(crate) enum Command {
     Reroute(RerouteArgs),
     /// Close a stream permanently: archive its events to a file, and remove them
     Close(CloseArgs),
+    /// Copy an SQLite store to a new file while it is in use, and verify the copy
+    ///
+    /// The copy has its name once it is complete. Restore it with migrate --restored.
+    Backup(BackupArgs),
     /// Write everything in the store to a file, as JSON lines
     Export(ExportArgs),
     /// Read an export into a store; after an interruption, the same command continues

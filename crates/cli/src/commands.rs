@@ -7,6 +7,7 @@ mod new_file;
 mod paged;
 mod target_file;
 
+mod backup;
 mod bench;
 mod cancel;
 mod claims;
@@ -84,6 +85,7 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Prioritize(args) => prioritize::run(args, cx).await?,
         Command::Reroute(args) => reroute::run(args, cx).await?,
         Command::Close(args) => close::run(args, cx).await?,
+        Command::Backup(args) => backup::run(args, cx).await?,
         Command::Export(args) => export::run(args, cx).await?,
         Command::Import(args) => import::run(args, cx).await?,
         Command::Migrate(args) => return migrate::run(args, cx).await,

@@ -96,6 +96,13 @@ impl StoreUrl {
         }
     }
 
+    /// The file of an SQLite store that exists; none if it is another kind of store.
+    pub(crate) fn file(&self) -> Result<Option<PathBuf>> {
+        let checked = tidelock::check_url(&self.url).map_err(|error| self.not_opened(error));
+        checked.and_then(|()| self.check_is_there())?;
+        Ok(self.path().map(PathBuf::from))
+    }
+
     /// The redacted URL.
     pub(crate) fn shown(&self) -> String {
         tidelock::redacted_url(&self.url)

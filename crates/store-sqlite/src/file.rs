@@ -140,6 +140,17 @@ fn unavailable(context: String) -> StoreError {
 
 /// Refuses a location where a file cannot be used safely. The caller adds the path.
 pub(crate) fn check_place(path: &Path) -> Result<()> {
+    check_name(path)?;
+    match file_system(&folder(path)).and_then(network_name) {
+        Some(name) => Err(StoreError::invalid(format!(
+            "this is on a network file system ({name}), where SQLite's locks do not hold: use a local disk"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a path where no file can be. The caller adds the path.
+pub(crate) fn check_name(path: &Path) -> Result<()> {
     let refuse = |context| Err(StoreError::invalid(context));
     let name = path.as_os_str().as_encoded_bytes();
     if name.contains(&0) {
@@ -151,20 +162,19 @@ pub(crate) fn check_place(path: &Path) -> Result<()> {
     if path.is_dir() || name.ends_with(b"/") {
         return refuse("this is a folder: name a file in it".to_owned());
     }
-    // The location of the file counts, not that of a link to it.
-    let real = path.canonicalize();
-    let folder = match real.as_deref().unwrap_or(path).parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder(path);
     if !folder.is_dir() {
         return refuse(format!("the folder {} does not exist: create it first", folder.display()));
     }
-    match file_system(folder).and_then(network_name) {
-        Some(name) => refuse(format!(
-            "this is on a network file system ({name}), where SQLite's locks do not hold: use a local disk"
-        )),
-        None => Ok(()),
+    Ok(())
+}
+
+/// The folder of the file, not that of a link to it: that one counts.
+fn folder(path: &Path) -> PathBuf {
+    let real = path.canonicalize();
+    match real.as_deref().unwrap_or(path).parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
     }
 }
 

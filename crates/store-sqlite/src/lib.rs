@@ -7,6 +7,7 @@
 //! another version of it. A commit and a user's own SQL share a transaction only through
 //! [`SqliteStore::commit_with`].
 
+mod backup;
 mod busy_backoff;
 mod checkpoint;
 mod commit;
@@ -30,8 +31,9 @@ mod write_connection;
 mod writer;
 
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use tidelock_store::plan::{FairShare, ReadRows, check_names, check_renewal};
@@ -41,6 +43,7 @@ use tidelock_store::{
     Leased, RecordKey, RecordPage, RecordQuery, Renewal, Result, RetryAdvice, Slot, Store,
     StoreClock, StoreError, StoreOperation, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
 };
+use tokio::sync::oneshot;
 
 use checkpoint::Checkpoints;
 use file::StoreFile;
@@ -49,6 +52,7 @@ use wake::Watch;
 use write_connection::WriteConnection;
 use writer::Writer;
 
+pub use backup::Backup;
 pub use migrate::SCHEMA_VERSION;
 pub use open::SqliteOptions;
 pub use statements::{SqlOutcome, SqlRead, SqlStatement, Value};
@@ -145,6 +149,48 @@ impl SqliteStore {
         let pages = |tx: &mut commit::Transaction<'_>| vacuum::release_pages(tx.connection);
         while self.shared.writer.write(StoreOperation::Commit, pages).await? {}
         Ok(())
+    }
+
+    /// Copies the store to a new file, while it is in use, and verifies the copy.
+    ///
+    /// The copy is of one moment after the call began. It gets its name once SQLite finds it whole,
+    /// its tables are those of this store and it ends where the store was at that moment; until
+    /// then it is beside it, with the ending `.partial`. Writers go on meanwhile, and the log grows
+    /// by what they write. To restore, put it in the place of the file and open it with
+    /// [`SqliteOptions::restored`].
+    ///
+    /// # Errors
+    /// - `Invalid`: something has that name already, or the folder does not exist. Nothing is ever
+    ///   overwritten.
+    /// - `Corrupt`: this file is damaged, or the copy is not what it should be.
+    /// - As [`Store::commit`]. No file is left behind.
+    ///
+    /// # Cancel safety
+    /// Dropped, it goes on by itself.
+    pub async fn backup(&self, to: impl Into<PathBuf>) -> Result<Backup> {
+        self.check_process(StoreOperation::Open)?;
+        let (from, to) = (self.shared.file.path().to_owned(), to.into());
+        let (reply, answer) = oneshot::channel();
+        let back_up = move || reply.send(Self::back_up_file(from, to, &SqliteOptions::default()));
+        thread::Builder::new().name("tidelock-backup".into()).spawn(back_up).map_err(|e| {
+            StoreError::invalid("a thread for the backup cannot be started").caused_by(e)
+        })?;
+        answer.await.map_err(|_| error::closed(StoreOperation::Open))?
+    }
+
+    /// Copies the store in a file to a new file, as [`backup`](Self::backup) does, without opening
+    /// it: its tables need not be up to date, so it can be done before an upgrade. Blocks.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup); and `Incompatible` if it is no store, or one that this version
+    /// does not work with.
+    pub fn back_up_file(
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: &SqliteOptions,
+    ) -> Result<Backup> {
+        backup::back_up(from.as_ref(), to.as_ref(), options)
+            .map_err(|e| e.during(StoreOperation::Open))
     }
 
     fn check_process(&self, operation: StoreOperation) -> Result<()> {

@@ -68,6 +68,14 @@ pub(crate) fn check_applied(connection: &Connection) -> Result<()> {
     }
 }
 
+/// The number of applied migrations; refuses a file that is no store at all.
+pub(crate) fn applied_some(connection: &Connection) -> Result<usize> {
+    match applied(connection)? {
+        0 => Err(incompatible("the file is no Tidelock store".to_owned())),
+        n => Ok(n),
+    }
+}
+
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()> {
     // Most files are up to date; this check takes no lock.
     if applied(connection)? >= MIGRATIONS.len() {
@@ -238,6 +246,18 @@ mod tests {
         assert!(refused.to_string().contains("no Tidelock store"), "{refused}");
         migrate(&mut connection, now()).unwrap();
         check_applied(&connection).unwrap();
+    }
+
+    /// CMD-14: before an upgrade, with the new program.
+    #[test]
+    fn a_file_that_is_not_up_to_date_is_backed_up_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, copy] = ["old.db", "copy.db"].map(|name| folder.path().join(name));
+        first_version().execute("VACUUM INTO ?1", [old.to_str()]).unwrap();
+        let options = crate::SqliteOptions::default();
+        let backup = crate::SqliteStore::back_up_file(&old, &copy, &options).unwrap();
+        assert_eq!((backup.schema, backup.events), (1, 0));
+        assert_eq!(applied(&Connection::open(&copy).unwrap()).unwrap(), 1);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 // Clippy lets tests unwrap, but not their helpers.
 #![allow(clippy::unwrap_used)]
 
+#[path = "durability/backup.rs"]
+mod backup;
 #[path = "dice/mod.rs"]
 mod dice;
 #[path = "durability/leaving.rs"]

@@ -5,6 +5,12 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct BackupArgs {
+    /// File to write, which must not exist
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
     /// File to write; - is standard output
     pub(crate) file: PathBuf,

@@ -9,6 +9,7 @@ mod harness;
 
 mod everything;
 
+mod backup;
 mod claims;
 mod close;
 mod deploying;

@@ -74,6 +74,7 @@ const NAMES: &[(&[&str], &str)] = &[
 
 /// Commands that take no name, or that list matches.
 const NAMELESS: &[&str] = &[
+    "backup",
     "bench",
     "claims",
     "completions",
