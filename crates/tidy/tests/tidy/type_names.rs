@@ -26,7 +26,8 @@ const SHARED: &[&str] = &[
     // The result with a `StoreError`, and the one with a `tidelock::Error`, as in `std::io`.
     "Result",
     // The client of runs, and how many runs the conformance suite's model test makes.
-    "Runs", // Seals a trait of its module, and cannot be named outside.
+    "Runs",
+    // Seals a trait of its module, and cannot be named outside.
     "Sealed",
     // What a finding of the doctor is about, and the store that the conformance suite tests.
     "Subject",
