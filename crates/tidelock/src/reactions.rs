@@ -27,6 +27,7 @@ mod router;
 mod subscription;
 mod unfinished;
 mod unrouted;
+mod wait_for;
 mod work;
 
 use app::AppBuilder;
@@ -46,6 +47,7 @@ pub use router::Rerouted;
 pub(crate) use router::{free_routes, is_behind};
 pub use subscription::{Subscription, on, on_any};
 pub use unfinished::Unfinished;
+pub use wait_for::WaitFor;
 
 use crate::handle::Tidelock;
 

@@ -68,7 +68,7 @@ pub enum CloseError {
         begun: String,
     },
     /// A reaction has not handled all events.
-    #[error("stream {stream:?}: {unfinished}")]
+    #[error("stream {stream:?}: {unfinished} (or close the stream ignoring it)")]
     Unfinished {
         /// The stream.
         stream: StreamName,

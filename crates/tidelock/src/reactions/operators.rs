@@ -61,6 +61,10 @@ impl Reactions {
         Self { store }
     }
 
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
     /// Lists the targets that match, ordered by reaction and target.
     ///
     /// Each comes with its lag, failures, lease holder and error.
@@ -489,6 +493,6 @@ fn route_state(key: &str, cursor: Cursor, item: Option<Item>) -> Option<RouteSta
     })
 }
 
-fn named(reaction: &str) -> Result<ReactionName> {
+pub(super) fn named(reaction: &str) -> Result<ReactionName> {
     ReactionName::new(reaction).map_err(|e| StoreError::invalid(e.to_string()))
 }

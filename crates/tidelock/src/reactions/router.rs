@@ -34,7 +34,9 @@ use held_route::HeldRoute;
 use link_heads::LinkHeads;
 
 pub use cursor::Rerouted;
-pub(crate) use cursor::{Cursor, cursor_of, free_routes, is_behind, register, reroute};
+pub(crate) use cursor::{
+    Cursor, cursor_of, find_cursor, free_routes, is_behind, register, reroute,
+};
 
 /// The maximum number of reactions that share a page: an event that all of them handle takes four
 /// parts for each, and must fit into a commit.

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use tidelock_store::{
-    Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result, Store,
-    StoreExt, StreamName, StreamQuery, Version,
+    Item, ItemFilter, ItemKey, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result,
+    Store, StoreExt, StreamName, StreamQuery, Version,
 };
 
 use super::links::Link;
@@ -54,7 +54,7 @@ impl Unfinished {
             let name =
                 keys::routed_reaction(route.key.as_str()).and_then(|n| ReactionName::new(n).ok());
             let Some(name) = name.filter(|name| !ignored.contains(name.as_str())) else { continue };
-            if let Some(unfinished) = events.of(&name, &route.value.to()?).await? {
+            if let Some(unfinished) = events.of(&name, &route.value.to()?, None).await? {
                 return Ok(Some(unfinished));
             }
         }
@@ -67,7 +67,7 @@ impl Unfinished {
         Self { advanced: place(&self) != place(earlier), ..self }
     }
 
-    fn routing(reaction: &ReactionName, routed: Position, last: Position) -> Self {
+    pub(super) fn routing(reaction: &ReactionName, routed: Position, last: Position) -> Self {
         Self {
             reaction: reaction.to_string(),
             target: None,
@@ -115,40 +115,61 @@ impl fmt::Display for Unfinished {
                     "reaction {reaction:?} is blocked at target {target:?}: {error}; fix the cause and unblock it"
                 )
             }
-        }?;
-        f.write_str(" (or close the stream ignoring it)")
+        }
     }
 }
 
 /// The events in question.
-struct StreamEvents<'a> {
-    store: &'a dyn Store,
-    stream: &'a StreamName,
-    through: Version,
+pub(super) struct StreamEvents<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) stream: &'a StreamName,
+    pub(super) through: Version,
     /// The position of the last event.
-    position: Position,
+    pub(super) position: Position,
 }
 
 impl StreamEvents<'_> {
-    async fn of(&self, reaction: &ReactionName, cursor: &Cursor) -> Result<Option<Unfinished>> {
+    /// What the reaction has left to do with them; of computed targets, at this one if one is
+    /// named.
+    pub(super) async fn of(
+        &self,
+        reaction: &ReactionName,
+        cursor: &Cursor,
+        target: Option<&ItemKey>,
+    ) -> Result<Option<Unfinished>> {
         if !self.stream.as_str().starts_with(&cursor.streams) || cursor.start >= self.position {
             return Ok(None);
         }
         if cursor.position < self.position {
             return Ok(Some(Unfinished::routing(reaction, cursor.position, self.position)));
         }
-        let item = match cursor.computed {
-            true => self.linked(reaction).await?,
-            false => self.own(reaction).await?,
+        let item = match (cursor.computed, target) {
+            (true, Some(target)) => self.linked_at(reaction, target).await?,
+            (true, None) => self.linked(reaction).await?,
+            (false, _) => self.own(reaction).await?,
         };
         Ok(item.map(|item| Unfinished::at(reaction, &item)))
     }
 
     /// The target of the stream itself, if it has not handled these events.
     async fn own(&self, reaction: &ReactionName) -> Result<Option<Item>> {
-        let key = tidelock_store::ItemKey::new(self.stream.as_str())?;
+        let key = ItemKey::new(self.stream.as_str())?;
         let item = self.store.item(&ItemRef::new(&keys::queue(reaction), &key)).await?;
         Ok(item.filter(|item| item.at < item.mark && item.at.get() < self.through.get()))
+    }
+
+    /// This target, if it has an unhandled link to these events, or else the last of them, if its
+    /// route failed.
+    async fn linked_at(&self, reaction: &ReactionName, target: &ItemKey) -> Result<Option<Item>> {
+        for key in [target, &keys::unrouted(self.position)] {
+            let item = self.store.item(&ItemRef::new(&keys::queue(reaction), key)).await?;
+            if let Some(item) = item.filter(|item| item.at < item.mark)
+                && self.is_pending(reaction, &item).await?
+            {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
     }
 
     /// The first target with an unhandled link to these events, or an unrouted event among them.

@@ -19,3 +19,4 @@ mod processes;
 mod routing;
 mod stage;
 mod timeouts;
+mod wait_for;

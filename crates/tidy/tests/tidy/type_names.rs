@@ -21,16 +21,12 @@ const KINDS: &[&str] = &["pub struct ", "pub enum ", "pub trait ", "pub type ", 
 /// Macros that declare the type that stands first in a call of them.
 const MACROS: &[&str] = &["name!(", "id!(", "number!("];
 
-/// Names that two types share. This list only gets shorter.
-const SHARED: &[&str] = &[
-    // The result with a `StoreError`, and the one with a `tidelock::Error`, as in `std::io`.
-    "Result",
-    // The client of runs, and how many runs the conformance suite's model test makes.
-    "Runs",
-    // Seals a trait of its module, and cannot be named outside.
-    "Sealed",
-    // What a finding of the doctor is about, and the store that the conformance suite tests.
-    "Subject",
+/// Names that two types share, and why. This list only gets shorter.
+const SHARED: &[(&str, &str)] = &[
+    ("Result", "one with a `StoreError`, one with a `tidelock::Error`, as in `std::io`"),
+    ("Runs", "the client of runs, and how many runs the conformance suite's model test makes"),
+    ("Sealed", "seals a trait of its module, and cannot be named outside"),
+    ("Subject", "what a finding of the doctor is about, and the store that the suite tests"),
 ];
 
 #[test]
@@ -42,11 +38,11 @@ fn no_two_public_types_share_a_name() {
     for (name, places) in &shared {
         let places = places.join("\n  ");
         assert!(
-            SHARED.contains(&name.as_str()),
+            SHARED.iter().any(|(known, _)| known == name),
             "{name} is the name of two types; rename one:\n  {places}"
         );
     }
-    for name in SHARED {
+    for (name, _) in SHARED {
         assert!(shared.contains_key(*name), "{name} is shared no more; remove it from the list");
     }
 }

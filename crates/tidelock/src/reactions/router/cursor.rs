@@ -49,7 +49,7 @@ impl Cursor {
 
 /// Reads the cursor.
 pub(crate) async fn cursor_of(store: &dyn Store, reaction: &ReactionName) -> Result<Cursor> {
-    find(store, reaction).await?.ok_or_else(|| {
+    find_cursor(store, reaction).await?.ok_or_else(|| {
         StoreError::corrupt(format!(
             "reaction {reaction}: its route record was deleted; register it again"
         ))
@@ -57,7 +57,10 @@ pub(crate) async fn cursor_of(store: &dyn Store, reaction: &ReactionName) -> Res
 }
 
 /// Reads the cursor; `None` if the reaction was never registered.
-async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Cursor>> {
+pub(crate) async fn find_cursor(
+    store: &dyn Store,
+    reaction: &ReactionName,
+) -> Result<Option<Cursor>> {
     let Some(record) = store.get_one(&keys::route_record(reaction)).await?.into_live() else {
         return Ok(None);
     };
@@ -67,7 +70,7 @@ async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Curso
 /// Whether events wait to be routed to this reaction, or it is not registered yet. A blocked route
 /// waits for an operator.
 pub(crate) async fn is_behind(store: &dyn Store, reaction: &Reaction) -> Result<bool> {
-    let Some(cursor) = find(store, &reaction.name).await? else { return Ok(true) };
+    let Some(cursor) = find_cursor(store, &reaction.name).await? else { return Ok(true) };
     let item = store.item(&keys::route_item(&reaction.name)).await?;
     if item.is_some_and(|item| item.blocked) {
         return Ok(false);
@@ -137,7 +140,7 @@ pub(crate) async fn reroute(
 ) -> Result<Rerouted> {
     // Checked first, because finding "now" appends an event, which must not exist for an unknown
     // reaction.
-    if find(&**store, reaction).await?.is_none() {
+    if find_cursor(&**store, reaction).await?.is_none() {
         return Ok(Rerouted::Unregistered);
     }
     let note = operation.map(|operation| keys::rerouted(reaction, operation)).transpose()?;
