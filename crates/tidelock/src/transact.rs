@@ -178,7 +178,7 @@ impl<F> Transact<'_, F> {
 
     /// Commits what was staged.
     async fn land(&self, mut staged: Staged) -> Result<Tries, Error> {
-        if staged.is_empty() || staged.has_no_parts() {
+        if staged.is_empty() {
             return Ok(Tries::Over(None));
         }
         for attempt in 1..=DECISION_ATTEMPTS {

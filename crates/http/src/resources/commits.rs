@@ -133,7 +133,10 @@ pub(crate) async fn commit(
 impl Parts {
     /// Checks what can be checked without the store.
     fn of(mut request: CommitRequest) -> Result<Self, Problem> {
-        let events = request.appends.iter_mut().map(AppendPart::take_events).collect();
+        let mut events = Vec::with_capacity(request.appends.len());
+        for (nth, part) in request.appends.iter_mut().enumerate() {
+            events.push(part.take_events().map_err(about("appends", nth))?);
+        }
         let parts = Self { request, events };
         parts.check()?;
         Ok(parts)

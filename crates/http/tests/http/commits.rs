@@ -174,6 +174,13 @@ async fn a_part_that_makes_no_sense_is_named(stage: TestStore) {
     let event = json!([{ "type": "a", "data": 1 }]);
     for (parts, code, about) in [
         (json!({}), "commit-empty", "no parts"),
+        (
+            json!({ "appends": [{ "stream": "s", "events": [
+                { "type": "a", "data": 1, "id": "01a1e04e-3ecd-7554-85f3-cf907e1cc8bc" }
+            ] }] }),
+            "invalid",
+            "appends[0]: stream \"s\": an event of a commit has no id of its own",
+        ),
         (json!({ "append": [] }), "body-invalid", "append"),
         (json!({ "appends": [{ "stream": "s", "events": [] }] }), "events-missing", "appends[0]"),
         (

@@ -66,8 +66,12 @@ enum Blame {
 }
 
 impl Staged {
+    /// Whether there is nothing to commit: nothing was staged, or all that was decided is already
+    /// so.
     pub(crate) fn is_empty(&self) -> bool {
-        self.commit == Commit::new() && self.decisions.is_empty() && self.via.is_store()
+        self.commit.parts() == 0
+            && self.via.is_store()
+            && self.assemble(&Commit::new()).parts() == 0
     }
 
     /// Adds these parts to the staged ones.
@@ -129,11 +133,6 @@ impl Staged {
         if let Guard::Record { key, .. } = guard {
             self.commit.writes.retain(|write| write.key != *key);
         }
-    }
-
-    /// Whether everything that was decided is already so: there is nothing to commit.
-    pub(crate) fn has_no_parts(&self) -> bool {
-        self.via.is_store() && self.assemble(&Commit::new()).parts() == 0
     }
 
     /// The sum of the staged additions to this counter.

@@ -31,7 +31,7 @@ pub(crate) struct AppendPart {
     /// The stream.
     #[schema(value_type = String, min_length = 1, max_length = 256, example = "order-7")]
     pub(super) stream: StreamName,
-    /// The events, in this order.
+    /// The events, in this order. They have no ids of their own: the commit has its key.
     #[schema(min_items = 1, max_items = 1000)]
     events: Vec<NewEventDto>,
     /// The expected version; any by default.
@@ -40,8 +40,17 @@ pub(crate) struct AppendPart {
 
 impl AppendPart {
     /// Takes the events, each under an id.
-    pub(super) fn take_events(&mut self) -> Vec<NewEvent> {
-        std::mem::take(&mut self.events).into_iter().map(NewEventDto::named).collect()
+    ///
+    /// The id of an event would make its append happen once, and the other parts each time.
+    pub(super) fn take_events(&mut self) -> Result<Vec<NewEvent>, Problem> {
+        if self.events.iter().any(NewEventDto::has_id) {
+            let detail = format!(
+                "stream {:?}: an event of a commit has no id of its own; an Idempotency-Key makes all of the commit happen once",
+                self.stream
+            );
+            return Err(Problem::bad_request("invalid", detail));
+        }
+        Ok(std::mem::take(&mut self.events).into_iter().map(NewEventDto::named).collect())
     }
 
     pub(super) fn stage(&self, tx: &Tx, events: &[NewEvent]) -> Result<CommitAppendDto, Problem> {

@@ -62,9 +62,13 @@ fn name(events: &mut [NewEventDto], once: &IdempotencyScope) {
 }
 
 impl NewEventDto {
+    pub(in super::super) fn has_id(&self) -> bool {
+        self.id.is_some()
+    }
+
     /// The event, under an id that it keeps when the request is judged again.
     pub(in super::super) fn named(mut self) -> NewEvent {
-        self.id = Some(self.id.unwrap_or_else(EventId::fresh));
+        self.id.get_or_insert_with(EventId::fresh);
         self.into()
     }
 }

@@ -96,13 +96,15 @@ impl Trust {
             builder.with_root_certificates(self.trusted_roots()?)
         } else if used.contains(&Mode::VerifyCa) {
             let roots = Arc::new(self.trusted_roots()?);
-            let full = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-            let full = full.map_err(|e| {
+            let chain = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
+            let chain = chain.build().map_err(|e| {
                 StoreError::invalid("the trusted authorities cannot be used").caused_by(e)
             })?;
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName { full }))
+            let lenient = Lenient { chain: Some(chain), provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(lenient))
         } else if used.contains(&Mode::Require) || used.contains(&Mode::Prefer) {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
+            let lenient = Lenient { chain: None, provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(lenient))
         } else {
             // It is never used, and would trust no certificate.
             builder.with_root_certificates(RootCertStore::empty())
@@ -206,24 +208,36 @@ fn unreadable(option: &str, file: &str, error: rustls::pki_types::pem::Error) ->
     StoreError::invalid(format!("{option}={file}: cannot be read as PEM: {error}")).caused_by(error)
 }
 
-/// Accepts every certificate, for [`Mode::Require`]. The server must still prove that it has the
-/// certificate's key: otherwise a password bound to the certificate (channel binding) would be
-/// meaningless.
+/// Checks less than the name and the chain of a certificate. The server must still prove that it
+/// has the certificate's key: otherwise a password bound to the certificate (channel binding) would
+/// be meaningless.
 #[derive(Debug)]
-struct AcceptAny {
+struct Lenient {
+    /// Checks the chain, for [`Mode::VerifyCa`]; without it every certificate is accepted.
+    chain: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for AcceptAny {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        let verified =
+            chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // The name is compared last: everything else holds then.
+            Err(rustls::Error::InvalidCertificate(
+                NotValidForName | NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(
@@ -256,60 +270,6 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Accepts the certificate of a trusted authority for any name, for [`Mode::VerifyCa`].
-#[derive(Debug)]
-struct AnyName {
-    full: Arc<WebPkiServerVerifier>,
-}
-
-impl ServerCertVerifier for AnyName {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        use CertificateError::{NotValidForName, NotValidForNameContext};
-        // The name is compared last: everything else holds then.
-        match self.full.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
-        ) {
-            Err(rustls::Error::InvalidCertificate(
-                NotValidForName | NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            verified => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.full.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.full.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.full.supported_verify_schemes()
     }
 }
 
