@@ -146,6 +146,11 @@ impl Commit {
         self.with_id(CommitId::fresh()).dedup_window(limits::RETRY_MEMORY)
     }
 
+    /// Whether its id only protects the retries of one call.
+    pub fn has_retry_id(&self) -> bool {
+        self.id.is_some() && self.id_memory == Some(limits::RETRY_MEMORY)
+    }
+
     /// Sets how long the id is remembered. Minutes are enough for an id that only protects the
     /// retries of one call.
     #[must_use]

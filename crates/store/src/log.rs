@@ -27,7 +27,8 @@ pub use read::{
 /// An event to append.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewEvent {
-    /// Idempotency key: makes the append safe to repeat.
+    /// Idempotency key: makes the append safe to repeat. The other parts of the commit are not
+    /// covered by it, but by the id of the commit.
     pub id: EventId,
     /// The type of the event.
     #[serde(rename = "type")]

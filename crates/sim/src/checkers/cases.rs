@@ -1,6 +1,7 @@
 //! Cases: each commit with everything that was asked and answered about it.
 //!
-//! A commit that was sent several times under its id is one case. Where no send was answered, the
+//! A commit that was sent several times under its id is one case; of different commits under one id
+//! at most one lands. Where no send was answered, the
 //! final feed decides: a commit whose events are there has landed, and one whose events are not has
 //! not, unless its streams were trimmed.
 
@@ -103,13 +104,17 @@ pub(super) fn collect<'a>(
     report: &mut Report,
 ) -> Vec<Case<'a>> {
     let mut groups: Vec<(&Commit, Vec<&Operation>)> = Vec::new();
-    let mut by_id: HashMap<&str, usize> = HashMap::new();
+    let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
     for operation in &history.operations {
         let Action::Commit(commit) = &operation.action else { continue };
-        let next = groups.len();
-        let group = commit.id.as_deref().map_or(next, |id| *by_id.entry(id).or_insert(next));
-        if group == next {
+        let under_id = commit.id.as_deref().map(|id| by_id.entry(id).or_default());
+        let sent_before = under_id.as_ref().and_then(|groups_of_id| {
+            groups_of_id.iter().copied().find(|group| groups[*group].0.parts == commit.parts)
+        });
+        let group = sent_before.unwrap_or(groups.len());
+        if sent_before.is_none() {
             groups.push((commit, Vec::new()));
+            under_id.into_iter().for_each(|groups_of_id| groups_of_id.push(group));
         }
         groups[group].1.push(operation);
     }
@@ -123,6 +128,7 @@ pub(super) fn collect<'a>(
         judge(commit, &sends)
     };
     let mut cases: Vec<Case<'a>> = groups.into_iter().map(case).collect();
+    by_id.values().for_each(|of_id| exclude(of_id, &mut cases, report));
     if let Some(there) = &there {
         let elsewhere = written_elsewhere(&cases, there);
         for (case, elsewhere) in cases.iter_mut().zip(elsewhere) {
@@ -248,6 +254,18 @@ fn judge<'a>(commit: &'a Commit, sends: &[&'a Operation]) -> Case<'a> {
     };
     let returned = done.and_then(|one| Some(one.returned?.seq));
     Case { commit, name: first.name(), invoked: first.invoked.seq, returned, fate }
+}
+
+/// Of several commits under one id, one lands.
+fn exclude(of_id: &[usize], cases: &mut [Case<'_>], report: &mut Report) {
+    let Some(landed) = of_id.iter().copied().find(|case| cases[*case].has_landed()) else { return };
+    for other in of_id.iter().copied().filter(|other| *other != landed) {
+        if cases[other].has_landed() {
+            let (one, other) = (&cases[landed].name, &cases[other].name);
+            report.add("contradiction", format!("{one} and {other} landed under one id"));
+        }
+        cases[other].fate = Fate::Never;
+    }
 }
 
 /// All acknowledgements of a commit are alike, and it is not refused once it has landed.

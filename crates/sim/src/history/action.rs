@@ -120,7 +120,7 @@ impl Action {
 /// An atomic commit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
-    /// Its id: commits under one id are one commit, sent several times.
+    /// Its id: the same commits under one id are one commit, sent several times.
     pub id: Option<String>,
     /// Its parts.
     pub parts: Vec<Part>,

@@ -12,7 +12,7 @@ use super::error::ExecuteError;
 use super::executed::{Executed, Provenance};
 use super::execution::{Execution, moved};
 use super::into_events::IntoEvents;
-use super::options::{Options, setters};
+use super::options::{OperationId, Options, setters};
 use super::participant::Participant;
 use super::submit::ensure_retry_id;
 use crate::group_commit::Submit;
@@ -25,12 +25,11 @@ use crate::telemetry;
 pub struct Decision<A> {
     target: AggregateRef<A>,
     options: Options,
-    ids: Vec<EventId>,
 }
 
 impl<A: Aggregate> Decision<A> {
     pub(crate) fn new(target: AggregateRef<A>) -> Self {
-        Self { target, options: Options::default(), ids: Vec::new() }
+        Self { target, options: Options::default() }
     }
 
     setters!();
@@ -55,7 +54,7 @@ impl<A: Aggregate> Decision<A> {
 
     /// Sets the ids of the events to [append](Self::append), one per event.
     pub fn event_ids(mut self, ids: impl IntoIterator<Item = EventId>) -> Self {
-        self.ids = ids.into_iter().collect();
+        self.options.event_ids = ids.into_iter().collect();
         self
     }
 
@@ -106,7 +105,8 @@ impl<A: Aggregate> Decision<A> {
     /// [required version](Self::at_version), if any.
     ///
     /// With [event ids](Self::event_ids) the call is idempotent: if the events exist already, it
-    /// returns the original result.
+    /// returns the original result. [Parts](Self::also) beside them make it an operation, whose id
+    /// follows from theirs. As an [operation](Self::operation_id) it does load the state.
     ///
     /// # Errors
     /// [`ExecuteError::Conflict`] if the stream is not at the required version;
@@ -117,6 +117,14 @@ impl<A: Aggregate> Decision<A> {
         events: impl IntoEvents<A::Event>,
     ) -> Result<Executed, ExecuteError<std::convert::Infallible>> {
         let (stream, events) = (self.target.stream()?.clone(), events.into_events());
+        if let Some(operation) = self.operation_of_append() {
+            self.check_ids(events.len())?;
+            let options = Options { operation: Some(operation), ..self.options };
+            let participant = self.target.participant()?;
+            return Execution::new(self.target.tidelock(), &options, participant)?
+                .append(events)
+                .await;
+        }
         let encoded = self.encode(&events)?;
         let ids = encoded.events.iter().map(|event| event.id).collect();
         let expected = self.options.pinned.unwrap_or(ExpectedVersion::Any);
@@ -170,22 +178,37 @@ impl<A: Aggregate> Decision<A> {
         encoded.add_to(self.options.also, &stream, ExpectedVersion::Any)
     }
 
+    /// What makes the whole commit of an append happen once.
+    fn operation_of_append(&self) -> Option<OperationId> {
+        let Options { operation, event_ids, also, remembered, .. } = &self.options;
+        let is_more = !event_ids.is_empty() && also.parts() > 0;
+        let of_events = || OperationId::of_events(event_ids, *remembered);
+        operation.clone().or_else(|| is_more.then(of_events))
+    }
+
     fn encode(&self, events: &[A::Event]) -> Result<Encoded> {
-        let encoded = if self.ids.is_empty() {
-            Encoded::fresh(events, &self.options.metadata)
-        } else if self.ids.len() == events.len() {
-            Encoded::with_ids(events, &self.options.metadata, |at| self.ids[at])
-        } else {
-            Err(StoreError::invalid(format!(
-                "{} event ids for {} events",
-                self.ids.len(),
-                events.len()
-            )))
-        };
+        self.check_ids(events.len())?;
+        let id = |nth| self.options.event_id(nth).unwrap_or_else(EventId::fresh);
+        let encoded = Encoded::with_ids(events, &self.options.metadata, id);
         encoded.map_err(|e| e.about(format_args!("stream {:?}", self.target.stream())))
     }
 
+    fn check_ids(&self, events: usize) -> Result<()> {
+        let ids = self.options.event_ids.len();
+        if ids == 0 || ids == events {
+            return Ok(());
+        }
+        let error = StoreError::invalid(format!("{ids} event ids for {events} events"));
+        Err(error.about(format_args!("stream {:?}", self.target.stream())))
+    }
+
     fn execution(&self) -> Result<Execution<'_, Participant<A>>> {
+        if !self.options.event_ids.is_empty() {
+            return Err(StoreError::invalid(format!(
+                "stream {:?}: event ids are for an append; a decision takes effect once under an operation id",
+                self.target.stream()?
+            )));
+        }
         Execution::new(self.tidelock(), &self.options, self.target.participant()?)
     }
 

@@ -24,14 +24,6 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes events with new ids.
-    pub(crate) fn fresh<'a, E: Event>(
-        events: impl IntoIterator<Item = &'a E>,
-        metadata: &Metadata,
-    ) -> Result<Self> {
-        Self::with_ids(events, metadata, |_| EventId::fresh())
-    }
-
     /// Encodes events; `id` returns the id for each index.
     pub(crate) fn with_ids<'a, E: Event>(
         events: impl IntoIterator<Item = &'a E>,
@@ -116,7 +108,7 @@ mod tests {
 
     async fn append(store: &MemoryStore, event: &Joined) -> bool {
         let club = StreamName::new("club-chess").unwrap();
-        let encoded = Encoded::fresh([event], &Metadata::new()).unwrap();
+        let encoded = Encoded::with_ids([event], &Metadata::new(), |_| EventId::fresh()).unwrap();
         let commit = encoded.add_to(Commit::new(), &club, ExpectedVersion::Any).unwrap();
         store.commit(commit).await.unwrap().committed().is_ok()
     }

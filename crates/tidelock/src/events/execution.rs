@@ -270,7 +270,20 @@ impl<'a, S: ParticipantSet> Execution<'a, S> {
         for participant in self.participants.each() {
             participant.write_due_snapshot(self.tidelock).await;
         }
+        if executed.iter().any(|executed| executed.how == Provenance::Replayed) {
+            self.correct(committed, &executed).await;
+        }
         executed
+    }
+
+    /// Corrects the operation's record: its events were appended before, at other versions.
+    async fn correct(&self, committed: &Committed, executed: &[Executed]) {
+        let (Some(id), Some(key)) = (&self.options.operation, &self.operation) else { return };
+        let corrected = operation::corrected(id, key, committed, executed);
+        let sent = async { self.tidelock.store().commit(Commit::new().write(corrected?)).await };
+        if let Err(error) = sent.await {
+            tracing::debug!(%error, "an operation is remembered with the versions that were expected");
+        }
     }
 
     /// Waits before the next attempt, if one can succeed.
@@ -316,6 +329,20 @@ impl<A: Aggregate> Execution<'_, Participant<A>> {
         }
         let mut executed = self.execute_alone(&mut decide).await?;
         Ok(executed.pop().expect("one stream gives one answer"))
+    }
+
+    /// Appends these events with their own commit, whatever the state is.
+    pub(crate) async fn append(
+        mut self,
+        events: Vec<A::Event>,
+    ) -> Result<Executed, ExecuteError<Infallible>> {
+        self.participants.give(events);
+        let executed = self.execute(|_| Ok::<(), Infallible>(())).await?;
+        let how = match executed.how {
+            Provenance::Rebased => Provenance::Decided,
+            how => how,
+        };
+        Ok(Executed { how, ..executed })
     }
 
     async fn attempt_shared<D: IntoEvents<A::Event>, X>(

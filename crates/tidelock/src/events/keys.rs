@@ -54,6 +54,11 @@ pub(crate) fn erased_subject(key: &RecordKey) -> Option<String> {
     Some(escaped.replace("%2F", "/").replace("%25", "%"))
 }
 
+/// A record that is never written.
+pub(crate) fn nothing() -> Result<RecordKey> {
+    RecordKey::new("~nothing")
+}
+
 /// Escapes slashes, so that no subject's keys are below another's.
 fn escaped(subject: &str) -> String {
     subject.replace('%', "%25").replace('/', "%2F")

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    EventId, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Store, StoreExt,
+    Committed, EventId, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Store, StoreExt,
     StreamName, Version, When,
 };
 use uuid::Uuid;
@@ -22,6 +22,13 @@ pub(crate) struct OperationRecord {
     pub(crate) stream: StreamName,
     pub(crate) version: Option<Version>,
     pub(crate) events: Vec<EventId>,
+}
+
+impl OperationRecord {
+    fn of(executed: &Executed) -> Self {
+        let Executed { stream, version, events, .. } = executed;
+        Self { stream: stream.clone(), version: *version, events: events.clone() }
+    }
 }
 
 /// Key of an operation's record; it belongs to the first of its streams.
@@ -43,6 +50,20 @@ pub(crate) fn write(
 ) -> Result<RecordWrite> {
     let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(records)?);
     Ok(write.expiring(When::In(operation.remembered)))
+}
+
+/// Builds the write that corrects an operation's record, directly after its commit.
+pub(crate) fn corrected(
+    operation: &OperationId,
+    key: &RecordKey,
+    committed: &Committed,
+    executed: &[Executed],
+) -> Result<RecordWrite> {
+    let records: Vec<_> = executed.iter().map(OperationRecord::of).collect();
+    let written = committed.writes.iter().find(|written| written.key == *key);
+    let revision = written.and_then(|written| written.revision);
+    let expected = revision.map_or(ExpectedRevision::Any, ExpectedRevision::Revision);
+    Ok(RecordWrite { expected, ..write(operation, key, &records)? })
 }
 
 /// Returns the recorded results, if the operation was executed.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Commit, ExpectedVersion, limits};
+use tidelock_store::{Commit, EventId, ExpectedVersion, limits};
+use uuid::Uuid;
 
 use crate::metadata::Metadata;
 use crate::retry::Retry;
@@ -14,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) operation: Option<OperationId>,
     /// How long an operation is remembered, if set.
     pub(crate) remembered: Option<Duration>,
+    /// The ids of the events, if the caller chose them.
+    pub(crate) event_ids: Vec<EventId>,
     /// Additional parts of the commit.
     pub(crate) also: Commit,
     /// The state that the caller requires of the (first) stream.
@@ -31,9 +34,20 @@ impl OperationId {
     pub(crate) fn new(id: impl Into<String>, remembered: Option<Duration>) -> Self {
         Self { id: id.into(), remembered: remembered.unwrap_or(limits::COMMIT_MEMORY) }
     }
+
+    /// The operation of appending events under these ids.
+    pub(crate) fn of_events(ids: &[EventId], remembered: Option<Duration>) -> Self {
+        let ids: Vec<u8> = ids.iter().flat_map(|id| *id.as_bytes()).collect();
+        Self::new(Uuid::new_v5(&Uuid::NAMESPACE_OID, &ids), remembered)
+    }
 }
 
 impl Options {
+    /// The id that the caller chose for the nth event.
+    pub(crate) fn event_id(&self, nth: usize) -> Option<EventId> {
+        self.event_ids.get(nth).copied()
+    }
+
     /// Whether the decision needs its own commit.
     pub(crate) fn needs_own_commit(&self) -> bool {
         self.operation.is_some() || self.pinned.is_some() || self.also.parts() > 0

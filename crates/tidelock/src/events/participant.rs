@@ -32,6 +32,8 @@ pub struct Participant<A: Aggregate> {
     turn: Option<OwnedMutexGuard<()>>,
     view: Option<View<CachedStream<A>>>,
     decided: Arc<[A::Event]>,
+    /// Whether the caller has decided, whatever the state is.
+    is_given: bool,
     encoded: Encoded,
     snapshot: Option<Folded<A>>,
     pub(super) entry: CacheEntry<CachedStream<A>>,
@@ -50,7 +52,7 @@ pub(crate) trait AnyParticipant: Send {
     /// Forces the next load to catch up with the store.
     fn invalidate(&self);
     fn expected(&self) -> ExpectedVersion;
-    /// Reuses the previous decision if it is still valid.
+    /// Reuses the previous decision if it is still valid, or the one that was given.
     fn rebase(&mut self) -> bool;
     fn has_events(&self) -> bool;
     fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit>;
@@ -74,10 +76,16 @@ impl<A: Aggregate> Participant<A> {
             turn: None,
             view: None,
             decided: Arc::default(),
+            is_given: false,
             encoded: Encoded::default(),
             snapshot: None,
             entry,
         }
+    }
+
+    /// Appends these events, whatever the state is.
+    pub(super) fn give(&mut self, events: Vec<A::Event>) {
+        (self.decided, self.is_given) = (events.into(), true);
     }
 
     fn view(&self) -> &StreamView<A> {
@@ -88,13 +96,41 @@ impl<A: Aggregate> Participant<A> {
         self.view.as_ref().expect("a state is loaded before it is decided on")
     }
 
+    /// The result of this participant; its events are cached.
+    fn executed_as(
+        &mut self,
+        committed: Option<&Committed>,
+        attempts: u32,
+        how: Provenance,
+    ) -> Executed {
+        let OperationRecord { stream, version, events } = self.operation_record();
+        let Some((committed, appended)) = committed.and_then(|committed| {
+            Some((committed, committed.appends.iter().find(|one| one.stream == stream)?))
+        }) else {
+            return Executed { stream, version, position: None, events, attempts, how };
+        };
+        let last = appended.positions.map(|(_, last)| (last, committed.at));
+        let position = last.map(|(position, _)| position);
+        if version != Some(appended.version) {
+            // The store had events with these ids before.
+            let (version, how) = (Some(appended.version), Provenance::Replayed);
+            return Executed { stream, version, position, events, attempts, how };
+        }
+        let (before, personal) = (self.view().version, self.view().is_personal);
+        let personal = personal || self.encoded.is_personal();
+        self.snapshot =
+            self.entry.with(|state| state.apply_committed(before, &self.decided, last, personal));
+        Executed { stream, version, position, events, attempts, how }
+    }
+
     /// Encodes decided events. Rejects those that no store accepts before they enter a batch, so
     /// that they do not fail the other callers' commit.
     pub(super) fn encode(&self, events: &[A::Event], options: &Options) -> Result<Encoded> {
         let stream = &self.entry.key;
-        let id = |nth| match &options.operation {
-            Some(operation) => operation::event_id(operation, stream, nth),
-            None => EventId::fresh(),
+        let id = |nth| match (options.event_id(nth), &options.operation) {
+            (Some(id), _) => id,
+            (None, Some(operation)) => operation::event_id(operation, stream, nth),
+            (None, None) => EventId::fresh(),
         };
         let encoded = Encoded::with_ids(events, &options.metadata, id)
             .map_err(|e| e.about(format_args!("stream {stream:?}")))?;
@@ -142,6 +178,9 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
     }
 
     fn rebase(&mut self) -> bool {
+        if self.is_given {
+            return true;
+        }
         let Some(pending) = self.pending.take().filter(PendingDecision::is_valid) else {
             return false;
         };
@@ -182,21 +221,9 @@ impl<A: Aggregate> AnyParticipant for Participant<A> {
         attempts: u32,
         how: Provenance,
     ) -> Executed {
-        let OperationRecord { stream, version, events } = self.operation_record();
-        let mut position = None;
-        if let Some(committed) = committed
-            && let Some(appended) = committed.appends.iter().find(|one| one.stream == stream)
-        {
-            let last = appended.positions.map(|(_, last)| (last, committed.at));
-            let (before, personal) = (self.view().version, self.view().is_personal);
-            let personal = personal || self.encoded.is_personal();
-            self.snapshot = self
-                .entry
-                .with(|state| state.apply_committed(before, &self.decided, last, personal));
-            position = last.map(|(position, _)| position);
-        }
+        let executed = self.executed_as(committed, attempts, how);
         (self.view, self.turn) = (None, None);
-        Executed { stream, version, position, events, attempts, how }
+        executed
     }
 
     async fn write_due_snapshot(&mut self, tidelock: &Tidelock) {

@@ -8,11 +8,10 @@ use tidelock_store::{
     Store, Timestamp, ViolationKind,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 use super::polls::Polls;
 use super::{QueueOptions, TaskOutcome};
-use crate::telemetry;
+use crate::events::submit::Submission;
 
 /// Initial and maximum backoff of a commit that the store could not take.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -143,11 +142,10 @@ impl LeasedTask {
     /// Returns errors that a retry cannot resolve, and the last error once the lease is lost.
     pub async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let commit = with_retry_id(self.under_permit(commit));
+        let mut submission = Submission::new(&*self.shared.store, &commit);
         let mut backoff = BACKOFF.0;
         loop {
-            let span = telemetry::commit_span(&*self.shared.store, &commit);
-            let sent = self.shared.store.commit(commit.clone()).instrument(span).await;
-            let error = match sent {
+            let error = match submission.send().await {
                 Err(error) if error.advice() != RetryAdvice::Never => error,
                 outcome => return outcome,
             };

@@ -18,6 +18,7 @@ mod evolution;
 mod execute;
 mod feed;
 mod hostile;
+mod late_commits;
 mod metadata;
 mod operations;
 mod own_sql;

@@ -1,11 +1,15 @@
 //! Operation ids: at most one effect, however often it is retried, whatever the store replies.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::events::Provenance;
 use tidelock::prelude::*;
-use tidelock::store::{Bounds, Commit, EventId, RecordKey, RecordQuery, RecordWrite, RetryAdvice};
+use tidelock::store::{
+    Bounds, Commit, EventId, ManualClock, MemoryStore, RecordKey, RecordQuery, RecordWrite,
+    RetryAdvice, StoreExt,
+};
 use tokio::task::JoinSet;
 
 use crate::harness::{Ground, on_every_store};
@@ -21,6 +25,9 @@ on_every_store!(
     a_busy_store_is_asked_again,
     an_outcome_that_stays_unknown_is_told_as_such,
     an_append_under_the_same_ids_is_done_once,
+    an_append_is_an_operation_too,
+    what_is_committed_beside_events_happens_once_under_their_ids,
+    event_ids_are_for_an_append,
 );
 
 /// EVT-6.
@@ -155,6 +162,87 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
     assert!(refused.to_string().contains("2 event ids for 1 events"), "{refused}");
     let lost = here.aggregate::<Stock>("tea").new_only().append(events()).await.unwrap_err();
     assert!(matches!(lost, ExecuteError::Conflict { .. }), "{lost}");
+}
+
+/// EVT-6.
+async fn an_append_is_an_operation_too(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    let received = || [StockEvent::Received { units: 1 }, StockEvent::Received { units: 2 }];
+    let append = async |tidelock: &Tidelock| {
+        let tea = tidelock.aggregate::<Stock>("tea");
+        tea.operation_id("delivery-1").also(counted()).append(received()).await.unwrap()
+    };
+    let first = append(&here).await;
+    here.aggregate::<Stock>("tea").execute(receive(4)).await.unwrap();
+    let again = append(&there).await;
+    assert_eq!((first.how, again.how), (Provenance::Decided, Provenance::Replayed));
+    assert_eq!(
+        (first.version, first.position, first.events),
+        (again.version, again.position, again.events)
+    );
+    assert_eq!(there.aggregate::<Stock>("tea").load().await.unwrap().left, 7);
+    assert_eq!(count(&here).await, 1);
+}
+
+/// EVT-6.
+async fn what_is_committed_beside_events_happens_once_under_their_ids(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    let ids = [EventId::fresh()];
+    let append = async |tidelock: &Tidelock| {
+        let command = tidelock.aggregate::<Stock>("tea").decision().event_ids(ids);
+        command.also(counted()).append(StockEvent::Received { units: 1 }).await.unwrap()
+    };
+    let (first, again) = (append(&here).await, append(&there).await);
+    assert_eq!(first.events, ids);
+    assert_eq!(
+        (first.version, first.position, first.events),
+        (again.version, again.position, again.events)
+    );
+    assert_eq!(count(&here).await, 1);
+}
+
+async fn event_ids_are_for_an_append(ground: Ground) {
+    let tidelock = ground.open().await;
+    let command = tidelock.aggregate::<Stock>("tea").decision().event_ids([EventId::fresh()]);
+    let refused = command.execute(receive(1)).await.unwrap_err();
+    assert!(refused.to_string().contains("event ids are for an append"), "{refused}");
+    assert!(refused.to_string().contains("stock-tea"), "{refused}");
+}
+
+fn counted() -> Commit {
+    Commit::new().write(RecordWrite::add(&RecordKey::new("count").unwrap(), 1, Bounds::default()))
+}
+
+async fn count(tidelock: &Tidelock) -> i64 {
+    let count = tidelock.store().get_one(&RecordKey::new("count").unwrap()).await.unwrap();
+    count.into_live().unwrap().value.to().unwrap()
+}
+
+/// EVT-6. The ids of its events outlive the memory of an operation.
+#[tokio::test]
+async fn a_forgotten_operation_appends_nothing_twice() {
+    let clock = ManualClock::default();
+    let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
+    let (tea, minute) = (tidelock.aggregate::<Stock>("tea"), Duration::from_secs(60));
+    let receive_once = || {
+        let decision = tea.operation_id("delivery-1").dedup_window(minute);
+        decision.execute(receive(5))
+    };
+    let first = receive_once().await.unwrap();
+    tea.execute(receive(1)).await.unwrap();
+    for _ in 0..2 {
+        clock.advance(2 * minute);
+        for _ in 0..2 {
+            let again = receive_once().await.unwrap();
+            assert_eq!(
+                (again.version, again.position, &again.events),
+                (first.version, first.position, &first.events)
+            );
+            assert_eq!(again.how, Provenance::Replayed);
+            assert_eq!(tea.load().await.unwrap().left, 6);
+        }
+    }
+    assert_eq!(tea.execute(receive(1)).await.unwrap().version.unwrap().get(), 3);
 }
 
 /// EVT-6. The retention can be set before or after the operation's id.

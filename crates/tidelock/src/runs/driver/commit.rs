@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidelock_store::{Commit, EventId, ExpectedVersion, Result, Version};
+use tidelock_store::{Commit, ExpectedVersion, Result, Version};
 
 use super::{After, Driver};
 use crate::handler_error::HandlerError;
@@ -74,15 +74,6 @@ async fn land(
     Ok(Sent::Refused(too_slow()))
 }
 
-/// Gives the entries of a refused commit other ids. An attempt whose outcome was never known may
-/// still reach the store: its version is past, so it is refused, unless its entries are there
-/// already. Then it would count as a repetition, and its staged writes would be made twice.
-fn rename(outgoing: &mut Outgoing) {
-    let batch = &mut outgoing.batch;
-    let landing = batch.landing.iter_mut().map(|landing| &mut landing.entry);
-    batch.entries.iter_mut().chain(landing).for_each(|entry| entry.id = EventId::fresh());
-}
-
 impl Driver {
     /// Applies the outcome of a commit.
     pub(super) async fn on_result(&mut self, mut outgoing: Outgoing, sent: Sent) -> Result<After> {
@@ -95,12 +86,10 @@ impl Driver {
                 Ok(After::Done)
             }
             Sent::Moved => {
-                rename(&mut outgoing);
                 self.catch_up().await?;
                 Ok(self.again(outgoing))
             }
             Sent::MustRestage => {
-                rename(&mut outgoing);
                 self.refuse(&mut outgoing, LandingOutcome::Restage);
                 self.catch_up().await?;
                 Ok(self.again(outgoing))
