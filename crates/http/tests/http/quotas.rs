@@ -72,6 +72,29 @@ async fn no_more_than_the_limit_is_taken(stage: TestStore) {
     ask(&first, "refund", elsewhere).await.refused(400, "invalid");
 }
 
+/// CLAIM-13. HTTP-33. By a client that knows grants of its own.
+async fn a_grant_that_was_made_up_is_not_refunded(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let client = server.client(WRITER);
+    let some = json!({ "limit": 5, "units": 1, "per": "day", "zone": "Europe/Berlin" });
+    let granted = ask(&client, "take", some.clone()).await.ok(201);
+    ask(&client, "take", some).await.ok(201);
+    let refund = async |grant: &Value| {
+        let back = json!({ "grant": grant, "per": "day", "zone": "Europe/Berlin" });
+        ask(&client, "refund", back).await
+    };
+    for (field, value) in
+        [("units", json!(2)), ("id", json!("01a1e04e-4089-7099-a800-2a7fc045526b"))]
+    {
+        let mut made_up = granted["grant"].clone();
+        made_up[field] = value;
+        refund(&made_up).await.refused(400, "invalid");
+    }
+    assert_eq!(used(&client).await, 2);
+    assert_eq!(refund(&granted["grant"]).await.ok(200)["outcome"], "refunded");
+    assert_eq!(used(&client).await, 1);
+}
+
 /// HTTP-33.
 async fn an_invalid_quota_request_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
@@ -164,6 +187,7 @@ async fn a_rate_says_when_more_is_available(stage: TestStore) {
 over_sockets!(
     a_rate_says_when_more_is_available,
     no_more_than_the_limit_is_taken,
+    a_grant_that_was_made_up_is_not_refunded,
     an_invalid_quota_request_is_refused,
     a_singleton_is_taken_once,
 );

@@ -13,6 +13,7 @@ mod ledger;
 mod outcome;
 mod pledge;
 mod reservation;
+mod window;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,8 +21,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Revision,
-    Slot, StoreError, Timestamp,
+    Commit, CommitOutcome, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Slot,
+    StoreError,
 };
 
 use super::acquire::{Acquire, AcquireOutcome, acquire};
@@ -33,11 +34,13 @@ use crate::telemetry;
 
 use booking::Booking;
 use debit::DebitRefusal;
+use window::Secret;
 
 pub(super) use crediting::taken;
 pub(super) use debit::Debit;
 pub(super) use ledger::shared_end;
 pub(super) use pledge::{Pledge, View};
+pub(super) use window::Window;
 
 pub use grant::{Grant, RefundOutcome};
 pub use outcome::{QuotaExceeded, QuotaUsage};
@@ -57,19 +60,6 @@ pub struct Quota {
     zone: TimeZone,
     /// The last known open window. A guess that every commit verifies.
     cached_window: Arc<Mutex<Option<Window>>>,
-}
-
-/// An open window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) revision: Revision,
-    pub(super) end: Option<Timestamp>,
-}
-
-impl Window {
-    fn of(slot: &Slot) -> Option<Self> {
-        slot.live().map(|record| Self { revision: record.revision, end: record.expires_at })
-    }
 }
 
 impl Quota {
@@ -219,7 +209,7 @@ impl Quota {
     /// # }
     /// ```
     pub async fn refund(&self, grant: &Grant) -> Result<RefundOutcome, ClaimError> {
-        grant.refund(&self.claims, &self.key()).await
+        grant.refund(self).await
     }
 
     /// Returns the units taken.
@@ -375,6 +365,18 @@ impl Quota {
         }
     }
 
+    /// Returns the window that a grant was taken from, if it is still open.
+    async fn window_of(&self, grant: &Grant) -> Result<Option<Window>, ClaimError> {
+        let window = match self.cached() {
+            Some(window) if window.revision == grant.window => Some(window),
+            _ => {
+                let slots = self.claims.store().get(&[keys::window(&self.key())?]).await?;
+                slots.first().and_then(Window::of)
+            }
+        };
+        Ok(window.filter(|window| window.revision == grant.window))
+    }
+
     /// Opens the current window with nothing taken, or returns the one that was opened
     /// concurrently.
     async fn open(&self) -> Result<Window, ClaimError> {
@@ -382,18 +384,16 @@ impl Quota {
         for _ in 0..ATTEMPTS {
             let now = self.claims.store().now().await?;
             let occurrence = self.period.at(now, &self.zone)?;
-            let opened = RecordWrite::put(
-                &window,
-                ExpectedRevision::Absent,
-                RawJson::new(&occurrence.label)?,
-            );
+            let secret = Secret::fresh();
+            let content = Window::content(&occurrence.label, secret)?;
+            let opened = RecordWrite::put(&window, ExpectedRevision::Absent, content);
             let none = RecordWrite::put(&taken, ExpectedRevision::Any, RawJson::new(&0)?);
             let (opened, none) = match occurrence.end {
                 Some(end) => (opened.expiring(end), none.expiring(end)),
                 None => (opened, none),
             };
             let outcome = self.claims.send(&Commit::new().write(opened).write(none)).await?;
-            if let Some(window) = opened_window(&window, outcome, occurrence.end) {
+            if let Some(window) = opened_window(&window, outcome, occurrence.end, secret) {
                 return Ok(window);
             }
         }
@@ -443,16 +443,15 @@ fn opened_window(
     key: &RecordKey,
     outcome: CommitOutcome,
     end: Option<tidelock_store::When>,
+    secret: Secret,
 ) -> Option<Window> {
     match outcome {
         CommitOutcome::Committed(committed) => {
             let end = end.map(|end| end.resolve(committed.at));
             let revision = committed.writes.first()?.revision?;
-            (end.is_none_or(|end| end > committed.at)).then_some(Window { revision, end })
+            let secret = Some(secret);
+            (end.is_none_or(|end| end > committed.at)).then_some(Window { revision, end, secret })
         }
-        CommitOutcome::Conflict(conflict) => {
-            let record = super::acquire::found(&conflict, key)?.live()?;
-            Some(Window { revision: record.revision, end: record.expires_at })
-        }
+        CommitOutcome::Conflict(conflict) => Window::of(super::acquire::found(&conflict, key)?),
     }
 }

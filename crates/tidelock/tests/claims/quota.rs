@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidelock::Timestamp;
 use tidelock::claims::ClaimError;
 use tidelock::claims::{Grant, Period, Quota, QuotaExceeded, RefundOutcome, TimeZone};
 use tidelock::prelude::*;
-use tidelock::store::{Commit, ManualClock, MemoryStore, NewEvent, StoreExt, StreamName};
+use tidelock::store::{
+    Commit, ExpectedRevision, ManualClock, MemoryStore, NewEvent, RawJson, RecordKey, StoreExt,
+    StreamName,
+};
 use tidelock_test_stage::{Pause, TestStore, note, on_every_store, until};
 
 use crate::lost_replies::LostReplies;
@@ -81,6 +84,67 @@ async fn a_refund_takes_effect_once(stage: TestStore) {
     let other = stage.tidelock().await.claims().quota("other", 50);
     assert!(other.refund(&second).await.unwrap_err().to_string().contains("cannot be refunded to"));
     assert_eq!(quota.refund(&second).await.unwrap(), RefundOutcome::Refunded);
+    assert_eq!(used(&quota).await, 0);
+}
+
+/// CLAIM-13: of a grant, and of a reservation, as a client keeps it and could change it.
+async fn a_grant_that_was_never_made_like_this_is_not_refunded(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let quota = points(&tidelock, 50).per(Period::Day);
+    let (mine, other) = (taken(&quota, 20).await, taken(&quota, 10).await);
+    let reserved = quota.reserve(5, Duration::from_secs(60)).await.unwrap().granted().unwrap();
+    let (mine, other) = (json!(mine), json!(other));
+    let reserved = json!(reserved.token())["grant"].clone();
+    let changed = |of: &Value, field: &str, to: Value| {
+        let mut grant = of.clone();
+        grant[field] = to;
+        grant
+    };
+    let unsealed = |mut grant: Value| {
+        grant.as_object_mut().unwrap().remove("seal").expect("it is sealed");
+        grant
+    };
+    let ends = "2026-01-01T00:00:00Z";
+    let made_up = [
+        changed(&mine, "units", json!(30)),
+        changed(&mine, "units", json!(1)),
+        changed(&mine, "id", other["id"].clone()),
+        changed(&mine, "seal", other["seal"].clone()),
+        // Its mark would be forgotten at once, and it could be refunded again.
+        changed(&mine, "ends", json!(ends)),
+        changed(&mine, "ends", Value::Null),
+        changed(&reserved, "reserved", json!(false)),
+        unsealed(mine.clone()),
+        unsealed(changed(&reserved, "reserved", json!(false))),
+    ];
+    // One handle has just taken from the window, and one does not know it yet.
+    let stranger = points(&stage.tidelock().await, 50).per(Period::Day);
+    for quota in [&quota, &stranger] {
+        for grant in &made_up {
+            let grant: Grant = serde_json::from_value(grant.clone()).unwrap();
+            let error = quota.refund(&grant).await.unwrap_err().to_string();
+            assert!(error.contains("was never made like this"), "{error}");
+        }
+    }
+    let sealed = changed(&mine, "window", json!(mine["window"].as_u64().unwrap() + 1));
+    let sealed: Grant = serde_json::from_value(sealed).unwrap();
+    assert_eq!(stranger.refund(&sealed).await.unwrap(), RefundOutcome::Over);
+    assert_eq!(used(&quota).await, 35);
+    let mine: Grant = serde_json::from_value(mine).unwrap();
+    assert_eq!(stranger.refund(&mine).await.unwrap(), RefundOutcome::Refunded);
+    assert_eq!(used(&quota).await, 15);
+}
+
+/// CLAIM-13. An older program opened the window, without a secret.
+async fn a_grant_of_an_older_programs_window_can_be_refunded(stage: TestStore) {
+    let quota = points(&stage.tidelock().await, 50);
+    let store = stage.store().await;
+    let window = RecordKey::new("~claim-window/quota/points/child-7").unwrap();
+    let plain = RawJson::new("").unwrap();
+    store.put(&window, ExpectedRevision::Absent, plain).await.unwrap().committed().unwrap();
+    let grant = taken(&quota, 30).await;
+    assert_eq!(json!(grant).get("seal"), None);
+    assert_eq!(quota.refund(&grant).await.unwrap(), RefundOutcome::Refunded);
     assert_eq!(used(&quota).await, 0);
 }
 
@@ -334,6 +398,8 @@ on_every_store!(
     no_more_than_the_limit_is_granted,
     of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted,
     a_refund_takes_effect_once,
+    a_grant_that_was_never_made_like_this_is_not_refunded,
+    a_grant_of_an_older_programs_window_can_be_refunded,
     a_refund_after_its_period_changes_nothing,
     a_reservation_is_confirmed_or_given_back,
     a_reservation_that_is_not_confirmed_goes_back_by_itself,

@@ -73,7 +73,7 @@ impl CompoundGuard {
                 .iter()
                 .try_for_each(|held| check_same_completion(held, &conflict, &value))?;
         }
-        self.kind.grants = self.kind.grants.iter().map(Grant::confirmed).collect();
+        self.kind.grants = set.pledges().iter().map(|pledge| pledge.confirmed.clone()).collect();
         self.ended = true;
         Ok(())
     }

@@ -98,7 +98,7 @@ impl Debit {
             Some((booked, _)) => Some(booked.grant),
             None => None,
         };
-        Pledge::of(quota, self.id, grant, self.operation).await
+        Pledge::of(quota, self.window, self.id, grant, self.operation).await
     }
 
     /// Returns the grant, new or recorded.
@@ -107,15 +107,16 @@ impl Debit {
     }
 
     fn new_grant(&self) -> Grant {
-        Grant {
+        self.window.seal(Grant {
             id: self.id,
             quota: self.key.to_string(),
             units: self.units,
             window: self.window.revision,
             ends: self.window.end,
             reserved: self.booking.is_some(),
+            seal: None,
             landing: None,
-        }
+        })
     }
 
     /// Returns the recorded grant, if it matches the request.
@@ -203,8 +204,8 @@ impl Acquire for Debit {
             return Ok(ConflictVerdict::AlreadyCommitted(None));
         }
         match found(conflict, &self.record) {
-            Some(Slot::Live(record)) => {
-                self.window = Window { revision: record.revision, end: record.expires_at };
+            Some(slot @ Slot::Live(_)) => {
+                self.window = Window::of(slot).unwrap_or(self.window);
                 // Buckets belong to a window.
                 return Ok(if self.booking.is_some() {
                     self.refused(DebitRefusal::Moved)

@@ -8,7 +8,8 @@ use tidelock_store::{
 use uuid::Uuid;
 
 use super::super::acquire::found;
-use super::super::{ClaimError, ClaimKey, Claims, keys};
+use super::super::{ClaimError, ClaimKey, keys};
+use super::{Quota, Window};
 use crate::staging::Landing;
 
 /// Units taken from a quota. Store it with the purpose if it may have to be refunded.
@@ -26,6 +27,9 @@ pub struct Grant {
     /// Whether it is only reserved, and goes back automatically.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) reserved: bool,
+    /// The seal of the window: it was made like this. Absent from grants of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seal: Option<Uuid>,
     /// The unit of work that takes the units with its commit.
     #[serde(skip)]
     pub(super) landing: Option<Landing>,
@@ -43,11 +47,8 @@ pub enum RefundOutcome {
 }
 
 impl Grant {
-    pub(super) async fn refund(
-        &self,
-        claims: &Claims,
-        key: &ClaimKey,
-    ) -> Result<RefundOutcome, ClaimError> {
+    pub(super) async fn refund(&self, quota: &Quota) -> Result<RefundOutcome, ClaimError> {
+        let (claims, key) = (&quota.claims, &quota.key());
         self.belongs_to(key)?;
         if self.reserved {
             let context = format!(
@@ -61,6 +62,9 @@ impl Grant {
             );
             return Err(StoreError::invalid(context).into());
         }
+        if quota.window_of(self).await?.is_some_and(|window| !window.has_made(self)) {
+            return Err(self.never_made(key).into());
+        }
         let commit = claims.ensure_retry_id(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(RefundOutcome::Refunded),
@@ -71,9 +75,13 @@ impl Grant {
         }
     }
 
-    /// Returns the grant as confirmed.
-    pub(in super::super) fn confirmed(&self) -> Self {
-        Self { reserved: false, ..self.clone() }
+    /// Returns the grant as confirmed, sealed by its window while that is open.
+    pub(super) fn confirmed(&self, window: Option<&Window>) -> Self {
+        let confirmed = Self { reserved: false, seal: None, ..self.clone() };
+        match window {
+            Some(window) => window.seal(confirmed),
+            None => confirmed,
+        }
     }
 
     /// Rejects a grant of another quota, or with negative units.
@@ -83,10 +91,16 @@ impl Grant {
             return Err(StoreError::invalid(context));
         }
         if self.units < 0 {
-            let context = format!("a grant of {} units of {key:?} was never made", self.units);
-            return Err(StoreError::invalid(context));
+            return Err(self.never_made(key));
         }
         Ok(())
+    }
+
+    fn never_made(&self, key: &ClaimKey) -> StoreError {
+        StoreError::invalid(format!(
+            "a grant of {} units of {key:?} was never made like this",
+            self.units
+        ))
     }
 
     /// Adds the refund to a commit, if the window is still open, and records it.

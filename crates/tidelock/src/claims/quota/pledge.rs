@@ -23,6 +23,8 @@ pub(in super::super) struct Pledge {
     quota: Quota,
     pub(in super::super) key: ClaimKey,
     pub(in super::super) grant: Grant,
+    /// The grant once it is confirmed.
+    pub(in super::super) confirmed: Grant,
     record: RecordKey,
     /// Record of the operation, written when it is confirmed.
     operation: Option<OperationRecord>,
@@ -55,6 +57,7 @@ impl View {
 impl Pledge {
     pub(super) async fn of(
         quota: &Quota,
+        window: Window,
         id: Uuid,
         grant: Option<Grant>,
         operation: Option<OperationRecord>,
@@ -74,7 +77,10 @@ impl Pledge {
                     .grant
             }
         };
-        Ok(Self { quota: quota.clone(), key, grant, record, operation })
+        quota.cache(window);
+        let window = quota.window_of(&grant).await?;
+        let confirmed = grant.confirmed(window.as_ref());
+        Ok(Self { quota: quota.clone(), key, grant, confirmed, record, operation })
     }
 
     /// Guard: the reservation still exists.
@@ -107,7 +113,7 @@ impl Pledge {
 
     fn view(&self, slots: &[Slot]) -> Result<View> {
         let booked = slots[0].live().map(|there| Ok((there.value.to()?, there.revision)));
-        let window = Window { revision: self.grant.window, end: self.grant.ends };
+        let window = Window { revision: self.grant.window, end: self.grant.ends, secret: None };
         Ok(View {
             booked: booked.transpose()?,
             is_open: slots[1].live().is_some_and(|open| open.revision == self.grant.window),
@@ -119,9 +125,7 @@ impl Pledge {
     pub(in super::super) fn confirm(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
         Ok(match &self.operation {
-            Some(operation) => {
-                commit.write(operation.write(RawJson::new(&self.grant.confirmed())?))
-            }
+            Some(operation) => commit.write(operation.write(RawJson::new(&self.confirmed)?)),
             None => commit,
         })
     }
@@ -164,7 +168,7 @@ impl Pledge {
 
     /// Removes past entries from the ledger.
     pub(in super::super) async fn tidy(&self) -> Result<(), ClaimError> {
-        let window = Window { revision: self.grant.window, end: self.grant.ends };
+        let window = Window { revision: self.grant.window, end: self.grant.ends, secret: None };
         booking::read_ledger(&self.quota, window).await.map(drop)
     }
 

@@ -95,8 +95,9 @@ impl Reservation {
     /// # }
     /// ```
     pub async fn confirm(&self) -> Result<Grant, ClaimError> {
+        let window = self.quota.window_of(&self.booked.grant).await?;
         match self.settle(Commit::new()).await? {
-            CommitOutcome::Committed(_) => Ok(self.booked.grant.confirmed()),
+            CommitOutcome::Committed(_) => Ok(self.booked.grant.confirmed(window.as_ref())),
             CommitOutcome::Conflict(_) => Err(gone(&self.quota)),
         }
     }
