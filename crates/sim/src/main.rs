@@ -121,6 +121,7 @@ fn play(args: &Args, profile: &Profile, seed: u64) -> ExitCode {
         report.steps,
         report.history.operations.len()
     );
+    report.undecided.iter().for_each(|what| println!("undecided: {what}"));
     if let Some(path) = &args.history
         && let Err(e) = File::create(path).and_then(|to| report.history.write(BufWriter::new(to)))
     {

@@ -34,7 +34,7 @@ impl Progress {
         self.process_seconds += report.process_seconds;
         self.operations += report.history.operations.len() as u64;
         self.coverage.add(&report.coverage);
-        self.undecided += u64::from(report.undecided > 0);
+        self.undecided += u64::from(!report.undecided.is_empty());
     }
 
     /// One line.

@@ -36,7 +36,7 @@ pub struct Report {
     /// What must not have happened.
     pub violations: Vec<String>,
     /// What the checkers could not decide within their bounds.
-    pub undecided: usize,
+    pub undecided: Vec<String>,
     /// Everything that clients did, and remarks.
     pub history: History,
 }
@@ -100,7 +100,7 @@ async fn run(plan: Plan) -> Report {
     let found =
         checked.violations.iter().map(|found| format!("{}: {}", found.anomaly, found.story));
     let violations = problems.into_iter().chain(found).collect();
-    let undecided = checked.undecided.len();
+    let undecided = checked.undecided;
     Report { plan, hash, steps, process_seconds: seconds, coverage, violations, undecided, history }
 }
 

@@ -272,7 +272,7 @@ impl Object for RecordObject {
     }
 
     fn is_read(&self, op: &RecordOp) -> bool {
-        !matches!(op, RecordOp::Write(_))
+        !matches!(op, RecordOp::Write(Write { change: Some(_), .. }))
     }
 
     fn is_too_late(&self, state: &Record, op: &RecordOp) -> bool {

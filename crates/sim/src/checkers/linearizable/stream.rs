@@ -136,7 +136,12 @@ impl Object for StreamObject {
     }
 
     fn is_read(&self, op: &StreamOp) -> bool {
-        !matches!(op, StreamOp::Commit(_))
+        match op {
+            StreamOp::Commit(StreamCommit { append, close, trim, forget, .. }) => {
+                append.is_none() && !close && trim.is_none() && !forget
+            }
+            StreamOp::Found { .. } | StreamOp::Met { .. } => true,
+        }
     }
 
     fn is_too_late(&self, state: &Stream, op: &StreamOp) -> bool {

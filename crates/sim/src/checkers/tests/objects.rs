@@ -1,11 +1,11 @@
 //! Records, streams, scopes and rights that no sequential object could have answered for.
 
-use super::assert_correct;
 use super::bad::{Bad, bad as shows};
 use super::script::{
     Absent, Any, Exactly, Script, add, append, appending, at, event, fenced, live, plus, put,
     settled, writing,
 };
+use super::{assert_correct, report};
 use crate::history::{
     Action, Answer, Change, Expiry, Found, Outcome, Part, PartAnswer, Slot, StreamRead, list_value,
 };
@@ -254,6 +254,42 @@ fn many_unknown_outcomes_are_still_decided() {
     }
     script.get(400..401, [("k", live(100, "x"))]);
     assert_correct(&script);
+}
+
+/// A wait queue: clients put their names, some without an answer, and others wait until it is free.
+#[test]
+fn unknown_outcomes_before_a_guard_are_decided() {
+    let mut script = Script::default();
+    script.commit(1..2, [expiring("k", 30)]);
+    for nth in 0..40 {
+        let name = Change::Put(format!("waiter {nth}"));
+        script.unknown("", 3 + nth, &[writing("k", Any, name), guarding("other")]);
+    }
+    script.commit(50..51, [(guarding("k"), PartAnswer::Held), put("l", Any, "x", 1)]);
+    script.commit(60..61, [(guarding("other"), PartAnswer::Held), put("l", Any, "x", 2)]);
+    assert_correct(&script);
+}
+
+/// Any half of them may have taken effect, in any order.
+#[test]
+fn unknown_outcomes_that_were_overwritten_are_decided() {
+    let mut script = Script::default();
+    script.commit(0..1, [put("k", Any, "first", 1)]);
+    for nth in 0..12 {
+        script.unknown("", 2 + nth, &[writing("k", Any, Change::Put(format!("lost {nth}")))]);
+    }
+    let mut possible = script.clone();
+    possible.get(20..21, [("k", live(6, "lost 3"))]).get(22..23, [("k", live(9, "lost 1"))]);
+    assert_correct(&possible);
+    for (revision, value) in [(6, "never written"), (14, "lost 3")] {
+        let mut impossible = script.clone();
+        impossible.get(20..21, [("k", live(revision, value))]);
+        assert_eq!(report(&impossible).anomalies(), [NOT].into(), "{revision} {value}");
+    }
+}
+
+fn guarding(key: &str) -> Part {
+    Part::GuardRecord { key: key.to_owned(), expected: Absent }
 }
 
 #[test]
