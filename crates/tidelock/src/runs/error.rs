@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use super::history::RunOutcome;
+use super::history::{RunFailure, RunOutcome};
 use super::names::{InvalidName, RunId, StepName};
 
 /// Why a step, a sleep, a wait or a child has no result. The error is recorded: replay returns the
@@ -19,6 +19,8 @@ pub enum StepError {
         attempts: u32,
         /// The last error.
         error: String,
+        /// Its code, if it [has one](crate::HandlerError::with_code).
+        code: Option<String>,
     },
     /// The step timed out in every attempt.
     #[error("step \"{step}\" timed out: {error}")]
@@ -92,6 +94,36 @@ impl StepError {
             | Self::TimedOut { step, .. }
             | Self::UnknownOutcome { step, .. }
             | Self::Unstorable { step, .. } => Some(step),
+            _ => None,
+        }
+    }
+
+    /// Returns the code of the step's error, or of the child's: branch on it, not on the text.
+    ///
+    /// # Examples
+    /// ```
+    /// use tidelock::prelude::*;
+    ///
+    /// async fn charge(cents: u64) -> Result<(), HandlerError> {
+    ///     match cents {
+    ///         0..100_000 => Ok(()),
+    ///         _ => Err(HandlerError::fatal("over the limit of the card").with_code("declined")),
+    ///     }
+    /// }
+    ///
+    /// async fn checkout(ctx: RunCtx, cents: u64) -> Result<&'static str, StepError> {
+    ///     match ctx.step("charge", |_key| charge(cents)).await {
+    ///         Err(error) if error.code() == Some("declined") => Ok("ask for another card"),
+    ///         charged => charged.map(|()| "paid"),
+    ///     }
+    /// }
+    /// ```
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Failed { code, .. }
+            | Self::Child { outcome: RunOutcome::Failed(RunFailure { code, .. }), .. } => {
+                code.as_deref()
+            }
             _ => None,
         }
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::{RunCtx, StepError};
-use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
+use tidelock::runs::{RunCtx, RunError, StepError};
+use tidelock_test_stage::{Observed, PATIENCE, Running, TestStore, on_every_store, until};
 
 use crate::flow::Register;
 use crate::helpers::{count, error, history, millis, process, result, see, start, with};
@@ -14,6 +14,7 @@ use crate::helpers::{count, error, history, millis, process, result, see, start,
 on_every_store!(
     a_run_does_its_steps_sleeps_waits_and_completes,
     a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle,
+    a_failure_is_recognized_by_its_code,
     an_unstorable_result_is_a_recorded_failure,
     a_timeout_tells_itself_from_an_empty_payload,
     a_name_that_is_used_twice_fails_the_run,
@@ -84,6 +85,47 @@ async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_
     );
     assert_eq!(tries.load(Ordering::SeqCst), 3);
     assert_eq!(count(&stage, "s", "attempt-failed").await, 4);
+    running.stop().await;
+}
+
+/// RUN-6. In the function, in its parent and for a client, also when the function returns the error
+/// of a handler, and when its text cannot be stored as it is.
+async fn a_failure_is_recognized_by_its_code(stage: TestStore) {
+    let pay = with("pay", &(), |ctx, of: String, ()| {
+        Box::pin(async move {
+            let declined = |_| async {
+                Err::<(), _>(HandlerError::fatal("no \0 money").with_code("declined"))
+            };
+            let paid = ctx.step("charge", declined).await.unwrap_err();
+            ctx.sleep("replayed after this", millis(1)).await?;
+            match of.as_str() {
+                "code" => Ok(paid.code().unwrap_or_default().to_owned()),
+                _ => Err(paid),
+            }
+        })
+    });
+    let shop = with("shop", &(), |ctx, (): (), ()| {
+        Box::pin(async move {
+            let failed = ctx.child("pay", "pay", "error").typed::<String>().await.unwrap_err();
+            Ok(failed.code().unwrap_or_default().to_owned())
+        })
+    });
+    let plain = async |_: RunCtx, (): ()| {
+        Err::<(), _>(HandlerError::again("no \0 paper").with_code("paper"))
+    };
+    let app = process(&stage, "one").await.register(pay).register(shop).workflow("plain", plain);
+    let running = Running::start(app);
+    let handled = start(&stage, "pay", "handled", "code").await;
+    let returned = start(&stage, "pay", "returned", "error").await;
+    let child = start(&stage, "shop", "child", &()).await;
+    let plain = start(&stage, "plain", "plain", &()).await;
+    assert_eq!(result::<String>(&handled).await, "declined");
+    assert_eq!(result::<String>(&child).await, "declined");
+    for (run, code) in [(returned, "declined"), (plain, "paper")] {
+        let error = run.result().within(PATIENCE * 100_000).await.unwrap_err();
+        let RunError::Failed { failure, .. } = error else { panic!("{error}") };
+        assert_eq!(failure.code.as_deref(), Some(code));
+    }
     running.stop().await;
 }
 

@@ -14,7 +14,7 @@ use crate::retry::RetryLimits;
 use crate::runs::StepName;
 use crate::runs::activation::Op;
 use crate::runs::history::{
-    AttemptFailed, Intent, Interruptible, StepDone, StepFailed, UnknownOutcome, Verdict, Why,
+    AttemptFailed, Intent, Interruptible, StepDone, StepFailed, UnknownOutcome, Verdict, Why, cut,
 };
 use crate::runs::replay::{Durability, On, Wait, Woken};
 use crate::telemetry;
@@ -181,7 +181,8 @@ impl StepAttempts<'_> {
         let is_too_late = self.retry.within.is_some_and(|limit| again_at >= since.plus(limit));
         let is_exhausted = attempts >= self.retry.attempts || is_too_late;
         if !failed.failure.is_retryable() || is_exhausted {
-            self.fail(attempts, error, failed.why);
+            let (name, code) = (self.name.clone(), failed.failure.code().map(cut));
+            self.end(StepFailed { name, attempts, error, code, why: failed.why });
             return false;
         }
         tracing::debug!(run = %self.ctx.run(), step = %self.name, attempts, "attempt failed");
@@ -193,8 +194,11 @@ impl StepAttempts<'_> {
     }
 
     pub(super) fn fail(&self, attempts: u32, error: String, why: Why) {
+        self.end(StepFailed { name: self.name.clone(), attempts, error, code: None, why });
+    }
+
+    fn end(&self, failed: StepFailed) {
         self.attempted("failed");
-        let failed = StepFailed { name: self.name.clone(), attempts, error, why };
         self.op.end(failed, Durability::Durable).expect("names and short texts can be stored");
     }
 
@@ -256,13 +260,4 @@ fn stored<T: Serialize>(policy: OnUnknownOutcome<T>) -> OnUnknownOutcome<Result<
         OnUnknownOutcome::Rerun => OnUnknownOutcome::Rerun,
         OnUnknownOutcome::Ask => OnUnknownOutcome::Ask,
     }
-}
-
-/// Truncates an error, and removes characters that JSON cannot hold.
-fn cut(error: &str) -> String {
-    error
-        .chars()
-        .take(tidelock_store::limits::ERROR_CHARS)
-        .map(|c| if c == '\0' { '\u{fffd}' } else { c })
-        .collect()
 }

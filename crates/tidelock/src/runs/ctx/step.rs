@@ -231,9 +231,9 @@ fn compensation<T: DeserializeOwned + 'static>(
 }
 
 fn error_of(failed: StepFailed) -> StepError {
-    let StepFailed { name: step, attempts, error, why } = failed;
+    let StepFailed { name: step, attempts, error, code, why } = failed;
     match why {
-        Why::Failed => StepError::Failed { step, attempts, error },
+        Why::Failed => StepError::Failed { step, attempts, error, code },
         Why::TimedOut => StepError::TimedOut { step, error },
         Why::UnknownOutcome => StepError::UnknownOutcome { step, error },
         Why::Unstorable => StepError::Unstorable { step, error },

@@ -10,9 +10,10 @@ use tidelock_store::{
 use super::Driver;
 use super::body::Returned;
 use crate::backoff::Backoff;
+use crate::handler_error::code_of;
 use crate::runs::definition::BodyError;
 use crate::runs::error::StepError;
-use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure};
+use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure, cut};
 use crate::runs::keys;
 use crate::runs::replay::{Exit, FailureContext, Replay};
 use crate::runs::summary::{RunState, Summary};
@@ -169,9 +170,9 @@ impl Driver {
                     Some(error) => error.step().cloned(),
                     None => last_failed.filter(|_| cancel.is_none()),
                 };
+                let (code, timed_out) = (code_of(&**error).map(cut), cancel.is_some());
                 let error = cut(&error.to_string());
-                self.fail(RunFailure { error, step, compensated, timed_out: cancel.is_some() })
-                    .await
+                self.fail(RunFailure { error, code, step, compensated, timed_out }).await
             }
         }
     }
@@ -253,9 +254,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-/// Truncates an error to the stored length.
-fn cut(error: &str) -> String {
-    error.chars().take(limits::ERROR_CHARS).collect()
 }

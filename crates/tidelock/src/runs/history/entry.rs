@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    EventType, Fence, NewEvent, RawJson, Result, StoreError, StoredEvent, Timestamp,
+    EventType, Fence, NewEvent, RawJson, Result, StoreError, StoredEvent, Timestamp, limits,
 };
 
 use crate::runs::names::StepName;
@@ -73,7 +73,14 @@ entries! {
         again_at: Timestamp,
     }
     /// A step failed for good.
-    StepFailed = "~step-failed" { name: StepName, attempts: u32, error: String, why: Why }
+    StepFailed = "~step-failed" {
+        name: StepName,
+        attempts: u32,
+        error: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+        why: Why,
+    }
     /// An at-most-once step is about to run.
     Intent = "~intent" { name: StepName }
     /// The outcome of such a step is unknown; it waits for a verdict.
@@ -171,6 +178,9 @@ pub(crate) enum Why {
 pub struct RunFailure {
     /// The error of its function.
     pub error: String,
+    /// The code of the error, if it [has one](crate::HandlerError::with_code).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// The step that failed, if that was the cause.
     pub step: Option<StepName>,
     /// Whether steps were compensated: then the run cannot be retried.
@@ -196,8 +206,14 @@ pub enum RunOutcome {
 impl RunFailure {
     /// A failure with this error only.
     pub(crate) fn with_error(error: String) -> Self {
-        Self { error, step: None, compensated: false, timed_out: false }
+        Self { error, code: None, step: None, compensated: false, timed_out: false }
     }
+}
+
+/// Truncates an error, and removes characters that JSON cannot hold.
+pub(crate) fn cut(error: &str) -> String {
+    let fits = |c| if c == '\0' { '\u{fffd}' } else { c };
+    error.chars().take(limits::ERROR_CHARS).map(fits).collect()
 }
 
 impl Entry {

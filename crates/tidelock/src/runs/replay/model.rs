@@ -632,7 +632,7 @@ impl Task {
             }
             Leaf::AtMostOnce if progress.intent => {
                 let (error, why) = (String::new(), Why::UnknownOutcome);
-                let failed = StepFailed { name, attempts: 1, error, why };
+                let failed = StepFailed { name, attempts: 1, error, code: None, why };
                 return self.end(world, failed, Durability::Durable);
             }
             _ if replay.is_cancelled() => return self.interrupt(world),
