@@ -22,7 +22,7 @@ pub(crate) use listing::{
 };
 pub(crate) use operator::{
     CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, Selector,
-    UnblockArgs,
+    SkipArgs, UnblockArgs,
 };
 pub(crate) use runs::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
 pub(crate) use serve::{LogFormat, ServeArgs};
@@ -141,6 +141,11 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Unblock items: they continue where they stopped
     Unblock(UnblockArgs),
+    /// Skip the event that a target of a reaction is blocked on: later ones are handled
+    ///
+    /// The event and the reason are kept; reactions --skipped lists them. Jobs are discarded
+    /// instead: nothing waits behind one.
+    Skip(SkipArgs),
     /// Start items over
     ///
     /// A reaction handles every event again. Its effects outside the store are not repeated unless

@@ -37,6 +37,7 @@ mod schedules;
 mod scopes;
 mod serve;
 mod signal;
+mod skip;
 mod streams;
 mod unblock;
 
@@ -80,6 +81,7 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Release(args) => release::run(args, cx).await?,
         Command::Doctor(args) => return doctor::run(args, cx).await,
         Command::Unblock(args) => unblock::run(args, cx).await?,
+        Command::Skip(args) => skip::run(args, cx).await?,
         Command::Reset(args) => reset::run(args, cx).await?,
         Command::Defer(args) => defer::run(args, cx).await?,
         Command::Prioritize(args) => prioritize::run(args, cx).await?,

@@ -154,7 +154,9 @@ fn table(served: &AppState) -> Table {
         // Reactions
         .reader(routes!(reactions::list))
         .reader(routes!(reactions::targets))
+        .reader(routes!(reactions::skipped))
         .operator(routes!(reactions::unblock))
+        .operator(routes!(reactions::skip))
         .operator(routes!(reactions::reset))
         .operator(routes!(reactions::defer))
         .operator(routes!(reactions::prioritize))

@@ -141,6 +141,9 @@ pub(crate) struct ReactionsArgs {
     /// Show the routing progress of each reaction, and its router, instead of its targets
     #[arg(long, conflicts_with_all = ["target", "blocked", "lagging"])]
     pub(crate) routes: bool,
+    /// Show the events that operators skipped, and why, instead
+    #[arg(long, conflicts_with_all = ["routes", "blocked", "lagging"])]
+    pub(crate) skipped: bool,
     /// Show errors in full
     #[arg(long)]
     pub(crate) full: bool,

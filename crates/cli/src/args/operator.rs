@@ -43,6 +43,25 @@ pub(crate) struct UnblockArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct SkipArgs {
+    /// The reaction
+    #[arg(long)]
+    pub(crate) reaction: String,
+    /// The target, as reactions --blocked shows it
+    #[arg(long)]
+    pub(crate) target: String,
+    /// Why; kept with the event
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// Show what would be skipped, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct ResetArgs {
     #[command(flatten)]
     pub(crate) which: Selector,

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 
-use crate::harness::{Shop, append, block, wake};
+use crate::harness::{Shop, append, block, counted, mail, wake};
 
 on_files_and_postgres!(
     unblocked_items_continue_where_they_stopped,
     a_reset_asks_first_and_starts_over,
+    a_target_goes_on_without_the_event_that_blocks_it,
     items_are_deferred_and_prioritized,
     a_dry_run_does_nothing,
     jobs_are_listed_discarded_and_cancelled,
@@ -40,6 +41,37 @@ fn unblocked_items_continue_where_they_stopped(shop: &Shop) {
         2,
         "without a name nothing is selected, instead of everything"
     );
+}
+
+/// REACT-28, CMD-1.
+fn a_target_goes_on_without_the_event_that_blocks_it(shop: &Shop) {
+    shop.with(|store| async move {
+        let orders = ["north", "poison", "south"].map(|text| json!(text));
+        append(&*store, "order-1", "placed", &orders).await;
+        mail(&store, 3).await;
+    });
+    let blocked = || shop.json(&["reactions", "mail", "--blocked"]);
+    assert_eq!(blocked()[0]["at"], json!(1));
+    let skip = |more: &[&str]| {
+        let meant = ["skip", "--reaction", "mail", "--target", "order-1", "--reason", "a test"];
+        shop.run(&[&meant[..], more].concat())
+    };
+    let dry = skip(&["--dry-run"]);
+    assert!(dry.code == 0 && dry.err.contains("would be skipped"), "{dry:?}");
+    assert_eq!(skip(&[]).code, 2, "it is irreversible");
+    assert_eq!(blocked().len(), 1, "nothing was done");
+    let skipped = skip(&["--yes"]);
+    assert!(skipped.code == 0 && skipped.out.contains("is skipped"), "{skipped:?}");
+    assert_eq!(skip(&["--yes"]).code, 4, "it is not blocked any more");
+    let mailed = shop.with(|store| async move {
+        mail(&store, 3).await;
+        counted(&*store, "mailed/order-1").await
+    });
+    assert_eq!(mailed, 2);
+    let [event] = &shop.json(&["reactions", "--skipped"])[..] else { panic!("one was skipped") };
+    assert_eq!((&event["version"], &event["reason"]), (&json!(2), &json!("a test")));
+    assert_eq!(event["error"], json!("an order without an address"));
+    assert!(shop.ok(&["reactions", "tour", "--skipped"]).is_empty());
 }
 
 /// JOB-7, CMD-1.

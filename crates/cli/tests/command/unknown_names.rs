@@ -70,6 +70,11 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["close", "order-1", "--discard", "--ignore", "mial", "-y"], "there is no reaction \"mial\""),
     (&["events", "nope"], "stream \"nope\""),
     (&["runs", "nope"], "run \"nope\""),
+    (
+        &["skip", "--reaction", "mial", "--target", "order-1", "--reason", "x", "-y"],
+        "there is no reaction \"mial\"",
+    ),
+    (&["skip", "--reaction", "mail", "--target", "nope", "--reason", "x", "-y"], "\"nope\""),
 ];
 
 /// Commands that take no name, or that list matches.

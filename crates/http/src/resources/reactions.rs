@@ -1,6 +1,7 @@
 //! Reactions: the progress of routing and handling, and operators' actions on targets.
 
 mod operations;
+mod skips;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::limits::PAGE;
 use crate::paging::Page;
 
 pub(crate) use operations::*;
+pub(crate) use skips::*;
 
 fn reactions(served: &AppState) -> Reactions {
     Reactions::new(Arc::clone(served.tidelock().store()))

@@ -59,6 +59,7 @@ const FILES: &[File] = files![
     "screens/runs.js",
     "screens/scope.js",
     "screens/scopes.js",
+    "screens/skipped.js",
     "screens/stream.js",
     "screens/stream/travel.js",
     "screens/streams.js",

@@ -44,6 +44,33 @@ fn an_operator_unblocks_a_target_by_clicking() {
     });
 }
 
+/// UI-5, REACT-28.
+#[test]
+fn a_target_goes_on_without_an_event_by_clicking() {
+    for_real(async {
+        let shop = Shop::open("memory:").await;
+        visit(&shop.tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            page.go("#/reactions/mail").await;
+            page.click("//tr[contains(., 'order-2')]//button[.='Skip']").await;
+            page.sees("dialog .what", "“order-2” of the reaction “mail” goes on without").await;
+            page.click("//dialog//button[.='Skip']").await;
+            assert!(shop.tidelock.reactions().skipped(None).all().await.unwrap().is_empty());
+            page.write("dialog input[name=reason]", "a test order").await;
+            page.click("//dialog//button[.='Skip']").await;
+            page.sees("dialog .done", "the next worker skips the event").await;
+            page.click("//dialog//button[.='Close']").await;
+            until("it was skipped", async || {
+                !shop.tidelock.reactions().skipped(Some("mail")).all().await.unwrap().is_empty()
+            })
+            .await;
+            page.click("//a[.='Skipped events']").await;
+            page.sees("td", "a test order").await;
+        })
+        .await;
+    });
+}
+
 /// UI-5: an item of a queue, and a target of a reaction, from the screens that show them.
 #[test]
 fn items_and_targets_are_deferred_and_prioritized_by_clicking() {

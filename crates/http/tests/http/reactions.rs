@@ -102,6 +102,64 @@ async fn operators_change_the_selected_targets(stage: TestStore) {
     assert!(audited.contains("/v1/reactions/reroute") && audited.contains("bad-*"), "{audited}");
 }
 
+/// REACT-28, HTTP-35. The reason is in the audit and with the event.
+async fn a_target_goes_on_without_the_event_that_blocks_it(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let (operator, reader) = (server.client(OPERATOR), server.client(READER));
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
+    for text in ["a", "poison", "b"] {
+        note(&tidelock, "order-1", text).await;
+    }
+    let saw = seen.clone();
+    let app = tidelock.app().worker(brisk("w")).reaction(
+        "mail",
+        on_any(),
+        move |event: StoredEvent, _| {
+            let seen = saw.clone();
+            async move {
+                if event.payload.as_str().contains("poison") {
+                    return Err(HandlerError::fatal("no ink"));
+                }
+                seen.note(event.version.to_string());
+                Ok(())
+            }
+        },
+    );
+    let running = Running::start(app);
+    until("it is blocked", async || targets(&reader, "blocked=true").await.len() == 1).await;
+    let skip = |body: Value| {
+        let mut whole =
+            json!({ "reaction": "mail", "target": "order-1", "reason": "a test order" });
+        whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        whole
+    };
+    let refused = async |body: Value, status: u16, code: &str| {
+        operator.post("/v1/reactions/skip", &skip(body)).await.refused(status, code);
+    };
+    refused(json!({ "target": "order-2" }), 404, "no-target").await;
+    refused(json!({ "reaction": "mial" }), 404, "no-reaction").await;
+    refused(json!({ "at": 0 }), 409, "target-moved").await;
+    refused(json!({ "reason": " " }), 400, "invalid").await;
+    assert_eq!(targets(&reader, "blocked=true").await.len(), 1, "nothing was done");
+    let skipped = operator.post("/v1/reactions/skip", &skip(json!({ "at": 1 }))).await;
+    assert_eq!(skipped.status, 204);
+    seen.until(2).await;
+    until("it is idle", async || targets(&reader, "").await[0]["lag"] == 0).await;
+    refused(json!({}), 409, "not-blocked").await;
+    running.stop().await;
+    assert_eq!(seen.lines(), ["1", "3"]);
+    let page = reader.get("/v1/reactions/mail/skipped").await.ok(200);
+    let [event] = &page["items"].as_array().unwrap()[..] else { panic!("{page}") };
+    assert_eq!((&event["stream"], &event["version"]), (&json!("order-1"), &json!(2)));
+    assert_eq!((&event["type"], &event["error"]), (&json!("noted"), &json!("no ink")));
+    assert_eq!((&event["reason"], &event["target"]), (&json!("a test order"), &json!("order-1")));
+    let audited = reader.get("/v1/audit").await.ok(200).to_string();
+    assert!(
+        audited.contains("/v1/reactions/skip") && audited.contains("a test order"),
+        "{audited}"
+    );
+}
+
 /// REACT-26. Schedule 114.
 async fn a_reset_that_would_skip_events_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
@@ -146,6 +204,8 @@ async fn invalid_operator_requests_are_refused(stage: TestStore) {
         ("unblock", json!({ "reaction": "mail", "target": "" })),
         ("defer", json!({ "reaction": "mail" })),
         ("prioritize", json!({ "reaction": "mail", "priority": -101 })),
+        ("skip", json!({ "reaction": "mail", "target": "a" })),
+        ("skip", json!({ "reaction": "mail", "reason": "x" })),
         ("reroute", json!({ "reaction": "mail" })),
         ("reroute", json!({ "reaction": "~mail", "from": "now" })),
         ("reroute", json!({ "reaction": "mail", "from": "then" })),
@@ -167,5 +227,6 @@ async fn invalid_operator_requests_are_refused(stage: TestStore) {
 over_sockets!(
     operators_change_the_selected_targets,
     a_reset_that_would_skip_events_is_refused,
+    a_target_goes_on_without_the_event_that_blocks_it,
     invalid_operator_requests_are_refused
 );

@@ -9,8 +9,10 @@ import { choice, field } from '../lib/dialog.js';
 import { badge, capital, count, errorText, streamLink } from '../lib/format.js';
 import { href } from '../lib/router.js';
 import { filters, head, like, list, searchField } from '../lib/screen.js';
+import { showSkipped, skipping } from './skipped.js';
 
-export function show({ place, path: [reaction], query, signal }) {
+export function show({ place, path: [reaction, part], query, signal }) {
+  if (part === 'skipped') return showSkipped({ place, reaction, signal });
   let asked = { blocked: query.blocked ?? '', target: query.target ?? '' };
   const table = list({
     label: 'Targets', noun: 'target', signal, key: (row) => row.target, columns: columns(reaction, () => table.refresh()),
@@ -20,7 +22,7 @@ export function show({ place, path: [reaction], query, signal }) {
   const all = adjusting({ resource: 'reactions', label: 'Unblock all', verb: 'unblock', body: { reaction }, what: `Every blocked target of the reaction “${reaction}” continues where it stopped. Nothing is skipped.`, then: () => table.refresh() });
   const search = searchField('target', 'Targets that begin with…', asked.target);
   const state = choice([['', 'All targets'], ['true', 'Blocked'], ['false', 'Not blocked']], asked.blocked, { name: 'blocked', 'aria-label': 'State' });
-  place.append(...head(reaction, { crumb: [h('a', { href: href(['reactions']) }, 'Reactions'), ' /'], actions: [all, rerouting(reaction, () => table.refresh())] }).filter(Boolean),
+  place.append(...head(reaction, { crumb: [h('a', { href: href(['reactions']) }, 'Reactions'), ' /'], actions: [h('a', { class: 'button', href: href(['reactions', reaction, 'skipped']) }, 'Skipped events'), all, rerouting(reaction, () => table.refresh())] }).filter(Boolean),
     filters([search, state], (values) => { asked = { blocked: '', target: '', ...values }; table.restart(); }), table.element);
 }
 
@@ -53,7 +55,8 @@ function moment(row) {
 function actions(reaction, row, then) {
   const named = `the target “${row.target}” of the reaction “${reaction}”`;
   const reset = { label: 'Rebuild', what: `${capital(named)} starts over at its first event. Completed effects are not repeated.` };
-  return adjustments({ resource: 'reactions', body: { reaction, target: row.target }, named, row, then, reset: row.unrouted ? null : reset });
+  const adjust = adjustments({ resource: 'reactions', body: { reaction, target: row.target }, named, row, then, reset: row.unrouted ? null : reset });
+  return [row.blocked && skipping({ reaction, row, named, then }), ...adjust];
 }
 
 /** A button that reroutes a reaction. */

@@ -22,6 +22,7 @@ const REGISTRATIONS: &str = "~registrations/";
 const LINKS: &str = "~links/";
 const LINK_REMOVALS: &str = "~link-removal";
 const REBUILD: &str = "~rebuild/";
+const SKIPPED: &str = "~skipped/";
 const ROWS: &str = "projection/";
 
 /// Whether a stream, record, queue or item name is reserved for Tidelock.
@@ -132,9 +133,10 @@ pub(crate) fn is_own_stream(stream: &str) -> bool {
     stream.starts_with(LINKS) || stream.starts_with(REGISTRATIONS)
 }
 
-/// Whether a record belongs to the state of reactions: cursors, and rows of projections.
+/// Whether a record belongs to the state of reactions: cursors, skipped events, and rows of
+/// projections.
 pub(crate) fn is_own_record(key: &str) -> bool {
-    [ROUTE, REBUILD, ROWS].iter().any(|prefix| key.starts_with(prefix))
+    [ROUTE, REBUILD, SKIPPED, ROWS].iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether a queue holds targets or routes of reactions.
@@ -145,6 +147,17 @@ pub(crate) fn is_own_queue(queue: &str) -> bool {
 /// The record of a target's rebuild.
 pub(crate) fn rebuild(reaction: &str, target: &ItemKey) -> Result<RecordKey> {
     RecordKey::new(format!("{REBUILD}{reaction}/{target}"))
+}
+
+/// The record of an event that was skipped.
+pub(crate) fn skipped(reaction: &ReactionName, position: Position) -> RecordKey {
+    RecordKey::new(format!("{SKIPPED}{reaction}/{position:020}"))
+        .expect("a reaction's name leaves room for its key")
+}
+
+/// The prefix of the records of skipped events, of one reaction or of all.
+pub(crate) fn skipped_of(reaction: Option<&str>) -> String {
+    reaction.map_or_else(|| SKIPPED.to_owned(), |reaction| format!("{SKIPPED}{reaction}/"))
 }
 
 /// The record that exists once a reaction was rerouted under this operation id.

@@ -1,4 +1,4 @@
-//! Operator API: list, unblock, reset, defer and prioritize targets.
+//! Operator API: list, unblock, skip, reset, defer and prioritize targets.
 
 mod filter;
 
@@ -14,6 +14,7 @@ use tidelock_store::{
 
 use super::rebuild::{Rebuild, StoredRebuild};
 use super::router::{Cursor, Rerouted};
+use super::skip::{self, SkipOutcome, SkippedEvent};
 use super::{EventsGone, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, keys};
 use crate::list::{List, Page};
 use crate::missing::{Missing, is_any, near};
@@ -167,6 +168,62 @@ impl Reactions {
     /// Returns the store's error.
     pub async fn unblock(&self, filter: &ReactionFilter) -> Result<Adjusted> {
         self.adjust(&filter.clone().blocked(true), &Adjustment::Unblock).await
+    }
+
+    /// Skips the one event that a target is blocked on, for a reason that is kept: later events of
+    /// the target are handled.
+    ///
+    /// Which event that is, the next worker that leases the target knows: it skips the first event
+    /// that the reaction handles after `seen.at`, and records it ([`skipped`](Self::skipped)) in
+    /// the commit that moves the target past it. Nothing happens if the target is not blocked where
+    /// it was seen, so the same call again does not skip another event. A [reset](Self::reset)
+    /// handles skipped events again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> tidelock::Result<()> {
+    /// use tidelock::prelude::*;
+    /// use tidelock::reactions::SkipOutcome;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let reactions = tidelock.reactions();
+    /// if let Some(seen) = reactions.target("mail", "order-7").await? {
+    ///     let outcome = reactions.skip(&seen, "a test order of March").await?;
+    ///     assert_eq!(outcome, SkipOutcome::Requested);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the store's error, or `Invalid` if the reason is empty. If it fails halfway, the
+    /// target is still blocked, and the same call again unblocks it.
+    pub async fn skip(&self, seen: &TargetInfo, reason: &str) -> Result<SkipOutcome> {
+        let outcome = skip::request(&*self.store, seen, reason).await?;
+        if outcome == SkipOutcome::Requested {
+            let item = skip::item_of(seen)?;
+            let filter = ItemFilter::queue(item.queue.as_str())
+                .key(NamePattern::is(item.key.as_str()))
+                .blocked(true);
+            self.store.adjust(filter, Adjustment::Unblock).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Lists the events that were skipped, of one reaction or of all, ordered by reaction and
+    /// position. They are kept as long as the store.
+    pub fn skipped(&self, reaction: Option<&str>) -> List<SkippedEvent, RecordKey> {
+        let (store, prefix) = (self.store.clone(), keys::skipped_of(reaction));
+        List::new(move |after, limit| {
+            let (store, prefix) = (store.clone(), prefix.clone());
+            async move {
+                let page = store.full_page(RecordQuery { prefix, after, limit }).await?;
+                let read = page.records.iter().map(|record| record.value.to());
+                Ok(Page { items: read.collect::<Result<_>>()?, next: page.next })
+            }
+        })
     }
 
     /// Resets matching targets to the beginning: every event is handled again.
@@ -459,7 +516,8 @@ impl Reactions {
         for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {
             let before = Rebuild::read(slot)?.map_or(Mark::ZERO, |rebuild| rebuild.stored.through);
             let effects = effects == ResetEffects::Repeat;
-            let stored = StoredRebuild { through: item.at.max(before), effects, partial };
+            let through = item.at.max(before);
+            let stored = StoredRebuild { through, effects, partial, skip: None };
             commit =
                 commit.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&stored)?));
         }

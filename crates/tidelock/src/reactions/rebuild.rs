@@ -1,14 +1,17 @@
 //! Rebuilds: a record that a target was reset, and up to where its events were handled before, so
-//! that external effects are not repeated.
+//! that external effects are not repeated. A decision to skip an event is kept there, too.
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{ItemKey, Mark, RecordKey, Result, Revision, Slot};
+use tidelock_store::{
+    ExpectedRevision, ItemKey, Mark, RawJson, RecordKey, RecordWrite, Result, Revision, Slot,
+};
 
 use super::context::Replay;
+use super::skip::StoredSkip;
 use super::{ReactionName, keys};
 
 /// The stored form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredRebuild {
     /// Events up to this mark were handled before the reset.
     pub(crate) through: Mark,
@@ -17,6 +20,16 @@ pub(crate) struct StoredRebuild {
     /// Whether the rebuild may skip deleted events.
     #[serde(default)]
     pub(crate) partial: bool,
+    /// The event that is left out, if an operator decided so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) skip: Option<StoredSkip>,
+}
+
+impl StoredRebuild {
+    /// Nothing is handled again.
+    pub(crate) fn none() -> Self {
+        Self { through: Mark::ZERO, effects: false, partial: false, skip: None }
+    }
 }
 
 /// A rebuild in progress.
@@ -50,8 +63,27 @@ impl Rebuild {
         !self.stored.partial && mark < self.stored.through
     }
 
+    /// The decision to skip the event after this mark.
+    pub(crate) fn skip(&self, at: Mark) -> Option<&StoredSkip> {
+        self.stored.skip.as_ref().filter(|skip| skip.at == at)
+    }
+
+    /// The record once the target is done up to this mark: gone with the rebuild, and without the
+    /// decision to skip once that was carried out.
+    pub(crate) fn after(&self, done: Mark) -> Result<Option<RecordWrite>> {
+        let expected = ExpectedRevision::Any;
+        if self.ends_at(done) {
+            return Ok(Some(RecordWrite::delete(&self.key, expected)));
+        }
+        let Some(_) = self.stored.skip.as_ref().filter(|skip| skip.at < done) else {
+            return Ok(None);
+        };
+        let stored = StoredRebuild { skip: None, ..self.stored.clone() };
+        Ok(Some(RecordWrite::put(&self.key, expected, RawJson::new(&stored)?)))
+    }
+
     /// Whether the rebuild is complete at this mark.
-    pub(crate) fn ends_at(&self, done: Mark) -> bool {
+    fn ends_at(&self, done: Mark) -> bool {
         done >= self.stored.through
     }
 }

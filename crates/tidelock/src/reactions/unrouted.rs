@@ -12,6 +12,7 @@ use tidelock_store::{
 use super::keys;
 use super::links::Link;
 use super::reaction::Reaction;
+use super::rebuild::Rebuild;
 use super::route::Route;
 use super::work::{failed, store_failure};
 use crate::handler_error::HandlerError;
@@ -33,15 +34,25 @@ pub(crate) fn with_options(reaction: &Reaction, wake: Wake) -> Wake {
     }
 }
 
-/// Retries the route of one event.
+/// Retries the route of one event, or leaves the event out.
 pub(crate) async fn route_again(
     store: &Arc<dyn Store>,
     reaction: &Reaction,
     task: &LeasedTask,
+    rebuild: Option<Rebuild>,
 ) -> Result<TaskOutcome> {
     let Some(event) = find(&**store, task.lease().mark).await? else {
         return ack(task, None).await;
     };
+    if let Some(rebuild) = rebuild
+        && let Some(skip) = rebuild.skip(task.lease().at)
+    {
+        let now = store.now().await?;
+        let record = skip.record(&reaction.name, &task.lease().item, &event, now)?;
+        let over = rebuild.after(task.lease().mark)?;
+        return ack(task, Some(over.into_iter().fold(Commit::new().write(record), Commit::write)))
+            .await;
+    }
     match target(store, reaction, &event).await {
         Ok(target) => join(&**store, reaction, task, &event, target).await,
         Err(failure) => match store_failure(&failure) {

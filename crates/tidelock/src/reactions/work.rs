@@ -25,6 +25,7 @@ use super::options::OnExhausted;
 use super::reaction::Reaction;
 use super::rebuild::Rebuild;
 use super::recent::Recent;
+use super::skip::StoredSkip;
 use super::{EventsGone, keys, unrouted};
 use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
@@ -91,7 +92,8 @@ impl ReactionWork {
 
     async fn work(self, task: LeasedTask, nth: usize, rebuilds: Rebuilds) -> Result<TaskOutcome> {
         if keys::is_unrouted(&task.lease().item.key) {
-            return unrouted::route_again(&self.store, &self.reaction, &task).await;
+            let rebuild = rebuilds.await?[nth].clone();
+            return unrouted::route_again(&self.store, &self.reaction, &task, rebuild).await;
         }
         let rebuild = rebuilds.await?[nth].clone();
         let page = Page::read(&self, task.lease(), rebuild.as_ref()).await?;
@@ -147,12 +149,16 @@ struct TargetTurn<'a> {
 
 impl TargetTurn<'_> {
     async fn run(mut self, mut page: Page) -> Result<TaskOutcome> {
-        let batch = self.work.reaction.handler.batch();
+        if self.skip().is_some() {
+            return self.skip_first(page).await;
+        }
+        let batch = self.batch();
         while let Some((events, mark)) = page.next_batch(batch) {
+            let count = events.len();
             match self.handle(events, mark).await {
-                Err(failure) => return self.fail(failure).await,
+                Err(failure) => return self.fail(failure, count).await,
                 Ok(staged) if !staged.is_empty() => {
-                    return self.commit_staged(staged, page.reached(mark)).await;
+                    return self.commit_staged(staged, page.reached(mark), count).await;
                 }
                 Ok(_) => self.done = mark,
             }
@@ -165,6 +171,34 @@ impl TargetTurn<'_> {
         }
         self.done = self.done.max(page.through);
         self.ack().await
+    }
+
+    /// How many events the handler gets at once: one after a failure, so that the target stops at
+    /// the event that fails, and not at the batch around it.
+    fn batch(&self) -> usize {
+        let lease = self.task.lease();
+        let is_first = lease.failures == 0 && lease.expiries == 0;
+        if is_first { self.work.reaction.handler.batch() } else { 1 }
+    }
+
+    /// The decision to skip the next event.
+    fn skip(&self) -> Option<&StoredSkip> {
+        self.rebuild.as_ref().and_then(|rebuild| rebuild.skip(self.task.lease().at))
+    }
+
+    /// Moves the target past its next event, with the record of that, in one commit.
+    async fn skip_first(mut self, mut page: Page) -> Result<TaskOutcome> {
+        let next = page.next_batch(1);
+        self.done = next.as_ref().map_or(page.through, |(_, mark)| page.reached(*mark));
+        let (name, lease) = (&self.work.reaction.name, self.task.lease());
+        let now = self.work.store.now().await?;
+        let skipped = next.iter().flat_map(|(events, _)| events).zip(self.skip());
+        let record = |(event, skip): (&StoredEvent, &StoredSkip)| {
+            tracing::info!(reaction = %name, target = %lease.item.key, event = %event.id, "skipped");
+            skip.record(name, &lease.item, event, now)
+        };
+        let records = skipped.map(record).collect::<Result<Vec<_>>>()?;
+        self.ack_with(records).await
     }
 
     /// Calls the handler. A panic, or a timeout, is a failure of this call only.
@@ -201,20 +235,29 @@ impl TargetTurn<'_> {
     }
 
     async fn ack(self) -> Result<TaskOutcome> {
+        self.ack_with(Vec::new()).await
+    }
+
+    async fn ack_with(self, records: Vec<RecordWrite>) -> Result<TaskOutcome> {
         let settlement = Settlement::ack(self.task.token(), self.done);
-        let mut commit =
-            self.rebuild_deletion(self.done).fold(Commit::new().settle(settlement), Commit::write);
+        let mut commit = records.into_iter().fold(Commit::new().settle(settlement), Commit::write);
+        commit.writes.extend(self.rebuild_after(self.done)?);
         commit.writes.extend(self.row_deletion()?);
         let outcome = self.task.commit(commit).await?;
         Ok(outcome.committed().map_or(TaskOutcome::Lost, |_| TaskOutcome::Acked))
     }
 
-    async fn commit_staged(self, mut staged: Staged, done: Mark) -> Result<TaskOutcome> {
-        staged.commit.writes.extend(self.rebuild_deletion(done));
+    async fn commit_staged(
+        self,
+        mut staged: Staged,
+        done: Mark,
+        events: usize,
+    ) -> Result<TaskOutcome> {
+        staged.commit.writes.extend(self.rebuild_after(done)?);
         let settlement = Settlement::ack(self.task.token(), done);
         match staged.land(&self.task, settlement).await? {
             Landed::Settled(settled) => Ok(settled),
-            Landed::Refused(failure) => self.fail(failure).await,
+            Landed::Refused(failure) => self.fail(failure, events).await,
         }
     }
 
@@ -232,17 +275,20 @@ impl TargetTurn<'_> {
         Ok(row.map(|row| RecordWrite::delete(&row, ExpectedRevision::Any)))
     }
 
-    /// Deletes the record of a rebuild with the ack that completes it.
-    fn rebuild_deletion(&self, done: Mark) -> impl Iterator<Item = RecordWrite> + use<> {
-        let over = self.rebuild.as_ref().filter(|rebuild| rebuild.ends_at(done));
-        over.map(|rebuild| RecordWrite::delete(&rebuild.key, ExpectedRevision::Any)).into_iter()
+    /// Changes the record of a rebuild with the ack that completes it.
+    fn rebuild_after(&self, done: Mark) -> Result<Option<RecordWrite>> {
+        self.rebuild.as_ref().map_or(Ok(None), |rebuild| rebuild.after(done))
     }
 
-    /// Keeps the progress made before the failure, which also resets the failure count.
-    async fn fail(self, failure: HandlerError) -> Result<TaskOutcome> {
+    /// Keeps the progress made before the failure, which also resets the failure count. Before the
+    /// target is blocked for several events, they are handled one by one.
+    async fn fail(self, failure: HandlerError, events: usize) -> Result<TaskOutcome> {
         let lease = self.task.lease();
         let failures = if self.done > lease.at { 0 } else { lease.failures };
-        let settlement = failed(&self.work.reaction, &self.task, failures, &failure);
+        let settlement = match events {
+            0 | 1 => failed(&self.work.reaction, &self.task, failures, &failure),
+            _ => retried(&self.work.reaction, &self.task, failures, &failure),
+        };
         self.task.settle(settlement.having_done(self.done)).await
     }
 }
@@ -258,12 +304,19 @@ pub(super) fn failed(
     let is_last = failures.saturating_add(1) >= options.retry.attempts;
     let exhausted = is_last && options.on_exhausted == OnExhausted::Block;
     match failure.is_retryable() && !exhausted {
-        true => {
-            let after = options.retry.backoff.after(failures, fastrand::f64());
-            Settlement::retry(task.token(), after, failure.to_string())
-        }
+        true => retried(reaction, task, failures, failure),
         false => Settlement::block(task.token(), failure.to_string()),
     }
+}
+
+fn retried(
+    reaction: &Reaction,
+    task: &LeasedTask,
+    failures: u32,
+    failure: &HandlerError,
+) -> Settlement {
+    let after = reaction.options.retry.backoff.after(failures, fastrand::f64());
+    Settlement::retry(task.token(), after, failure.to_string())
 }
 
 /// The store's temporary error, if that is the cause: then nothing is wrong with the event.

@@ -17,6 +17,7 @@ mod operators;
 mod own_tables;
 mod processes;
 mod routing;
+mod skip;
 mod stage;
 mod timeouts;
 mod wait_for;
