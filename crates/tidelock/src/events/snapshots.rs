@@ -63,12 +63,12 @@ impl<A> Snapshots<A> {
 }
 
 impl<A: Serialize + DeserializeOwned> Snapshots<A> {
-    /// Writes a snapshot whenever a commit crosses a multiple of this many events.
+    /// Writes a snapshot whenever the commit of a decision crosses a multiple of this many events.
     pub fn every(events: u64) -> Self {
         Self::by(When::Every(events.max(1)))
     }
 
-    /// Writes a snapshot after every commit whose state satisfies the predicate.
+    /// Writes a snapshot after every commit of a decision whose state satisfies the predicate.
     pub fn when(is_due: fn(&A, Version) -> bool) -> Self {
         Self::by(When::After(is_due))
     }

@@ -18,6 +18,7 @@ on_every_store!(
     a_close_is_refused_while_a_handler_works_and_touches_nothing,
     a_computed_target_that_has_not_followed_its_link_holds_up_the_close,
     a_blocked_reaction_is_named_and_can_be_ignored,
+    every_reaction_to_ignore_is_named,
     an_unserved_reaction_is_named,
     a_reaction_that_appends_to_a_closed_stream_is_refused,
     a_reaction_that_loaded_before_the_close_is_refused_after_it,
@@ -123,6 +124,29 @@ async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: TestStore) {
     );
     assert!(is_open(&tidelock).await);
     account.archive_to(discard).ignore_reaction("mail").close().await.unwrap();
+    assert!(!is_open(&tidelock).await);
+    running.stop().await;
+}
+
+/// CLOSE-2. Of two reactions, the one that is not named holds up the close.
+async fn every_reaction_to_ignore_is_named(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let account = paid_into(&tidelock, 1).await;
+    let poison = || on_any().in_streams("account-").retry(Retry::never());
+    let fails = |_: StoredEvent, _: ReactionCtx| async { Err(HandlerError::again("no stamps")) };
+    let app = tidelock.app().worker(brisk("teller"));
+    let running =
+        Running::start(app.reaction("mail", poison(), fails).reaction("fax", poison(), fails));
+    until_blocked(&tidelock, "mail", "account-7").await;
+    until_blocked(&tidelock, "fax", "account-7").await;
+    for (ignored, left) in [("mail", "fax"), ("fax", "mail")] {
+        let close = account.archive_to(discard).within(PATIENCE).ignore_reaction(ignored).close();
+        let refused = close.await.unwrap_err().to_string();
+        assert!(refused.contains(&format!("reaction {left:?}")), "{refused}");
+        assert!(is_open(&tidelock).await);
+    }
+    let books = account.archive_to(discard).ignore_reaction("mail").ignore_reaction("fax");
+    books.close().await.unwrap();
     assert!(!is_open(&tidelock).await);
     running.stop().await;
 }

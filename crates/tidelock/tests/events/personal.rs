@@ -192,6 +192,10 @@ async fn no_snapshot_is_kept_of_a_state_that_had_personal_data(ground: Ground) {
     join(&tidelock, "user-7", "Ada").await.unwrap();
     club.execute(found).await.unwrap();
     ground.open().await.aggregate::<Club>("chess").execute(found).await.unwrap();
+    let unit = tidelock
+        .transact(async |tx: Tx| -> tidelock::Result<()> { Ok(tx.execute(&club, found).await?) });
+    unit.await.unwrap();
+    assert_eq!(club.load().await.unwrap().version.unwrap().get(), 5);
     assert_eq!(snapshots().await, before, "and none since");
 }
 

@@ -12,6 +12,8 @@ use crate::meddler::{Fault, Meddler};
 
 on_every_store!(
     a_snapshot_is_kept_when_a_multiple_is_crossed_and_loading_begins_there,
+    a_snapshot_is_kept_when_the_aggregate_says_so,
+    events_without_a_decision_make_no_snapshot_due,
     an_older_snapshot_never_replaces_a_newer_one,
     a_snapshot_of_another_shape_is_not_used,
     a_snapshot_that_cannot_be_kept_fails_nothing,
@@ -74,6 +76,70 @@ async fn a_snapshot_is_kept_when_a_multiple_is_crossed_and_loading_begins_there(
     assert_eq!((kept_version(&ground).await, load::<1>(&ground).await), (Some(13), (13, 0)));
     walk::<1>(&tidelock, 3).await;
     assert_eq!((kept_version(&ground).await, load::<1>(&ground).await), (Some(13), (16, 3)));
+}
+
+/// A walk with a snapshot after every pause.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct Hike {
+    paused: bool,
+}
+
+#[derive(Debug, Event)]
+enum HikeEvent {
+    Walked,
+    Paused,
+}
+
+impl Aggregate for Hike {
+    const KIND: &'static str = "walk";
+    type Event = HikeEvent;
+
+    fn apply(&mut self, event: &HikeEvent) {
+        self.paused = matches!(event, HikeEvent::Paused);
+    }
+
+    fn snapshots() -> Snapshots<Self> {
+        Snapshots::when(|hike, version| hike.paused && version.get() > 2)
+    }
+}
+
+/// EVT-10. Whether by a decision alone, or in a unit of work.
+async fn a_snapshot_is_kept_when_the_aggregate_says_so(ground: Ground) {
+    let tidelock = ground.open().await;
+    let hike = tidelock.aggregate::<Hike>("one");
+    for (kept, paused) in
+        [(None, true), (None, false), (Some(3), true), (Some(3), false), (Some(5), true)]
+    {
+        let next = move |_: &Hike| {
+            let event = if paused { HikeEvent::Paused } else { HikeEvent::Walked };
+            Ok::<_, Infallible>(event)
+        };
+        match kept {
+            Some(5) => {
+                let unit = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
+                    Ok(tx.execute(&hike, next).await?)
+                });
+                unit.await.unwrap();
+            }
+            _ => drop(hike.execute(next).await.unwrap()),
+        }
+        assert_eq!(kept_version(&ground).await, kept);
+    }
+}
+
+/// EVT-10. Neither plain appends, nor those of a unit of work, nor parts that the caller commits.
+async fn events_without_a_decision_make_no_snapshot_due(ground: Ground) {
+    let tidelock = ground.open().await;
+    let path = tidelock.aggregate::<Walk<1>>("one");
+    let steps = || (0..12).map(|_| Walked {}).collect::<Vec<_>>();
+    path.append(steps()).await.unwrap();
+    tidelock.transact(async |tx: Tx| tx.append(&path, steps())).await.unwrap();
+    let decided = |_: &Walk<1>| Ok::<_, Infallible>(steps());
+    let parts = path.decision().propose(decided).await.unwrap();
+    tidelock.store().commit(parts).await.unwrap().committed().unwrap();
+    assert_eq!((kept_version(&ground).await, load::<1>(&ground).await), (None, (36, 36)));
+    walk::<1>(&tidelock, 4).await;
+    assert_eq!((kept_version(&ground).await, load::<1>(&ground).await), (Some(40), (40, 0)));
 }
 
 /// EVT-10. A process that stalled after its commit resumes, and writes its snapshot.

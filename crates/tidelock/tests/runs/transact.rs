@@ -174,7 +174,8 @@ async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: 
     running.stop().await;
 }
 
-/// RUN-17. Rows in the user's own table, in the same file.
+/// RUN-17. Rows in the user's own table, in the same file. The first attempt writes its row and has
+/// a refused commit; if that row stayed, the second could not write it.
 #[test]
 fn rows_land_with_the_step_on_sqlite() {
     for_real(TestStore::sqlite(), async |stage| {
@@ -184,15 +185,25 @@ fn rows_land_with_the_step_on_sqlite() {
         let plain = rusqlite::Connection::open(&path).unwrap();
         plain.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         plain.execute_batch("CREATE TABLE sold (run TEXT PRIMARY KEY)").unwrap();
-        let rows = with("rows", &(), |ctx, (): (), ()| {
+        let rows = with("rows", &Observed::default(), |ctx, (): (), seen| {
             Box::pin(async move {
-                ctx.transact("sell", |tx: Tx| {
-                    let insert =
-                        tidelock::sqlite::SqlStatement::new("INSERT INTO sold VALUES (?1)");
-                    tx.sqlite([insert.with(tx.effect_key().to_owned())]).unwrap();
-                    async { Ok::<_, HandlerError>(()) }
-                })
-                .await
+                let step = ctx.transact("sell", |tx: Tx| {
+                    let seen = seen.clone();
+                    async move {
+                        seen.note(tx.effect_key().to_owned());
+                        let insert =
+                            tidelock::sqlite::SqlStatement::new("INSERT INTO sold VALUES (?1)");
+                        tx.sqlite([insert.with(tx.effect_key().to_owned())])?;
+                        if seen.count() == 1 {
+                            tx.write(RecordWrite::delete(
+                                &RecordKey::new("nothing")?,
+                                ExpectedRevision::Exists,
+                            ))?;
+                        }
+                        Ok::<_, HandlerError>(())
+                    }
+                });
+                step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
             })
         });
         let app = Tidelock::over(std::sync::Arc::new(store.clone())).app().register(rows);
@@ -201,7 +212,7 @@ fn rows_land_with_the_step_on_sqlite() {
         result::<()>(&run).await;
         let sold: String = plain.query_row("SELECT run FROM sold", [], |row| row.get(0)).unwrap();
         assert_eq!(sold, "r:sell");
-        assert_eq!(history(&stage, "r").await, ["started", "step", "completed"]);
+        assert_eq!(history(&stage, "r").await, ["started", "attempt-failed", "step", "completed"]);
         running.stop().await;
     });
 }
