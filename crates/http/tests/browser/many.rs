@@ -119,6 +119,34 @@ fn every_list_requests_and_keeps_one_page_at_a_time() {
     });
 }
 
+/// The maximum number of entries in the timeline of a run.
+const ENTRIES: usize = 2_000;
+
+/// UI-6. A timeline is read page by page too, up to its bound.
+#[test]
+fn the_timeline_of_a_run_is_bounded() {
+    for_real(async {
+        let tidelock = Tidelock::open("memory:").await.unwrap();
+        let run = tidelock.start("checkout", "long", &()).version(1).await.unwrap();
+        for nth in 0..ENTRIES + 100 {
+            run.signal("noted", &nth).await.unwrap();
+        }
+        visit(&tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            page.go("#/runs/long").await;
+            page.sees(".note", "The first 2,000 entries").await;
+            let asked = page.run(HISTORY, vec![]).await;
+            let pages: Vec<u64> = serde_json::from_value(asked).unwrap();
+            assert!(pages.iter().all(|limit| *limit <= 200), "{pages:?}");
+            assert_eq!(pages.iter().sum::<u64>(), ENTRIES as u64, "and none later");
+        })
+        .await;
+    });
+}
+
+/// How many entries each request of a history asked for.
+const HISTORY: &str = "return performance.getEntriesByType('resource').filter((it) => it.name.includes('/history?')).map((it) => Number(new URL(it.name).searchParams.get('limit')))";
+
 /// How many pages of lists were read.
 const READ: &str = "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
 
