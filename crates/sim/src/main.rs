@@ -22,7 +22,7 @@ struct Args {
     /// How long to search.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Which faults to favor: storms, deaths, network, operators or calm.
+    /// Which faults to favor: storms, deaths, network, operators, files or calm.
     #[arg(long, default_value = "storms")]
     profile: String,
     /// Plays only this seed.
@@ -155,7 +155,7 @@ fn hunt(args: &Args, profile: &Profile) -> ExitCode {
         return tell(&failure, profile);
     }
     print_coverage(&progress);
-    let missing = progress.coverage.missing();
+    let missing = progress.coverage.missing(profile);
     if args.complete && !missing.is_empty() {
         println!("never reached: {}", missing.join(", "));
         return ExitCode::FAILURE;

@@ -6,6 +6,7 @@ mod clients;
 mod clock;
 mod coverage;
 mod fault;
+mod file_store;
 mod follower;
 mod layer;
 mod life;

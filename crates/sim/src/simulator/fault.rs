@@ -60,6 +60,8 @@ faults! {
     Redeploy => "redeploy",
     /// The store restarts: calls in flight have an unknown outcome, later ones fail.
     Restart => "store-restart",
+    /// The store is restored from a backup that has everything, and begins an epoch.
+    Restore => "store-restored",
     /// The store's calendar jumps forward.
     ClockForward => "clock-forward",
     /// The store's calendar is set back.

@@ -17,6 +17,8 @@ pub struct Profile {
     pub calls: Vec<(Fault, u32)>,
     /// At most this many operations of each client, and a few.
     pub operations: u64,
+    /// Whether the store is an SQLite file, and not in memory.
+    pub on_file: bool,
 }
 
 const OPERATORS: [Fault; 5] = [Unblock, Reset, Cancel, Close, Defer];
@@ -27,12 +29,19 @@ const WAKES: [(Fault, u32); 4] =
 
 impl Profile {
     /// The names of all profiles.
-    pub const NAMES: [&'static str; 5] = ["storms", "deaths", "network", "operators", "calm"];
+    pub const NAMES: [&'static str; 6] =
+        ["storms", "deaths", "network", "operators", "files", "calm"];
 
     /// The profile of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let all =
-            [Self::storms(), Self::deaths(), Self::network(), Self::operators(), Self::calm()];
+        let all = [
+            Self::storms(),
+            Self::deaths(),
+            Self::network(),
+            Self::operators(),
+            Self::files(),
+            Self::calm(),
+        ];
         all.into_iter().find(|profile| profile.name == name)
     }
 
@@ -57,6 +66,7 @@ impl Profile {
             kinds: kinds.into_iter().chain(OPERATORS).collect(),
             calls: calls.into_iter().chain(WAKES).chain(HANDLERS).collect(),
             operations: 30,
+            on_file: false,
         }
     }
 
@@ -94,6 +104,19 @@ impl Profile {
             calls: [(Later, 30), (LostReply, 30)].into_iter().chain(HANDLERS).collect(),
             ..Self::storms()
         }
+    }
+
+    /// Storms over an SQLite file, which is closed and opened, and restored from backups.
+    pub fn files() -> Self {
+        let storms = Self::storms();
+        let kinds = [Restart, Restart, Restore, Restore, Restore];
+        let kinds = kinds.into_iter().chain(storms.kinds.clone()).collect();
+        Self { name: "files", kinds, on_file: true, ..storms }
+    }
+
+    /// Whether a search with this profile can reach this fault.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.kinds.contains(&fault) || self.calls.iter().any(|(kind, _)| *kind == fault)
     }
 
     /// No fault at all: what fails here needs only concurrency.

@@ -132,8 +132,8 @@ async fn strike(
         Fault::Pause => process.pause(event.length),
         Fault::Cut => process.cut(event.length),
         Fault::Redeploy => process.stop(),
-        Fault::Restart => {
-            world.restart(event.length / 4);
+        Fault::Restart | Fault::Restore => {
+            world.restart(event.length / 4, event.fault);
             world.wakes.all();
         }
         Fault::ClockForward => world.jump(seconds * 4).await,

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::clock::SimulatedClock;
 use super::coverage::Coverage;
 use super::fault::Fault;
+use super::file_store::FileStore;
 use super::mutants;
 use super::plan::Plan;
 use super::rng::Rng;
@@ -31,6 +32,8 @@ pub(crate) struct World {
     /// The store itself, for the audit.
     pub(crate) base: Arc<dyn Store>,
     clock: StoreClock,
+    /// The store, if it is on a file.
+    file: Option<Arc<FileStore>>,
     began: Instant,
     calm: AtomicBool,
     state: Mutex<State>,
@@ -68,7 +71,11 @@ pub(crate) struct Facts {
 impl World {
     pub(crate) fn new(plan: Plan) -> Arc<Self> {
         let calendar = Arc::new(SimulatedClock::new());
-        let base: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(calendar.clone()));
+        let file = plan.on_file.then(|| Arc::new(FileStore::new(calendar.clone())));
+        let base: Arc<dyn Store> = match &file {
+            Some(file) => file.clone(),
+            None => Arc::new(MemoryStore::with_clock(calendar.clone())),
+        };
         let mut store = base.clone();
         let mut state = State::default();
         if Rng::seeded(plan.seed).fork(1).happens(plan.often(Fault::ShortPages)) {
@@ -79,6 +86,7 @@ impl World {
         Arc::new(Self {
             wakes: Wakes::new(Rng::seeded(plan.seed).fork(2)),
             clock: StoreClock::new(calendar.clone()),
+            file,
             calendar,
             store,
             base,
@@ -107,7 +115,8 @@ impl World {
 
     /// A moment, in the order of all moments.
     pub(crate) fn moment(&self) -> Moment {
-        let at = Some(self.clock.now().micros());
+        let now = self.file.as_ref().map_or_else(|| self.clock.now(), |file| file.time());
+        let at = Some(now.micros());
         let mut state = self.lock();
         state.seq += 1;
         Moment { seq: state.seq, at }
@@ -216,8 +225,13 @@ impl World {
         with(&mut self.lock().facts)
     }
 
-    /// The store is down until then.
-    pub(crate) fn restart(&self, length: Duration) {
+    /// The store restarts, and is down for a while.
+    pub(crate) fn restart(&self, length: Duration, how: Fault) {
+        match (&self.file, how) {
+            (Some(file), Fault::Restore) => file.restore(),
+            (Some(file), _) => file.restart(),
+            (None, _) => {}
+        }
         let mut state = self.lock();
         state.restarts += 1;
         state.down_until = Some(Instant::now() + length);
