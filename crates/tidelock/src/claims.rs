@@ -25,6 +25,7 @@ mod rate;
 mod register;
 mod release;
 mod singleton;
+mod tx_claims;
 
 mod acquire;
 mod claim_attempt;

@@ -32,6 +32,8 @@ use tidelock_store_postgres::PostgresStore;
 use examination::Examination;
 use finding::Findings;
 
+use crate::handle::Tidelock;
+
 pub use examination::Thresholds;
 pub use finding::{Diagnosis, Finding, FindingKind, Severity};
 pub use remedy::{Remedy, RemedyAction, RemedyTask};
@@ -63,6 +65,16 @@ pub struct Doctor {
     bounds: Thresholds,
     #[cfg(feature = "postgres")]
     postgres: Option<PostgresStore>,
+}
+
+impl Tidelock {
+    /// Returns a doctor for the store.
+    pub fn doctor(&self) -> Doctor {
+        let doctor = Doctor::over(self.store().clone());
+        #[cfg(feature = "postgres")]
+        let doctor = self.postgres().cloned().into_iter().fold(doctor, Doctor::with_postgres);
+        doctor
+    }
 }
 
 impl Doctor {

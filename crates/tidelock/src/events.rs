@@ -35,6 +35,7 @@ mod operation;
 mod options;
 pub(crate) mod personal;
 pub(crate) mod submit;
+mod tx_events;
 
 pub use aggregate::Aggregate;
 pub use aggregate_ref::AggregateRef;

@@ -14,7 +14,7 @@ pub(crate) mod keys;
 mod lease;
 mod listing;
 mod settle;
-mod tx_settle;
+mod tx_queues;
 
 use std::time::Duration;
 

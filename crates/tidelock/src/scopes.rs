@@ -26,6 +26,7 @@ mod mutator;
 mod pointer;
 mod proposal;
 mod tx_change;
+mod tx_scopes;
 
 mod budget;
 mod reentrancy;

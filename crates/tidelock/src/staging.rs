@@ -10,6 +10,8 @@ mod landing;
 mod merge;
 mod staged;
 mod tx;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod tx_sql;
 
 #[cfg(feature = "postgres")]
 pub(crate) use commit_via::CallersTransaction;
@@ -23,4 +25,4 @@ pub use fenced::Fenced;
 pub(crate) use landing::Landing;
 pub(crate) use staged::{DECISION_ATTEMPTS, Landed, Staged, Tried, join, too_slow};
 pub use tx::Tx;
-pub(crate) use tx::TxOwner;
+pub(crate) use tx::{TxOwner, twice};

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
-use tidelock::doctor::{Doctor, Finding, RemedyAction, Thresholds};
+use tidelock::doctor::{Finding, RemedyAction, Thresholds};
 use tidelock::problem::Problem;
 use utoipa::{IntoParams, ToSchema};
 
@@ -95,7 +95,7 @@ pub(crate) async fn examine(
     InQuery(far): InQuery<DoctorQuery>,
 ) -> Result<Json<DoctorReport>, Problem> {
     let own = served.setup.doctor.clone();
-    let doctor = own.unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
+    let doctor = own.unwrap_or_else(|| served.tidelock().doctor());
     let bounds = far.bounds(doctor.bounds())?;
     // One at a time: an examination reads much, and concurrent ones would not finish sooner.
     let _turn = served.exam.lock().await;

@@ -17,7 +17,7 @@ cases! { "commit::replay":
     "COMMIT-4" a_commit_of_every_kind_sent_again_writes_nothing,
     "COMMIT-4 REC-4" an_addition_sent_again_is_made_once,
     "COMMIT-4 REC-2" a_deletion_sent_again_is_made_once,
-    "COMMIT-4 REC-1" a_writer_whose_reply_was_lost_recognises_its_own_revision,
+    "COMMIT-4 REC-1" a_writer_whose_reply_was_lost_recognizes_its_own_revision,
     "COMMIT-4" the_first_result_is_given_though_others_have_moved_on,
     "COMMIT-4 LEASE-5" the_first_result_is_given_though_the_lease_was_lost_since,
     "COMMIT-4" a_commit_sent_again_over_another_handle_is_known,
@@ -105,7 +105,7 @@ async fn a_deletion_sent_again_is_made_once(world: World) {
 }
 
 /// Schedule 56.
-async fn a_writer_whose_reply_was_lost_recognises_its_own_revision(world: World) {
+async fn a_writer_whose_reply_was_lost_recognizes_its_own_revision(world: World) {
     let (store, key) = (&*world.store, key("k"));
     commit(store, Commit::new().write(RecordWrite::put(&key, ExpectedRevision::Absent, value(1))))
         .await;

@@ -19,7 +19,7 @@ use crate::stage::{target, until_quiet};
 on_every_store!(
     the_listing_shows_lag_holder_failures_and_errors,
     filters_choose_by_reaction_target_source_and_blocked,
-    a_deferred_target_waits_and_a_prioritised_one_goes_first,
+    a_deferred_target_waits_and_a_prioritized_one_goes_first,
     a_blocked_family_is_unblocked_by_a_pattern,
     a_reaction_has_lag_only_while_it_is_routed,
 );
@@ -130,8 +130,8 @@ async fn filters_choose_by_reaction_target_source_and_blocked(stage: TestStore) 
     assert_eq!((reset.matched, reset.changed), (1, 1));
 }
 
-/// REACT-10.
-async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: TestStore) {
+/// REACT-10, REACT-20.
+async fn a_deferred_target_waits_and_a_prioritized_one_goes_first(stage: TestStore) {
     let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |lanes: &'static str| {
         let noted = seen.clone();
@@ -171,6 +171,9 @@ async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: TestSto
     assert_eq!(seen.count(), 3, "the deferred one waits");
     let later = target(&tidelock, "work", "later").await.unwrap();
     assert!(later.hold.is_some() && later.lag() == 1);
+    let moved = tidelock.reactions().move_to(&named("later"), "slow").await.unwrap();
+    let later = target(&tidelock, "work", "later").await.unwrap();
+    assert_eq!((moved.changed, later.lane.as_str()), (1, "slow"));
 }
 
 /// REACT-20.

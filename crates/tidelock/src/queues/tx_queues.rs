@@ -1,12 +1,21 @@
-//! Settlements of leased items as parts of a unit of work.
+//! Items of queues, and settlements of leased ones, as parts of a unit of work.
 
 use tidelock_store::{Commit, Settlement};
 
-use super::{Queue, settle};
+use super::{EnqueueItem, Queue, settle};
 use crate::error::Result;
 use crate::staging::Tx;
 
 impl Tx {
+    /// Stages an item of a queue: `tx.enqueue_item(tidelock.queue("mail").enqueue("order-7"))`.
+    ///
+    /// # Errors
+    /// `Invalid` if a name is none, the data cannot be stored, or the item has an operation id: the
+    /// commit is what makes it happen once.
+    pub fn enqueue_item(&self, item: EnqueueItem) -> Result<()> {
+        self.parts(item.into_parts()?)
+    }
+
     /// Stages the settlement of a leased item: it lands with the rest, and the rest only if the
     /// lease is still held. What an ack deletes is that of [`Queue::settle`].
     ///
