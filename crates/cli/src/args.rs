@@ -24,7 +24,9 @@ pub(crate) use operator::{
     CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, Selector,
     SkipArgs, UnblockArgs,
 };
-pub(crate) use runs::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
+pub(crate) use runs::{
+    CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunSelector, RunsArgs, SignalArgs,
+};
 pub(crate) use serve::{LogFormat, ServeArgs};
 pub(crate) use transfer::{BackupArgs, ExportArgs, ImportArgs, ImportReactions, MigrateArgs};
 
@@ -118,9 +120,9 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Send a signal to a run
     Signal(SignalArgs),
-    /// Ask a run to cancel and clean up; or terminate it at once
+    /// Ask runs to cancel and clean up; or terminate them at once
     Cancel(CancelArgs),
-    /// Retry a failed run from the step that failed
+    /// Retry failed runs from the steps that failed
     Retry(RetryArgs),
     /// Resume a parked run at once; or a queue, a reaction or a workflow that is paused
     Resume(ResumeArgs),

@@ -1,6 +1,7 @@
 //! The commands, one file each: typed arguments in, lines out.
 
 mod bulk_action;
+mod bulk_runs;
 mod confirm;
 mod interrupt;
 mod new_file;

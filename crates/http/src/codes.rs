@@ -104,6 +104,7 @@ pub(crate) const CODES: &[&str] = &[
     "run-out-of-time",
     "run-refused",
     "run-removed",
+    "runs-missing",
     "scan-invalid",
     "schedule-invalid",
     "scope-gone",

@@ -146,6 +146,7 @@ fn table(served: &AppState) -> Table {
         .reader(routes!(runs::result))
         .writer(routes!(runs::start))
         .deciding(routes!(runs::signal))
+        .operator(routes!(runs::bulk))
         .operator(routes!(runs::cancel))
         .operator(routes!(runs::terminate))
         .operator(routes!(runs::retry))

@@ -39,8 +39,9 @@ use crate::worker::QueueOptions;
 
 pub(crate) use active::Active;
 pub use client::{
-    ExportedEntry, HistoryEntry, PendingWait, RunCursor, RunError, RunExport, RunFilter, RunHandle,
-    RunInfo, RunResult, RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
+    BulkRuns, ExportedEntry, HistoryEntry, PendingWait, RefusedRun, RunAction, RunBatch, RunCursor,
+    RunError, RunExport, RunFilter, RunHandle, RunInfo, RunResult, RunStatus, Runs, SendSignal,
+    StartOutcome, StartRun, Timeline,
 };
 pub use ctx::{
     ChildRun, OnUnknownOutcome, RaceWinner, RunCtx, Step, StepKey, TransactStep, WaitForSignal,

@@ -1,6 +1,7 @@
 //! Arguments of the commands for runs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use tidelock::runs::RunState;
@@ -8,7 +9,7 @@ use tidelock::store::RawJson;
 
 use super::jobs::PauseSubjectArgs;
 use super::listing::Paging;
-use super::values::{field, json};
+use super::values::{duration, field, json};
 
 /// A run's state, as it is typed.
 #[derive(Debug, Clone, Copy)]
@@ -71,18 +72,39 @@ pub(crate) struct SignalArgs {
     pub(crate) early: bool,
 }
 
+/// Which runs are meant: one by its id, or all that match.
+#[derive(Debug, Clone, clap::Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct RunSelector {
+    /// The run
+    #[arg(conflicts_with_all = ["workflow", "attribute", "older_than", "parked"])]
+    pub(crate) run: Option<String>,
+    /// All runs of this workflow that are in the right state
+    #[arg(long)]
+    pub(crate) workflow: Option<String>,
+    /// All runs with this attribute; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = field)]
+    pub(crate) attribute: Vec<(String, String)>,
+    /// All runs that were started longer ago than this, such as 7d
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) older_than: Option<Duration>,
+    /// All runs that are parked
+    #[arg(long)]
+    pub(crate) parked: bool,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct CancelArgs {
-    /// The run
-    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) which: RunSelector,
     /// The reason
     #[arg(long, default_value = "requested by an operator")]
     pub(crate) reason: String,
-    /// Terminate it at once, without clean-up; its children continue
+    /// Terminate at once, without clean-up; children continue
     #[arg(long)]
     pub(crate) terminate: bool,
-    /// Show what would be terminated, and do nothing
-    #[arg(long, requires = "terminate")]
+    /// Show what would be done, and do nothing
+    #[arg(long)]
     pub(crate) dry_run: bool,
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -91,11 +113,17 @@ pub(crate) struct CancelArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
-    /// The run
-    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) which: RunSelector,
     /// The reason
     #[arg(long, default_value = "requested by an operator")]
     pub(crate) reason: String,
+    /// Show what would be retried, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]

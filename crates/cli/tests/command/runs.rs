@@ -12,10 +12,44 @@ use crate::harness::Shop;
 
 on_files_and_postgres!(
     runs_are_listed_shown_signalled_and_ended,
+    runs_are_cancelled_and_terminated_in_bulk,
     the_history_of_a_run_is_a_file_that_can_be_replayed,
     a_retried_run_continues_at_the_failed_step,
     open_runs_are_listed_behind_any_number_of_ended_ones,
 );
+
+/// RUN-54. CMD-1. CMD-10.
+fn runs_are_cancelled_and_terminated_in_bulk(shop: &Shop) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        for nth in 0..120 {
+            let town = if nth < 110 { "north" } else { "south" };
+            let start = tidelock.start("checkout", format!("order-{nth}"), &nth).version(1);
+            start.attribute("town", town).await.unwrap();
+        }
+    });
+    let open = || shop.json(&["runs", "--state", "open", "--all"]).len();
+    let end = ["cancel", "--terminate", "--workflow", "checkout", "--attribute", "town=north"];
+    assert_eq!(shop.run(&end).code, 2, "it asks first");
+    let dry = shop.run(&[&end[..], &["--dry-run"]].concat());
+    assert!(dry.code == 0 && dry.err.contains("110 runs would be terminated"), "{dry:?}");
+    let young = shop.json(&[&end[..], &["--older-than", "1h", "-y"]].concat());
+    assert_eq!(young, [json!({ "done": "terminated", "matched": 0, "changed": 0 })]);
+    assert_eq!(shop.json(&[&end[..], &["--parked", "-y"]].concat())[0]["matched"], json!(0));
+    assert_eq!(open(), 120, "nothing was done");
+    assert_eq!(shop.ok(&[&end[..], &["-y"]].concat()), "terminated: 110 of 110 runs\n");
+    assert_eq!(open(), 10);
+    let rest = shop.ok(&["cancel", "--workflow", "checkout", "-y"]);
+    assert_eq!(rest, "asked to cancel: 10 of 10 runs\n");
+    assert_eq!(shop.ok(&["retry", "--workflow", "checkout", "-y"]), "retried: 0 of 0 runs\n");
+    for workflow in [["cancel", "--workflow", "chekcout"], ["retry", "--workflow", "chekcout"]] {
+        let refused = shop.run(&[&workflow[..], &["-y"]].concat());
+        assert_eq!(refused.code, 4, "{refused:?}");
+        assert!(refused.err.contains("there is no workflow \"chekcout\""), "{refused:?}");
+    }
+    assert_eq!(shop.run(&["cancel", "order-1", "--workflow", "checkout"]).code, 2);
+    assert_eq!(shop.run(&["cancel", "-y"]).code, 2, "without a name nothing is selected");
+}
 
 fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     shop.with(|store| async move {

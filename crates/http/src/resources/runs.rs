@@ -1,6 +1,7 @@
 //! Runs: start, signal, query, wait; and operators' actions. Nothing here drives a run: a worker
 //! with its workflow does.
 
+mod bulk;
 mod history;
 mod operations;
 mod result;
@@ -25,6 +26,7 @@ use crate::extract::{InPath, InQuery};
 use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
 
+pub(crate) use bulk::*;
 pub(crate) use history::*;
 pub(crate) use operations::*;
 pub(crate) use result::*;

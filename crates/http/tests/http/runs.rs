@@ -186,11 +186,68 @@ async fn invalid_run_requests_are_refused(stage: TestStore) {
 }
 
 over_sockets!(
+    runs_are_terminated_in_bulk_a_batch_at_a_time,
     a_run_is_started_signalled_queried_and_awaited,
     operators_retry_cancel_and_terminate_runs,
     invalid_run_requests_are_refused,
     open_runs_are_listed_behind_any_number_of_ended_ones,
 );
+
+/// RUN-54. HTTP-9.
+async fn runs_are_terminated_in_bulk_a_batch_at_a_time(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let (operator, reader) = (server.client(OPERATOR), server.client(READER));
+    for nth in 0..5 {
+        let town = if nth < 3 { "north" } else { "south" };
+        let start = server.tidelock.start("checkout", format!("order-{nth}"), &nth).version(1);
+        start.attribute("town", town).await.unwrap();
+    }
+    let ask = |more: Value| {
+        let mut body = json!({
+            "action": "terminate", "workflow": "checkout", "attributes": { "town": "north" },
+            "reason": "the shop is closed", "limit": 2,
+        });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let open = async || {
+        let page = reader.get("/v1/runs?state=open").await.ok(200);
+        page["items"].as_array().unwrap().len()
+    };
+    let dry = operator.post("/v1/bulk/runs", &ask(json!({ "dry_run": true }))).await.ok(200);
+    assert_eq!((&dry["matched"], &dry["changed"]), (&json!(2), &json!(0)));
+    assert_eq!(open().await, 5);
+    let key = [("idempotency-key", "bulk")];
+    let first = async || {
+        let path = "/v1/bulk/runs";
+        operator.send_with(http::Method::POST, path, &key, Some(&ask(json!({})))).await.ok(200)
+    };
+    let done = first().await;
+    assert_eq!((&done["changed"], &done["refused"]), (&json!(2), &json!([])));
+    assert_eq!(first().await, done, "the same answer");
+    assert_eq!(open().await, 3);
+    let rest = ask(json!({ "after": done["next"] }));
+    let done = operator.post("/v1/bulk/runs", &rest).await.ok(200);
+    assert_eq!((&done["changed"], &done["next"]), (&json!(1), &Value::Null));
+    assert_eq!(open().await, 2);
+    for (body, status, code) in [
+        (json!({ "workflow": "chekcout" }), 404, "no-workflow"),
+        (json!({ "workflow": null, "attributes": {} }), 400, "runs-missing"),
+        (json!({ "action": "start" }), 400, "invalid"),
+        (json!({ "limit": 0 }), 400, "limit-invalid"),
+    ] {
+        let refused = operator.post("/v1/bulk/runs", &ask(body.clone())).await;
+        assert_eq!(refused.problem().0, status, "{body}");
+        if status == 404 || code == "runs-missing" {
+            refused.refused(status, code);
+        }
+    }
+    let audited = reader.get("/v1/audit").await.ok(200).to_string();
+    assert!(
+        audited.contains("/v1/bulk/runs") && audited.contains("the shop is closed"),
+        "{audited}"
+    );
+}
 
 /// Schedule 102. RUN-40.
 async fn open_runs_are_listed_behind_any_number_of_ended_ones(stage: TestStore) {

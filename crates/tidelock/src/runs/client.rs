@@ -4,6 +4,7 @@
 //! client call is a commit that a worker then finds, so no two callers, or a caller and a worker,
 //! can drive a run twice.
 
+mod bulk;
 pub(crate) mod commit_target;
 mod error;
 mod export;
@@ -29,6 +30,7 @@ use crate::pauses::{self, PauseSubject};
 use commit_target::CommitTarget;
 use start::StartRequest;
 
+pub use bulk::{BulkRuns, RefusedRun, RunAction, RunBatch};
 pub use error::RunError;
 pub use export::{ExportedEntry, RunExport};
 pub use handle::RunHandle;
@@ -165,6 +167,35 @@ impl Runs {
             let (store, filter) = (store.clone(), filter.clone());
             async move { Ok(listing::list(&*store, &filter, after, limit).await?) }
         })
+    }
+
+    /// Operates on the runs that match, a batch at a time, newest first. See [`BulkRuns`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock::prelude::*;
+    /// use tidelock::runs::RunFilter;
+    ///
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let tests = RunFilter::all().workflow("checkout").attribute("shop", "test");
+    /// let bulk = tidelock.runs().bulk(&tests);
+    /// let mut after = None;
+    /// loop {
+    ///     let done = bulk.clone().after(after).terminate("the test is over").await?;
+    ///     println!("{} of {} are terminated", done.changed, done.matched);
+    ///     after = match done.next {
+    ///         Some(next) => Some(next),
+    ///         None => break,
+    ///     };
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk(&self, filter: &RunFilter) -> BulkRuns {
+        BulkRuns::new(self.tidelock.clone(), filter.clone())
     }
 
     /// Pauses a workflow: no process drives a run of it, in any version, until it is

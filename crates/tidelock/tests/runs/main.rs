@@ -19,6 +19,7 @@ mod steps;
 mod together;
 mod transact;
 
+mod bulk;
 mod client;
 mod driven;
 mod flow;

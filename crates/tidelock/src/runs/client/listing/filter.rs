@@ -67,6 +67,16 @@ impl RunFilter {
         self
     }
 
+    /// Whether runs in this state can match.
+    pub(in crate::runs::client) fn allows(&self, state: RunState) -> bool {
+        self.states().contains(&state)
+    }
+
+    /// Restricts to this state alone.
+    pub(in crate::runs::client) fn only(self, state: RunState) -> Self {
+        Self { states: vec![state], ..self }
+    }
+
     pub(super) fn states(&self) -> &[RunState] {
         if self.states.is_empty() { &RunState::ALL } else { &self.states }
     }
