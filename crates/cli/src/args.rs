@@ -21,8 +21,8 @@ pub(crate) use listing::{
     ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, Paging, ReactionsArgs, ScopesArgs, StreamsArgs,
 };
 pub(crate) use operator::{
-    CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, Selector,
-    SkipArgs, UnblockArgs,
+    CloseArgs, DeferArgs, EraseArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs,
+    Selector, SkipArgs, UnblockArgs,
 };
 pub(crate) use runs::{
     CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunSelector, RunsArgs, SignalArgs,
@@ -159,6 +159,10 @@ pub(crate) enum Command {
     Prioritize(PrioritizeArgs),
     /// Route a reaction's events again, after its log was restored or its route failed
     Reroute(RerouteArgs),
+    /// Erase the personal data of a subject; the events stay, without it
+    ///
+    /// Nothing about the subject can be added afterwards. Backups and copies still have the data.
+    Erase(EraseArgs),
     /// Close a stream permanently: archive its events to a file, and remove them
     Close(CloseArgs),
     /// Copy an SQLite store to a new file while it is in use, and verify the copy

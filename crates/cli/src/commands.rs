@@ -18,6 +18,7 @@ mod defer;
 mod demo;
 mod discard;
 mod doctor;
+mod erase;
 mod events;
 mod export;
 mod import;
@@ -87,6 +88,7 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Defer(args) => defer::run(args, cx).await?,
         Command::Prioritize(args) => prioritize::run(args, cx).await?,
         Command::Reroute(args) => reroute::run(args, cx).await?,
+        Command::Erase(args) => erase::run(args, cx).await?,
         Command::Close(args) => close::run(args, cx).await?,
         Command::Backup(args) => backup::run(args, cx).await?,
         Command::Export(args) => export::run(args, cx).await?,

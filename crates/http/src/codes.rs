@@ -68,6 +68,7 @@ pub(crate) const CODES: &[&str] = &[
     "no-schedule",
     "no-scope",
     "no-stream",
+    "no-subject",
     "no-target",
     "no-workflow",
     "not-a-counter",

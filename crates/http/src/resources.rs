@@ -62,4 +62,5 @@ pub(crate) mod scopes;
 pub(crate) mod singletons;
 pub(crate) mod states;
 pub(crate) mod streams;
+pub(crate) mod subjects;
 pub(crate) mod whoami;

@@ -28,7 +28,7 @@ use crate::requests::{Counted, count};
 use crate::resources::{
     audit as audited, claims, commits, correlation, doctor, feed, follow, health, jobs, leases,
     locks, metrics, openapi as document, overview, pauses, queues, quotas, rates, reactions,
-    records, runs, schedules, scopes, singletons, states, streams, whoami,
+    records, runs, schedules, scopes, singletons, states, streams, subjects, whoami,
 };
 use crate::{audit, idempotency, openapi, origin, query, ui};
 
@@ -111,6 +111,9 @@ fn table(served: &AppState) -> Table {
         .writer(routes!(quotas::refund))
         .reader(routes!(rates::show))
         .writer(routes!(rates::take))
+        // Personal data
+        .reader(routes!(subjects::show))
+        .operator(routes!(subjects::erase))
         // Work items
         .reader(routes!(queues::items))
         .writer(routes!(queues::enqueue))

@@ -47,7 +47,7 @@ pub use folded::Loaded;
 pub use into_events::IntoEvents;
 pub use multi_decision::MultiDecision;
 pub use participant::{AggregateSet, ParticipantSet};
-pub use personal::Personal;
+pub use personal::{Personal, SubjectInfo};
 pub use snapshots::Snapshots;
 
 pub use crate::event::{DecodeError, Upcaster};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidelock_store::{Result, Store, StoredEvent, StreamName};
 
 use crate::event::Event;
-use crate::events::{Aggregate, AggregateRef, AggregateSet, MultiDecision, personal};
+use crate::events::{Aggregate, AggregateRef, AggregateSet, MultiDecision, SubjectInfo, personal};
 use crate::group_commit::StateCache;
 use crate::pauses::{self, PauseInfo, Pauses};
 use crate::recorded::{ReadError, Recorded};
@@ -188,5 +188,13 @@ impl Tidelock {
     /// ```
     pub async fn erase_subject(&self, subject: &str) -> Result<usize> {
         personal::erase(&*self.store, subject).await
+    }
+
+    /// Returns how many events have personal data of a subject, and when it was erased.
+    ///
+    /// # Errors
+    /// The store's errors, or `Invalid` if the subject is empty.
+    pub async fn subject(&self, subject: &str) -> Result<SubjectInfo> {
+        personal::look(&*self.store, subject).await
     }
 }

@@ -137,6 +137,18 @@ pub(crate) struct ReleaseArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct EraseArgs {
+    /// The subject
+    pub(crate) subject: String,
+    /// Show how many events would lose their personal data, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct CloseArgs {
     /// The stream
     pub(crate) stream: StreamName,

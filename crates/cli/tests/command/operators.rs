@@ -9,6 +9,7 @@ on_files_and_postgres!(
     unblocked_items_continue_where_they_stopped,
     a_reset_asks_first_and_starts_over,
     a_target_goes_on_without_the_event_that_blocks_it,
+    a_subject_is_erased_and_its_events_stay,
     items_are_deferred_and_prioritized,
     a_dry_run_does_nothing,
     jobs_are_listed_discarded_and_cancelled,
@@ -72,6 +73,50 @@ fn a_target_goes_on_without_the_event_that_blocks_it(shop: &Shop) {
     assert_eq!((&event["version"], &event["reason"]), (&json!(2), &json!("a test")));
     assert_eq!(event["error"], json!("an order without an address"));
     assert!(shop.ok(&["reactions", "tour", "--skipped"]).is_empty());
+}
+
+#[derive(Debug, Clone, Event)]
+enum MemberEvent {
+    Joined { name: tidelock::events::Personal<String> },
+}
+
+#[derive(Debug, Default, Clone)]
+struct Member {
+    names: Vec<Option<String>>,
+}
+
+impl Aggregate for Member {
+    const KIND: &'static str = "member";
+    type Event = MemberEvent;
+
+    fn apply(&mut self, MemberEvent::Joined { name }: &MemberEvent) {
+        self.names.push(name.get().cloned());
+    }
+}
+
+/// CMD-15, CMD-1.
+fn a_subject_is_erased_and_its_events_stay(shop: &Shop) {
+    let names = || {
+        shop.with(|store| async move {
+            let tidelock = Tidelock::over(store);
+            tidelock.aggregate::<Member>("club").load().await.unwrap().state.names.clone()
+        })
+    };
+    shop.with(|store| async move {
+        let club = Tidelock::over(store).aggregate::<Member>("club");
+        for (subject, name) in [("user-7", "Ada"), ("user-8", "Bob"), ("user-7", "Ada")] {
+            let name = tidelock::events::Personal::new(subject, name.to_owned());
+            club.append(MemberEvent::Joined { name }).await.unwrap();
+        }
+    });
+    let dry = shop.run(&["erase", "user-7", "--dry-run"]);
+    assert!(dry.code == 0 && dry.err.contains("in 2 events would be erased"), "{dry:?}");
+    assert_eq!(shop.run(&["erase", "user-7"]).code, 2, "it is irreversible");
+    assert_eq!(names(), ["Ada", "Bob", "Ada"].map(|name| Some(name.to_owned())));
+    assert_eq!(shop.json(&["erase", "user-7", "-y"]), [json!({ "done": "erased", "events": 2 })]);
+    assert_eq!(names(), [None, Some("Bob".to_owned()), None]);
+    let again = shop.ok(&["erase", "user-7", "-y"]);
+    assert!(again.contains("in 0 events"), "an interrupted one is continued like this: {again}");
 }
 
 /// JOB-7, CMD-1.

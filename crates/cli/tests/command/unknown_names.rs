@@ -69,6 +69,8 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["close", "nope", "--discard", "--dry-run"], "stream \"nope\""),
     (&["close", "order-1", "--discard", "--ignore", "mial", "-y"], "there is no reaction \"mial\""),
     (&["events", "nope"], "stream \"nope\""),
+    (&["erase", "nope", "-y"], "subject \"nope\""),
+    (&["erase", "nope", "--dry-run"], "subject \"nope\""),
     (&["runs", "nope"], "run \"nope\""),
     (
         &["skip", "--reaction", "mial", "--target", "order-1", "--reason", "x", "-y"],

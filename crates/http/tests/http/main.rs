@@ -34,4 +34,5 @@ mod scopes;
 mod server;
 mod states;
 mod streams;
+mod subjects;
 mod tls;

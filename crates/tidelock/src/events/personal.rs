@@ -21,7 +21,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-pub(crate) use erase::{erase, guard};
+pub use erase::SubjectInfo;
+pub(crate) use erase::{erase, guard, look};
 pub(crate) use split::{join, split};
 
 /// Key of the JSON object that represents a personal value.
