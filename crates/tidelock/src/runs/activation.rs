@@ -9,10 +9,11 @@ mod op;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use tidelock_store::{NewEvent, Store, Timestamp};
+use tidelock_store::{NewEvent, Result, Store, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -33,7 +34,10 @@ pub(crate) use op::Op;
 pub(crate) struct Activation {
     pub(crate) tidelock: Tidelock,
     pub(crate) task: LeasedTask,
+    /// As it was when the turn began.
     pub(crate) summarized: Summarized,
+    /// Whether the function changes the summary in this turn.
+    summary_changed: AtomicBool,
     /// Metadata of the events that the run causes.
     pub(crate) metadata: Metadata,
     /// The store's time when the lease was granted, and the local time of that moment.
@@ -119,6 +123,7 @@ impl Activation {
             tidelock: tidelock.clone(),
             task: task.clone(),
             summarized,
+            summary_changed: AtomicBool::new(false),
             metadata,
             granted: (task.granted_at(), Instant::now()),
             function: OnceLock::new(),
@@ -128,6 +133,20 @@ impl Activation {
 
     pub(crate) fn run(&self) -> &RunId {
         &self.summarized.run
+    }
+
+    /// Says that the function is about to change the summary.
+    pub(crate) fn summary_changes(&self) {
+        self.summary_changed.store(true, Ordering::Release);
+    }
+
+    /// The summary as it is in the store, as far as this turn can have changed it.
+    pub(crate) async fn current_summary(&self) -> Result<Summarized> {
+        let there = match self.summary_changed.load(Ordering::Acquire) {
+            true => Summarized::read(&**self.store(), self.run()).await?,
+            false => None,
+        };
+        Ok(there.unwrap_or_else(|| self.summarized.clone()))
     }
 
     pub(crate) fn generation(&self) -> u32 {

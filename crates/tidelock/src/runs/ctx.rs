@@ -8,6 +8,7 @@
 //! `futures`: replay delivers results in the order in which they were first known.
 
 mod attempts;
+mod attributes;
 mod child;
 mod compensation;
 mod race;

@@ -1,15 +1,15 @@
 //! The summary of a run: a record beside its history, for reads that do not need the history.
 //!
-//! It changes when the run starts, ends, continues as new or is retried, and never for a step. The
-//! index entries for listings change in the same commits.
+//! It changes when the run starts, ends, continues as new or is retried, and for a step only if
+//! that sets attributes. The index entries for listings change in the same commits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, ItemRef, RawJson, Record, RecordWrite, Result, Revision, Slot,
-    Timestamp, Version, Wake, When,
+    Commit, ExpectedRevision, ItemRef, RawJson, Record, RecordWrite, Result, Revision, Slot, Store,
+    StoreExt, Timestamp, Version, Wake, When,
 };
 
 use super::names::{StepName, WorkflowName};
@@ -148,6 +148,11 @@ fn index_entry(key: &tidelock_store::RecordKey) -> Result<RecordWrite> {
 }
 
 impl Summarized {
+    /// Reads the record; `None` if the run does not exist.
+    pub(crate) async fn read(store: &dyn Store, run: &RunId) -> Result<Option<Self>> {
+        Self::of(run, &store.get_one(&keys::summary(run)).await?)
+    }
+
     /// Decodes the record; `None` if the run does not exist.
     pub(crate) fn of(run: &RunId, slot: &Slot) -> Result<Option<Self>> {
         slot.live().map(|record| Self::from_record(run, record)).transpose()

@@ -11,6 +11,7 @@ mod disconnect;
 mod helpers;
 
 mod attempts;
+mod attributes;
 mod children;
 mod deaths;
 mod endings;

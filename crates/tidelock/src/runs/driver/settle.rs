@@ -190,7 +190,8 @@ impl Driver {
             let mut entries = self.activation.replay(Replay::take_rest);
             entries.push(last.clone());
             let commit = Commit::new().settle(self.finish_item());
-            let commit = self.summarized().end(commit, state, self.activation.now())?;
+            let there = self.activation.current_summary().await?;
+            let commit = there.end(commit, state, self.activation.now())?;
             match self.commit(commit, entries.clone(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => {
                     if settled == TaskOutcome::Acked {
@@ -215,7 +216,8 @@ impl Driver {
             let entry = self.continued(&input).encode()?;
             let (stream, version) = (keys::stream(self.run()), self.version);
             let append = Append::new(&stream, ExpectedVersion::Exact(version), [entry]);
-            let summary = &self.summarized().summary;
+            let there = self.activation.current_summary().await?;
+            let summary = &there.summary;
             let next = Summary {
                 generation: summary.generation + 1,
                 begins: Some(version.plus(1)),
@@ -226,7 +228,7 @@ impl Driver {
                 .trim(&stream, version, tidelock_store::AfterTrim::Reopen)
                 .settle(self.ack())
                 .wake(Wake::at(self.activation.task.lease().item.clone(), When::NOW));
-            commit.writes = self.summarized().update_writes(&next)?;
+            commit.writes = there.update_writes(&next)?;
             match self.commit(commit, Vec::new(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
                 Ended::Moved if self.is_ended_elsewhere() => return self.acknowledge().await,
