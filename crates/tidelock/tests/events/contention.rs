@@ -16,6 +16,7 @@ use crate::shop::{Counter, No, Stock, StockEvent, receive, step};
 on_every_store!(
     every_step_of_every_caller_of_two_processes_is_counted_once,
     stock_is_never_oversold,
+    the_last_unit_is_sold_once,
     callers_of_one_process_commit_in_fifo_order,
     waiting_callers_share_a_commit_and_are_judged_separately,
     decisions_on_a_failed_commit_are_retried,
@@ -101,6 +102,21 @@ async fn stock_is_never_oversold(ground: Ground) {
     orders.sort();
     orders.dedup();
     assert_eq!(orders.len() as i64, UNITS, "no order twice");
+}
+
+/// EVT-2. Schedule 83: there is one unit in the state that each of them decides on.
+async fn the_last_unit_is_sold_once(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    let (ours, theirs) = (here.aggregate::<Stock>("tea"), there.aggregate::<Stock>("tea"));
+    ours.execute(receive(1)).await.unwrap();
+    let late = ours.decision().propose(|stock| stock.reserve(1, "late")).await.unwrap();
+    theirs.execute(|stock| stock.reserve(1, "there")).await.unwrap();
+    let refused = ours.execute(|stock| stock.reserve(1, "here")).await.unwrap_err();
+    assert_eq!(refused.refused(), Some(No::OnlySoMany(0)));
+    let conflict = here.store().commit(late).await.unwrap().committed().unwrap_err();
+    assert!(conflict.to_string().contains("tea"), "{conflict}");
+    let loaded = ground.open().await.aggregate::<Stock>("tea").load().await.unwrap();
+    assert_eq!((loaded.left, loaded.orders.clone()), (0, vec!["there".to_owned()]));
 }
 
 /// Waits until a caller has reached its commit, or the queue.

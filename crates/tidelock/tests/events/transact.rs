@@ -23,6 +23,7 @@ on_every_store!(
     a_decision_that_refuses_the_second_time_reaches_the_closure,
     a_quota_is_never_overdrawn,
     several_draws_on_one_quota_add_up,
+    draws_that_add_up_are_judged_at_the_commit,
     a_singleton_is_taken_by_one_transaction,
     a_second_claim_of_a_singleton_is_refused_at_once,
     a_lock_that_was_lost_fences_the_commit,
@@ -233,6 +234,25 @@ async fn several_draws_on_one_quota_add_up(ground: Ground) {
         seats.refund(grant).await.unwrap();
         assert_eq!(seats.usage().await.unwrap().used, left);
     }
+}
+
+/// TX-5. When the commit is made, another process has taken what was left.
+async fn draws_that_add_up_are_judged_at_the_commit(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    let (ours, theirs) = (here.quota("seats", 5), there.quota("seats", 5));
+    let calls = AtomicU32::new(0);
+    let granted = here
+        .transact(async |tx: Tx| -> tidelock::Result<_> {
+            let (one, two) = (tx.take(&ours, 2).await?, tx.take(&ours, 3).await?);
+            if calls.fetch_add(1, Ordering::SeqCst) == 0 {
+                theirs.take(3).await?.granted()?;
+            }
+            Ok((one.is_granted(), two.is_granted()))
+        })
+        .await
+        .unwrap();
+    assert_eq!((granted, calls.into_inner()), ((true, false), 2));
+    assert_eq!(theirs.usage().await.unwrap().used, 5);
 }
 
 /// TX-5.
