@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,9 @@ enum Command {
         /// Only this one.
         #[arg(long)]
         only: Option<String>,
+        /// Replaces the table in this page.
+        #[arg(long, conflicts_with = "only")]
+        page: Option<PathBuf>,
     },
 }
 
@@ -84,7 +87,16 @@ fn main() -> ExitCode {
     };
     match (&args.command, args.seed) {
         (Some(Command::Check), _) => check(),
-        (Some(Command::Mutants { seeds, only }), _) => mutants(&profile, *seeds, only.as_deref()),
+        (Some(Command::Mutants { seeds, only, page }), _) => {
+            let (rows, status) = mutants(&profile, *seeds, only.as_deref());
+            match page.as_deref().map(|page| replace_table(page, &rows)) {
+                Some(Err(e)) => {
+                    eprintln!("the table cannot be written: {e}");
+                    ExitCode::from(2)
+                }
+                Some(Ok(())) | None => status,
+            }
+        }
         (None, Some(seed)) => play(&args, &profile, seed),
         (None, None) => hunt(&args, &profile),
     }
@@ -181,22 +193,37 @@ fn tell(failure: &Failure, profile: &Profile) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn mutants(profile: &Profile, seeds: u64, only: Option<&str>) -> ExitCode {
-    let mut missed = 0;
-    println!("| mutant | what is wrong | seeds | seconds | found as |\n|---|---|---:|---:|---|");
+/// Looks for the mutants, prints each as it is found, and returns the rows of the table.
+fn mutants(profile: &Profile, seeds: u64, only: Option<&str>) -> (Vec<String>, ExitCode) {
+    let (mut rows, mut status) = (Vec::new(), ExitCode::SUCCESS);
     let wanted = |mutant: &&Mutant| only.is_none_or(|only| format!("{mutant:?}") == only);
     for mutant in Mutant::ALL.iter().filter(wanted) {
-        let what = mutant.what();
-        match find(*mutant, profile, seeds) {
-            Some((seeds, long, found)) => {
+        let found = find(*mutant, profile, seeds);
+        let (count, how) = match found {
+            Some((count, long, found)) => {
                 let found: String = found.chars().take(70).collect();
-                println!("| {mutant:?} | {what} | {seeds} | {:.1} | {found} |", long.as_secs_f64());
+                (count.to_string(), format!("{:.1} s: {found}", long.as_secs_f64()))
             }
             None => {
-                missed += 1;
-                println!("| {mutant:?} | {what} | not in {seeds} | | |");
+                status = ExitCode::FAILURE;
+                (format!("not in {seeds}"), String::new())
             }
-        }
+        };
+        let row = format!("| {mutant:?} | {} | {count} |", mutant.what());
+        println!("{row} {how}");
+        rows.push(row);
     }
-    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    (rows, status)
+}
+
+const TABLE: &str = "| mutant | what is wrong | seeds |\n|---|---|---:|\n";
+
+fn replace_table(page: &Path, rows: &[String]) -> io::Result<()> {
+    let text = std::fs::read_to_string(page)?;
+    let (before, after) =
+        text.split_once(TABLE).ok_or_else(|| io::Error::other("the page has no such table"))?;
+    let end: usize =
+        after.split_inclusive('\n').take_while(|l| l.starts_with('|')).map(str::len).sum();
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    std::fs::write(page, format!("{before}{TABLE}{rows}{}", &after[end..]))
 }

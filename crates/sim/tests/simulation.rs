@@ -82,6 +82,16 @@ fn seeds_that_failed_once_hold() {
 }
 
 #[test]
+fn the_page_names_every_mutant() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-it-is-tested.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    for mutant in Mutant::ALL {
+        let row = format!("\n| {mutant:?} | {} | ", mutant.what());
+        assert!(page.contains(&row), "write the table again: the page has no {row:?}");
+    }
+}
+
+#[test]
 fn a_defect_is_found_shrunk_and_told() {
     quiet_panics();
     let profile = Profile::storms();

@@ -27,11 +27,13 @@ struct Objects<'a> {
     rights: Calls<'a, RightOp>,
     /// The events of the commits so far, by invocation.
     sent: HashSet<&'a str>,
+    /// The stream and the version of each event that is there at the end.
+    places: HashMap<&'a str, (&'a str, u64)>,
 }
 
 /// Checks that every object is linearizable.
 pub(super) fn check(inquiry: &Inquiry<'_>, report: &mut Report) {
-    let mut objects = Objects::default();
+    let mut objects = Objects { places: places(inquiry), ..Objects::default() };
     inquiry.cases.iter().for_each(|case| objects.commit(case));
     for operation in &inquiry.history.operations {
         objects.operation(operation, report);
@@ -56,6 +58,11 @@ pub(super) fn check(inquiry: &Inquiry<'_>, report: &mut Report) {
     for (name, calls) in &objects.rights {
         linearizable::check(&RightObject, "right", name, calls, report);
     }
+}
+
+fn places<'a>(inquiry: &Inquiry<'a>) -> HashMap<&'a str, (&'a str, u64)> {
+    let feed = inquiry.audit.feed.iter().flatten();
+    feed.map(|event| (event.id.as_str(), (event.stream.as_str(), event.version))).collect()
 }
 
 /// The categories of streams that the store may forget.
@@ -250,7 +257,7 @@ impl<'a> Objects<'a> {
         let during = span(operation);
         for (nth, part) in commit.parts.iter().enumerate() {
             let found = found.get(&nth).copied();
-            if found.is_some_and(|found| holds(part, found)) {
+            if found.is_some_and(|found| holds(part, found) || self.was_there(part, found)) {
                 let story = format!("{}: part {nth} was refused on {found:?}", operation.name());
                 report.add("refused though it holds", story);
             }
@@ -280,6 +287,20 @@ impl<'a> Objects<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// Whether the events of an append were in its stream when it was refused: then it holds, at
+    /// whatever version it was expected.
+    fn was_there(&self, part: &Part, found: &Found) -> bool {
+        let (Part::Append { stream, .. }, Found::Stream { version: Some(found), .. }) =
+            (part, found)
+        else {
+            return false;
+        };
+        let mut events = part.events().peekable();
+        events.peek().is_some()
+            && events
+                .all(|id| self.places.get(id).is_some_and(|(of, at)| of == stream && at <= found))
     }
 
     /// Mutations of scopes: those under one operation id are one.

@@ -27,6 +27,11 @@ pub(super) fn bad() -> Vec<Bad> {
             s.commit(1..2, [append("s", Absent, "a", (1, 1, 1))]);
             s.refused("", 3..4, &[appending("s", super::script::Exactly(1), "b")], 0, at(1));
         }),
+        shows("refused though it holds", "an append whose events are there", |s| {
+            s.unknown("", 1, &[appending("s", Absent, "a")]);
+            s.refused("", 3..4, &[appending("s", Absent, "a")], 0, at(2))
+                .feed(["a s 1 1", "b s 2 2"]);
+        }),
         shows("refused though it holds", "an addition within its bounds", |s| {
             let change = Change::Add { delta: 1, min: None, max: Some(5) };
             s.refused("", 1..2, &[writing("k", Any, change)], 0, Found::Sum(4));
