@@ -5,6 +5,7 @@ import uuid
 
 import schemathesis
 
+LONGEST_WAIT_MS = 1000
 PLAIN = re.compile(r"[!#-+\--:<-\[\]-~]{1,64}")
 
 
@@ -20,3 +21,24 @@ def map_headers(ctx, headers):
     if isinstance(key, str) and PLAIN.fullmatch(key) and fresh.int % 4:
         headers["Idempotency-Key"] = str(fresh)
     return headers
+
+
+@schemathesis.hook
+def map_query(ctx, query):
+    """Bounds how long a request waits: less than the fuzzer does."""
+    return bounded(query)
+
+
+@schemathesis.hook
+def map_body(ctx, body):
+    """Bounds how long a request waits: less than the fuzzer does."""
+    return bounded(body)
+
+
+def bounded(parameters):
+    wait = parameters.get("wait_ms") if isinstance(parameters, dict) else None
+    try:
+        is_long = wait is not None and not isinstance(wait, bool) and int(wait) > LONGEST_WAIT_MS
+    except (TypeError, ValueError):
+        is_long = False
+    return {**parameters, "wait_ms": LONGEST_WAIT_MS} if is_long else parameters

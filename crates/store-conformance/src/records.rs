@@ -1,6 +1,7 @@
 //! Record cases: writes, counters, expiry and reads.
 
 mod add;
+mod edit;
 pub(crate) mod expect;
 mod expiry;
 mod rate;
@@ -15,6 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
         expect::cases(),
         add::cases(),
         rate::cases(),
+        edit::cases(),
         expiry::cases(),
         read::cases(),
     ];

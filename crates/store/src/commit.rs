@@ -374,6 +374,6 @@ pub struct Written {
     pub key: RecordKey,
     /// Its new revision; none if the record was never written and still is not.
     pub revision: Option<Revision>,
-    /// The result of an addition.
+    /// The result of an addition, a draw or an edit.
     pub sum: Option<i64>,
 }

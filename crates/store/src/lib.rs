@@ -66,7 +66,8 @@ pub use memory::MemoryStore;
 pub use names::{EventType, ItemKey, LaneName, QueueName, RecordKey, StreamName, WorkerName};
 pub use numbers::{Fence, Mark, Position, Priority, Revision, Version};
 pub use records::{
-    Bounds, Change, ExpectedRevision, Rate, Record, RecordPage, RecordQuery, RecordWrite, Slot,
+    Bounds, Change, Edit, ExpectedRevision, Rate, Record, RecordPage, RecordQuery, RecordWrite,
+    Slot, Unfit,
 };
 pub use rows::{Paged, Rows};
 pub use signal::{ChangeHint, ChangeHints, Topic};

@@ -4,6 +4,8 @@
 //! different states. A record past its expiry reads as deleted from that moment on, even before it
 //! is swept.
 
+mod edit;
+mod pointer;
 mod rate;
 
 use std::ops::{Bound, RangeBounds};
@@ -18,6 +20,7 @@ use crate::log::check_page;
 use crate::names::{RecordKey, check_prefix};
 use crate::numbers::Revision;
 
+pub use edit::{Edit, Unfit};
 pub use rate::Rate;
 
 /// A record that exists.
@@ -190,6 +193,14 @@ pub enum Change {
     /// Draws on a rate limit, in the store. The value is the moment at which everything drawn will
     /// have been replenished, in microseconds since the Unix epoch, and the record expires then.
     Rate(Rate),
+    /// Edits a JSON document, in the store. A missing record counts as `null`; an edit that changes
+    /// nothing writes nothing.
+    Edit {
+        /// The edit.
+        edit: Edit,
+        /// When the document expires from now on; without it, an existing one keeps its expiry.
+        expires: Option<When>,
+    },
 }
 
 /// A part of a commit: a change to a record.
@@ -225,11 +236,18 @@ impl RecordWrite {
         Self { key: key.clone(), expected: ExpectedRevision::Any, change: Change::Rate(rate) }
     }
 
+    /// Edits a document.
+    pub fn edit(key: &RecordKey, expected: ExpectedRevision, edit: Edit) -> Self {
+        Self { key: key.clone(), expected, change: Change::Edit { edit, expires: None } }
+    }
+
     /// Sets the expiry. A deletion has none, and a rate its own.
     #[must_use]
     pub fn expiring(mut self, when: When) -> Self {
         match &mut self.change {
-            Change::Put { expires, .. } | Change::Add { expires, .. } => *expires = Some(when),
+            Change::Put { expires, .. }
+            | Change::Add { expires, .. }
+            | Change::Edit { expires, .. } => *expires = Some(when),
             Change::Delete | Change::Rate(_) => {}
         }
         self
@@ -253,6 +271,10 @@ impl RecordWrite {
                 rate.check()?;
                 &None
             }
+            Change::Edit { edit, expires } => {
+                edit.check()?;
+                expires
+            }
             Change::Delete => &None,
         };
         expiry.map_or(Ok(()), |when| when.check("expiry"))
@@ -261,6 +283,7 @@ impl RecordWrite {
     pub(crate) fn bytes(&self) -> usize {
         match &self.change {
             Change::Put { value, .. } => value.as_str().len(),
+            Change::Edit { edit, .. } => edit.bytes(),
             Change::Delete | Change::Add { .. } | Change::Rate(_) => 0,
         }
     }

@@ -21,9 +21,7 @@ mod mutated;
 mod mutation;
 mod watch;
 
-mod change;
 mod mutator;
-mod pointer;
 mod proposal;
 mod tx_change;
 mod tx_scopes;
@@ -36,6 +34,7 @@ mod local;
 mod cached_scope;
 mod call;
 mod counter;
+mod edits;
 
 mod keys;
 mod listing;

@@ -285,6 +285,8 @@ pub enum Change {
         /// How far ahead the value may lie, in microseconds.
         burst: i64,
     },
+    /// Edits a document: the edit as the store has it, as JSON.
+    Edit(String),
     /// Adds an element at the end of a list; see [`list_value`](super::list_value).
     Push(String),
 }

@@ -154,7 +154,12 @@ fn write(write: &RecordWrite) -> Part {
             let micros = |of: Duration| i64::try_from(of.as_micros()).unwrap_or(i64::MAX);
             (Change::Rate { cost: micros(rate.cost), burst: micros(rate.burst) }, None)
         }
-        _ => (Change::Delete, None),
+        store::Change::Edit { edit, expires } => {
+            let edit = serde_json::to_string(edit).expect("an edit can be written");
+            (Change::Edit(edit), *expires)
+        }
+        store::Change::Delete => (Change::Delete, None),
+        other => unreachable!("no client asks for {other:?}"),
     };
     let expires = expires.map(|when| match when {
         When::At(at) => Expiry::At(micros(at)),

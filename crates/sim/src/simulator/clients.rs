@@ -55,7 +55,8 @@ impl Client {
             match self.draw(|rng| rng.below(20)) {
                 0..4 => self.work(&id).await,
                 4..6 => self.transfer(&id).await,
-                6..8 => self.change_scope(&id).await,
+                6 => self.change_scope(&id).await,
+                7 => self.edit_scope(&id).await,
                 8..10 => self.use_lock(&id).await,
                 10 => self.use_key(&id).await,
                 11 => self.use_quota(&id).await,

@@ -46,6 +46,7 @@ pub const SOMETIMES: &[(&str, &str)] = &[
     ("closing continues after a death", "CLOSE-4"),
     ("books are closed", "CLOSE-1"),
     ("scope operation is repeated", "SCOPE-8"),
+    ("the store edits a document", "SCOPE-15"),
     ("response is replayed", "CLAIM-41"),
     ("queue item is leased again", "LEASE-6"),
 ];

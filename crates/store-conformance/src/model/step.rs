@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tidelock_store::{
-    Adjustment, AfterTrim, Bounds, Change, Direction, FeedStart, Item, ItemFilter, ItemRef,
+    Adjustment, AfterTrim, Bounds, Change, Direction, Edit, FeedStart, Item, ItemFilter, ItemRef,
     LaneName, Mark, NamePattern, Position, Priority, QueueName, Rate, RawJson, RecordKey, Settle,
     StreamName, Timestamp, Wake, When,
 };
@@ -279,6 +279,20 @@ fn change() -> impl Strategy<Value = Change> {
         6 => (delta(), bounds(), expiry())
             .prop_map(|(delta, within, expires)| Change::Add { delta, within, expires }),
         2 => rate().prop_map(Change::Rate),
+        3 => (edit(), expiry()).prop_map(|(edit, expires)| Change::Edit { edit, expires }),
+    ]
+}
+
+/// An edit of a whole document.
+fn edit() -> impl Strategy<Value = Edit> {
+    let number = || (-9..9_i64).prop_map(|number| RawJson::new(&number).unwrap());
+    let key = || (0..3_u8).prop_map(|key| key.to_string());
+    let at = String::new;
+    prop_oneof![
+        2 => delta().prop_map(move |by| Edit::Increment { at: at(), by }),
+        1 => number().prop_map(move |item| Edit::Push { at: at(), item }),
+        2 => (key(), number()).prop_map(move |(key, value)| Edit::SetEntry { at: at(), key, value }),
+        1 => key().prop_map(move |key| Edit::RemoveEntry { at: at(), key }),
     ]
 }
 

@@ -107,6 +107,13 @@ pub enum ViolationReason {
         /// The record.
         found: Record,
     },
+    /// An edit does not fit the document.
+    Unfit {
+        /// The record's key.
+        key: RecordKey,
+        /// Where it does not fit, and what is there.
+        reason: String,
+    },
     /// The caller no longer holds the lease.
     LeaseLost {
         /// The lost lease.
@@ -157,7 +164,7 @@ impl ViolationReason {
             Self::Record { expected: ExpectedRevision::Absent, .. } => ViolationKind::Taken,
             Self::Record { .. } => ViolationKind::Moved,
             Self::Bound { .. } | Self::Rate { .. } => ViolationKind::Exceeded,
-            Self::NotACounter { .. } => ViolationKind::Unfit,
+            Self::NotACounter { .. } | Self::Unfit { .. } => ViolationKind::Unfit,
             Self::LeaseLost { .. } => ViolationKind::LeaseLost,
             Self::Item { .. } => ViolationKind::Taken,
         }
@@ -229,6 +236,7 @@ impl fmt::Display for ViolationReason {
             Self::NotACounter { found } => {
                 write!(f, "record {:?}: its value is no integer to add to", found.key)
             }
+            Self::Unfit { key, reason } => write!(f, "record {key:?}: {reason}"),
             Self::LeaseLost { lease, found } => write_lost(f, lease, found.as_deref()),
             Self::Item { found } => write!(f, "{}: expected no item, found one", found.item),
         }

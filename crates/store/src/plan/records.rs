@@ -1,5 +1,7 @@
 //! Planning of record writes.
 
+use serde_json::Value;
+
 use super::{Floors, ReadRows};
 use crate::clock::{Timestamp, When};
 use crate::commit::{Commit, Part, Violation, ViolationReason, Written};
@@ -8,7 +10,9 @@ use crate::json::RawJson;
 use crate::limits;
 use crate::names::RecordKey;
 use crate::numbers::Revision;
-use crate::records::{Bounds, Change, ExpectedRevision, Rate, Record, RecordWrite, Slot};
+use crate::records::{
+    Bounds, Change, Edit, ExpectedRevision, Rate, Record, RecordWrite, Slot, Unfit,
+};
 
 /// The row of a record that was ever written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +128,16 @@ fn judge(
             let value = Some(RawJson::integer(full_at.micros()));
             (RecordRow { revision, value, expires_at: Some(full_at) }, Some(full_at.micros()))
         }
+        Change::Edit { edit, expires } => {
+            let (value, number) = edited(&write.key, &found, edit)?;
+            let Some(value) = value else {
+                let (key, revision) = (write.key.clone(), found.revision());
+                return Ok((Written { key, revision, sum: Some(number) }, None));
+            };
+            let kept = found.live().and_then(|record| record.expires_at);
+            let expires_at = expiry(*expires, now).or(kept);
+            (RecordRow { revision, value: Some(value), expires_at }, Some(number))
+        }
     };
     Ok((Written { key: write.key.clone(), revision: Some(revision), sum }, Some(row)))
 }
@@ -155,6 +169,29 @@ fn draw(
         rate,
         possible_at,
     })
+}
+
+/// The edited document, if it is another than before, and the number that the edit gives.
+fn edited(
+    key: &RecordKey,
+    found: &Slot,
+    edit: &Edit,
+) -> Result<(Option<RawJson>, i64), ViolationReason> {
+    let unfit = |reason: String| ViolationReason::Unfit { key: key.clone(), reason };
+    let before: Value = match found.live() {
+        Some(record) => record.value.to().map_err(|e| unfit(e.to_string()))?,
+        None => Value::Null,
+    };
+    let mut document = before.clone();
+    let number = edit.apply(&mut document).map_err(|Unfit(reason)| unfit(reason))?;
+    if document == before {
+        return Ok((None, number));
+    }
+    let value = RawJson::new(&document).and_then(|value| {
+        value.check_size("the document", limits::VALUE_BYTES)?;
+        Ok(value)
+    });
+    Ok((Some(value.map_err(|e| unfit(e.to_string()))?), number))
 }
 
 /// The value of a counter; zero if there is none.

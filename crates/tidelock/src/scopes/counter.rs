@@ -7,15 +7,13 @@
 use std::any::TypeId;
 
 use serde_json::Value;
-use tidelock_store::{
-    Bounds, Commit, Committed, ExpectedRevision, RecordWrite, Slot, ViolationReason,
-};
+use tidelock_store::{Bounds, RecordWrite};
 
+use super::edits;
 use super::error::ScopeError;
 use super::mutated::{Mutated, MutationOutcome};
 use super::name::Name;
 use super::state::ScopeState;
-use crate::group_commit::Submit;
 use crate::handle::Tidelock;
 
 /// Whether every integer is a valid state of this type.
@@ -29,35 +27,11 @@ pub(crate) async fn add(
     name: &Name,
     by: i64,
 ) -> Result<Mutated<i64>, ScopeError> {
-    let mut expected = ExpectedRevision::Exists;
-    loop {
-        let mut write = RecordWrite::add(name.key(), by, Bounds::NONE);
-        write.expected = expected;
-        let commit = Commit::new().with_retry_id().write(write);
-        let sent = tidelock.submit(&commit).await?;
-        let conflict = match sent.committed() {
-            Ok(committed) => return Ok(counted(&committed)),
-            Err(conflict) => conflict,
-        };
-        expected = match &conflict.first().reason {
-            ViolationReason::Record { found: Slot::Absent, .. } => ExpectedRevision::Absent,
-            ViolationReason::Record { found: Slot::Live(_), .. } => ExpectedRevision::Exists,
-            ViolationReason::Record { found: Slot::Deleted(revision), .. } => {
-                return Err(ScopeError::gone(name, Some(*revision)));
-            }
-            other => {
-                return Err(ScopeError::Unfit {
-                    scope: name.to_string(),
-                    reason: other.to_string(),
-                });
-            }
-        };
-    }
-}
-
-fn counted(committed: &Committed) -> Mutated<i64> {
-    let written = committed.writes.first().expect("one write gives one answer");
-    let revision = written.revision.expect("a counter that was added to has a revision");
-    let value = written.sum.expect("an addition has a sum");
-    Mutated { value, outcome: MutationOutcome::Applied(revision), attempts: 1, replayed: false }
+    let written = edits::write(tidelock, name, |expected| {
+        let write = RecordWrite::add(name.key(), by, Bounds::NONE);
+        RecordWrite { expected, ..write }
+    });
+    let (revision, value) = written.await?;
+    let revision = revision.expect("a counter that was added to has a revision");
+    Ok(Mutated { value, outcome: MutationOutcome::Applied(revision), attempts: 1, replayed: false })
 }

@@ -28,6 +28,11 @@ pub enum MutationOutcome {
 }
 
 impl<R> Mutated<R> {
+    pub(super) fn map<T>(self, into: impl FnOnce(R) -> T) -> Mutated<T> {
+        let Self { value, outcome, attempts, replayed } = self;
+        Mutated { value: into(value), outcome, attempts, replayed }
+    }
+
     /// Whether the mutation changed the scope.
     pub fn is_applied(&self) -> bool {
         matches!(self.outcome, MutationOutcome::Applied(_))

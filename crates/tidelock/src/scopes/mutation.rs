@@ -5,16 +5,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidelock_store::{Commit, ExpectedRevision, RawJson, Result, Revision, StoreError};
+use tidelock_store::{Commit, Edit, ExpectedRevision, RawJson, Result, Revision, StoreError};
 
-use super::change;
 use super::counter;
+use super::edits;
 use super::error::ScopeError;
 use super::mutated::Mutated;
 use super::mutator::{AsyncMutator, DocumentMutator, Mutator, SyncMutator};
 use super::operation::Codec;
 use super::options::{OperationId, Options};
-use super::pointer::{Pointer, Unfit};
 use super::scope::Scope;
 use super::state::ScopeState;
 use crate::claims::Fingerprint;
@@ -103,13 +102,7 @@ impl<S: ScopeState> Mutation<S> {
     /// # Errors
     /// As described at [`Scope`].
     pub async fn patch(self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
-        let patch = value(&patch)?;
-        self.identified_as("patch", &patch)?
-            .change(move |document| {
-                change::patch(document, &patch);
-                Ok(())
-            })
-            .await
+        Ok(self.edit(Edit::Merge(RawJson::new(&patch)?)).await?.map(drop))
     }
 
     /// Replaces the whole state: see [`Scope::set`].
@@ -150,15 +143,14 @@ impl<S: ScopeState> Mutation<S> {
     /// # Errors
     /// As described at [`Scope`].
     pub async fn increment(self, at: impl AsRef<str>, by: i64) -> Result<Mutated<i64>, ScopeError> {
-        let at = Pointer::new(at.as_ref());
-        let is_counter = at.is_root() && counter::is_counter::<S>();
+        let at = at.as_ref();
+        let is_counter = at.is_empty() && counter::is_counter::<S>();
         if let Some((tidelock, name)) =
-            self.scope.stored().filter(|_| is_counter && self.options.store_can_apply())
+            self.scope.stored().filter(|_| is_counter && self.options.store_can_add())
         {
             return counter::add(tidelock, name, by).await;
         }
-        let this = self.identified_as("increment", &(at.tokens(), by))?;
-        this.change(move |document| change::increment(document, &at, by)).await
+        self.edit(Edit::Increment { at: at.to_owned(), by }).await
     }
 
     /// Appends to a list and returns its length: see [`Scope::push`].
@@ -170,9 +162,8 @@ impl<S: ScopeState> Mutation<S> {
         at: impl AsRef<str>,
         item: impl Serialize,
     ) -> Result<Mutated<usize>, ScopeError> {
-        let (at, item) = (Pointer::new(at.as_ref()), value(&item)?);
-        let this = self.identified_as("push", &(at.tokens(), &item))?;
-        this.change(move |document| change::push(document, &at, &item)).await
+        let edit = Edit::Push { at: at.as_ref().to_owned(), item: RawJson::new(&item)? };
+        Ok(self.edit(edit).await?.map(|length| length as usize))
     }
 
     /// Sets an entry of an object: see [`Scope::set_entry`].
@@ -185,9 +176,9 @@ impl<S: ScopeState> Mutation<S> {
         key: impl Into<String>,
         entry: impl Serialize,
     ) -> Result<Mutated, ScopeError> {
-        let (at, key, entry) = (Pointer::new(at.as_ref()), key.into(), value(&entry)?);
-        let this = self.identified_as("set_entry", &(at.tokens(), &key, &entry))?;
-        this.change(move |document| change::set_entry(document, &at, &key, &entry)).await
+        let (at, value) = (at.as_ref().to_owned(), RawJson::new(&entry)?);
+        let edit = Edit::SetEntry { at, key: key.into(), value };
+        Ok(self.edit(edit).await?.map(drop))
     }
 
     /// Removes an entry of an object: see [`Scope::remove_entry`].
@@ -199,9 +190,8 @@ impl<S: ScopeState> Mutation<S> {
         at: impl AsRef<str>,
         key: impl Into<String>,
     ) -> Result<Mutated<bool>, ScopeError> {
-        let (at, key) = (Pointer::new(at.as_ref()), key.into());
-        let this = self.identified_as("remove_entry", &(at.tokens(), &key))?;
-        this.change(move |document| change::remove_entry(document, &at, &key)).await
+        let edit = Edit::RemoveEntry { at: at.as_ref().to_owned(), key: key.into() };
+        Ok(self.edit(edit).await?.map(|removed| removed != 0))
     }
 
     /// Changes the state by a function: see [`Scope::mutate`].
@@ -257,11 +247,15 @@ impl<S: ScopeState> Mutation<S> {
         Ok(self)
     }
 
-    async fn change<R: Serialize + DeserializeOwned>(
-        self,
-        change: impl FnMut(&mut Value) -> Result<R, Unfit>,
-    ) -> Result<Mutated<R>, ScopeError> {
-        self.run(DocumentMutator(change)).await
+    /// Edits the document: in the store if it can do so, and otherwise by compare and swap.
+    async fn edit(self, edit: Edit) -> Result<Mutated<i64>, ScopeError> {
+        let this = self.identified_as("edit", &edit.clone().canonical())?;
+        match this.scope.stored() {
+            Some((tidelock, name)) if edits::is_for(&edit, &this.options) => {
+                edits::make(tidelock, name, &this.options, &edit).await
+            }
+            _ => this.run(DocumentMutator(move |document: &mut Value| edit.apply(document))).await,
+        }
     }
 
     async fn run<W: Mutator<S, Answer: Serialize + DeserializeOwned>>(
@@ -281,9 +275,4 @@ impl<S: ScopeState> Mutation<S> {
             false => Ok(()),
         }
     }
-}
-
-/// Converts an argument to JSON that can be stored.
-fn value(given: &impl Serialize) -> Result<Value> {
-    RawJson::new(given)?.to()
 }

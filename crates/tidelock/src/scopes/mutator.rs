@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use serde_json::Value;
-use tidelock_store::{RawJson, unfit};
+use tidelock_store::{RawJson, Unfit, unfit};
 
 use super::document::Doc;
-use super::pointer::Unfit;
 use super::state::ScopeState;
 
 pub(crate) trait Mutator<S> {

@@ -60,9 +60,14 @@ impl<S> Options<S> {
         self.operation.is_some() || self.expected != ExpectedRevision::Any || self.also.parts() > 0
     }
 
-    /// Whether the store can apply the change itself: no option is set that this would bypass.
-    pub(super) fn store_can_apply(&self) -> bool {
-        !self.needs_own_commit() && self.check.is_none() && self.ttl.is_none()
+    /// Whether the store can edit the document itself: no option is set that this would bypass.
+    pub(super) fn store_can_edit(&self) -> bool {
+        !self.needs_own_commit() && self.check.is_none()
+    }
+
+    /// Whether the store can add to a counter itself. An addition renews no TTL.
+    pub(super) fn store_can_add(&self) -> bool {
+        self.store_can_edit() && self.ttl.is_none()
     }
 
     /// Rejects a state that the scope's validation does not accept.

@@ -34,6 +34,11 @@ use crate::handle::Tidelock;
 /// that was deleted or has expired is [gone](ScopeError::Gone) until it is [created](Self::create)
 /// again: no mutation recreates it by accident.
 ///
+/// In a scope of untyped JSON (`serde_json::Value`), [`increment`](Self::increment),
+/// [`push`](Self::push), [`set_entry`](Self::set_entry), [`remove_entry`](Self::remove_entry) and
+/// [`patch`](Self::patch) are made by the store itself, without a read and without a conflict
+/// between writers, unless the scope is [validated](Self::validate) or the mutation has options.
+///
 /// Fields are addressed by `at`: a plain name, a JSON pointer (`/limits/daily`) for nested fields,
 /// or `""` for the whole document.
 ///
@@ -338,7 +343,8 @@ impl<S: ScopeState> Scope<S> {
     /// Adds to an integer, zero if absent, and returns the sum.
     ///
     /// If the scope is nothing but an integer (`at` is `""` and the state an `i64`), has no TTL and
-    /// no validation, the store itself adds, without a read and without conflicts.
+    /// no validation, the store itself adds, without a read and without conflicts, as it does
+    /// anywhere in untyped JSON.
     ///
     /// # Errors
     /// As described at [`Scope`].

@@ -1,54 +1,21 @@
 //! Changes of a scope's document as a part of a unit of work, as data.
 
 use serde_json::Value;
-use tidelock_store::{Commit, ExpectedRevision};
+use tidelock_store::{Commit, Edit, ExpectedRevision, Unfit};
 
-use super::change;
 use super::error::ScopeError;
-use super::pointer::{Pointer, Unfit};
 use super::proposal::ScopeRead;
 use super::scope::Scope;
 use super::state::ScopeState;
 use crate::staging::Tx;
 
-/// A change of a scope's document, for a caller that has it as data. `at` addresses a field as in
-/// [`Scope`].
+/// A change of a scope's document, for a caller that has it as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentChange {
     /// Replaces the document.
     Set(Value),
-    /// Merges a patch (RFC 7396).
-    Patch(Value),
-    /// Adds to an integer. Its value is the sum.
-    Increment {
-        /// The integer.
-        at: String,
-        /// What is added.
-        by: i64,
-    },
-    /// Appends to a list. Its value is the length.
-    Push {
-        /// The list.
-        at: String,
-        /// The new last item.
-        item: Value,
-    },
-    /// Sets an entry of an object.
-    SetEntry {
-        /// The object.
-        at: String,
-        /// The entry's key.
-        key: String,
-        /// The entry.
-        value: Value,
-    },
-    /// Removes an entry of an object. Its value is whether there was one.
-    RemoveEntry {
-        /// The object.
-        at: String,
-        /// The entry's key.
-        key: String,
-    },
+    /// Edits the document. Its value is the number that the edit gives.
+    Edit(Edit),
     /// Deletes the scope. Its value is whether there was one.
     Delete,
 }
@@ -58,19 +25,7 @@ impl DocumentChange {
     fn apply(&self, document: &mut Value) -> Result<Value, Unfit> {
         match self {
             Self::Set(value) => document.clone_from(value),
-            Self::Patch(patch) => change::patch(document, patch),
-            Self::Increment { at, by } => {
-                return change::increment(document, &Pointer::new(at), *by).map(Value::from);
-            }
-            Self::Push { at, item } => {
-                return change::push(document, &Pointer::new(at), item).map(Value::from);
-            }
-            Self::SetEntry { at, key, value } => {
-                change::set_entry(document, &Pointer::new(at), key, value)?;
-            }
-            Self::RemoveEntry { at, key } => {
-                return change::remove_entry(document, &Pointer::new(at), key).map(Value::from);
-            }
+            Self::Edit(edit) => return edit.apply(document).map(Value::from),
             Self::Delete => {}
         }
         Ok(Value::Null)
@@ -89,12 +44,12 @@ impl Tx {
     /// ```
     /// # use tidelock::prelude::*;
     /// # use tidelock::scopes::DocumentChange;
-    /// # use tidelock::store::ExpectedRevision;
+    /// # use tidelock::store::{Edit, ExpectedRevision};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
     /// let user = tidelock.scope::<serde_json::Value>(ScopeKind::USER, "ada");
-    /// let visit = DocumentChange::Increment { at: "visits".into(), by: 1 };
+    /// let visit = DocumentChange::Edit(Edit::Increment { at: "visits".into(), by: 1 });
     /// tidelock
     ///     .transact(async |tx: Tx| -> tidelock::Result<()> {
     ///         let visits = tx.change(&user, ExpectedRevision::Any, &visit).await?;

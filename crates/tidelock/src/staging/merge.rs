@@ -37,6 +37,10 @@ fn add(writes: &mut Vec<RecordWrite>, write: RecordWrite) -> Result<()> {
             earlier.cost += later.cost;
             earlier.burst = earlier.burst.min(later.burst);
         }
+        (Change::Edit { .. }, change) | (_, change @ Change::Edit { .. }) => {
+            let write = RecordWrite { change, ..there.clone() };
+            return Err(invalid(&write, "a write of a transaction beside an edit in the store"));
+        }
         (Change::Rate(_), change) | (_, change @ Change::Rate(_)) => {
             let write = RecordWrite { change, ..there.clone() };
             return Err(invalid(&write, "it is drawn on and replaced in one transaction"));

@@ -143,6 +143,10 @@ impl Tx {
             Some(Change::Put { value, .. }) => return Ok(Some(value.to()?)),
             Some(Change::Delete) => return Ok(None),
             Some(Change::Add { delta, .. }) => Some(delta),
+            Some(Change::Edit { .. }) => {
+                let why = "the store edits it at the commit; read it before";
+                return Err(StoreError::invalid(format!("record {key:?}: {why}")).into());
+            }
             Some(_) | None => None,
         };
         let slot = self.store().get_one(&key).await?;

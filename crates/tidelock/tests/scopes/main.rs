@@ -9,6 +9,7 @@ mod lossy;
 mod contention;
 mod deadlines;
 mod documents;
+mod edits;
 mod gone;
 mod once;
 mod operations;

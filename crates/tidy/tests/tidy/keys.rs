@@ -12,7 +12,6 @@ const CRATES: &[&str] =
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/tidelock/src/runs/history/entry.rs", "the event types of a run's history"),
     ("crates/tidelock/src/events/personal.rs", "the field that marks personal data in a payload"),
-    ("crates/tidelock/src/scopes/pointer.rs", "the escapes of a JSON pointer"),
 ];
 
 #[test]

@@ -7,8 +7,8 @@ use tidelock::claims::Claims;
 use tidelock::problem::Problem;
 use tidelock::scopes::DocumentChange;
 use tidelock::store::{
-    Bounds, ExpectedRevision, ExpectedVersion, Fence, Guard, NewEvent, RawJson, RecordKey,
-    RecordWrite, StoreExt, StreamName, When,
+    Bounds, Edit, ExpectedRevision, ExpectedVersion, Fence, Guard, NewEvent, RawJson, RecordKey,
+    RecordWrite, StoreError, StoreExt, StreamName, When,
 };
 use utoipa::ToSchema;
 
@@ -226,20 +226,28 @@ pub(crate) struct RemoveEntryChange {
     key: String,
 }
 
-impl From<ScopeChangeDto> for DocumentChange {
-    fn from(change: ScopeChangeDto) -> Self {
-        match change {
-            ScopeChangeDto::Set(value) => Self::Set(value),
-            ScopeChangeDto::Patch(patch) => Self::Patch(patch),
-            ScopeChangeDto::Increment(IncrementChange { at, by }) => Self::Increment { at, by },
-            ScopeChangeDto::Push(PushChange { at, value: item }) => Self::Push { at, item },
-            ScopeChangeDto::SetEntry(SetEntryChange { at, key, value }) => {
-                Self::SetEntry { at, key, value }
+impl ScopeChangeDto {
+    fn change(&self) -> Result<DocumentChange, StoreError> {
+        let edit = match self.clone() {
+            Self::Set(value) => return Ok(DocumentChange::Set(value)),
+            Self::Delete => return Ok(DocumentChange::Delete),
+            Self::Patch(patch) => Edit::Merge(RawJson::new(&patch)?),
+            Self::Increment(IncrementChange { at, by }) => Edit::Increment { at, by },
+            Self::Push(PushChange { at, value }) => Edit::Push { at, item: RawJson::new(&value)? },
+            Self::SetEntry(SetEntryChange { at, key, value }) => {
+                Edit::SetEntry { at, key, value: RawJson::new(&value)? }
             }
-            ScopeChangeDto::RemoveEntry(RemoveEntryChange { at, key }) => {
-                Self::RemoveEntry { at, key }
-            }
-            ScopeChangeDto::Delete => Self::Delete,
+            Self::RemoveEntry(RemoveEntryChange { at, key }) => Edit::RemoveEntry { at, key },
+        };
+        Ok(DocumentChange::Edit(edit))
+    }
+
+    /// The value of the change, as it is shown.
+    fn shown(&self, value: Value) -> Value {
+        match self {
+            Self::RemoveEntry(_) => Value::Bool(value != 0),
+            Self::SetEntry(_) | Self::Patch(_) => Value::Null,
+            _ => value,
         }
     }
 }
@@ -252,8 +260,9 @@ impl ScopePart {
     ) -> Result<CommitScopeDto, Problem> {
         let scope = served.tidelock().scope::<Value>(kind(&self.kind, self.ttl_ms)?, &self.id);
         let expected = self.expected.map_or(ExpectedRevision::Any, Expected::revision);
-        let change = DocumentChange::from(self.change.clone());
+        let change = self.change.change()?;
         let value = tx.change(&scope, expected, &change).await.map_err(problems::to_problem)?;
+        let value = self.change.shown(value);
         Ok(CommitScopeDto { kind: self.kind.clone(), id: self.id.clone(), value })
     }
 }

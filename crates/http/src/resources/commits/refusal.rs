@@ -131,6 +131,9 @@ fn by_store(reason: &ViolationReason, request: &CommitRequest, claims: &Claims) 
         ViolationReason::NotACounter { found } => {
             record(request, claims, &found.key, Problem::conflict("not-a-counter", detail))
         }
+        ViolationReason::Unfit { key, .. } => {
+            record(request, claims, key, Problem::conflict("scope-unfit", detail))
+        }
         ViolationReason::LeaseLost { lease, .. } => {
             let problem = Problem::conflict("fence-lost", detail)
                 .with("key", &lease.item.key)

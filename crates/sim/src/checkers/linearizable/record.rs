@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+use tidelock::store::Edit;
+
 use super::Object;
 use crate::history::{Change, Expected, Expiry, Slot, list_value};
 
@@ -157,7 +160,17 @@ impl Record {
 
     fn changed(&self, write: &Write, live: bool) -> Option<Self> {
         let Some(change) = &write.change else { return Some(self.clone()) };
-        if *change == Change::Delete && !live {
+        let before = self.value.as_deref().filter(|_| live);
+        let edited = match change {
+            Change::Edit(edit) => Some(edited(edit, before)?),
+            _ => None,
+        };
+        let (told, without_effect) =
+            (write.value.as_deref(), edited.as_ref().map(|e| e.0.is_none()));
+        if edited.as_ref().is_some_and(|(_, number)| told.is_some_and(|told| told != number)) {
+            return None;
+        }
+        if without_effect.unwrap_or(*change == Change::Delete && !live) {
             let fits = |answer: Option<u64>| answer.is_none_or(|revision| self.has(revision));
             return write.revision.is_none_or(fits).then(|| self.clone());
         }
@@ -169,17 +182,25 @@ impl Record {
             None => (self.revision + 1, Others::Higher),
         };
         if let Change::Rate { cost, burst } = *change {
-            let found = self.value.as_deref().filter(|_| live);
-            let value = drawn(found, cost, burst, write)?;
+            let value = drawn(before, cost, burst, write)?;
             let expires = value.parse().map_or(Expires::Sometime, Expires::At);
             return Some(Self { revision, others, value: Some(value.into()), expires });
         }
-        let value = apply(change, self.value.as_deref().filter(|_| live))?;
-        let told = write.value.as_deref();
-        if told.is_some_and(|told| value.as_deref().map(list_value::shown) != Some(told)) {
-            return None;
-        }
-        let keeps = live && matches!(change, Change::Add { .. });
+        let value = match edited {
+            Some((document, _)) => document,
+            None => {
+                let value = apply(change, before)?;
+                if told.is_some_and(|told| value.as_deref().map(list_value::shown) != Some(told)) {
+                    return None;
+                }
+                value
+            }
+        };
+        let keeps = match change {
+            Change::Add { .. } => live,
+            Change::Edit(_) => live && write.expires.is_none(),
+            _ => false,
+        };
         let expires = if keeps { self.expires } else { expiry(write.expires, write.at) };
         Some(Self { revision, others, value: value.map(Arc::from), expires })
     }
@@ -210,6 +231,15 @@ fn expiry(expires: Option<Expiry>, at: Option<i64>) -> Expires {
     }
 }
 
+/// A document after an edit, none if that changes nothing, and what the edit gives.
+fn edited(edit: &str, value: Option<&str>) -> Option<(Option<String>, String)> {
+    let edit: Edit = serde_json::from_str(edit).ok()?;
+    let before: Value = serde_json::from_str(value.unwrap_or("null")).ok()?;
+    let mut document = before.clone();
+    let number = edit.apply(&mut document).ok()?;
+    Some(((document != before).then(|| document.to_string()), number.to_string()))
+}
+
 /// The value after the change, in it none if it is deleted; none if the change does not apply.
 #[expect(clippy::option_option, reason = "a change that does not apply is not a deletion")]
 fn apply(change: &Change, value: Option<&str>) -> Option<Option<String>> {
@@ -220,8 +250,8 @@ fn apply(change: &Change, value: Option<&str>) -> Option<Option<String>> {
             let sum = value.map_or(Some(0), |value| value.parse().ok())?;
             Some(add(sum, *delta, *min, *max)?.to_string())
         }
-        // Judged by the time of the write.
-        Change::Rate { .. } => return None,
+        // Judged by the time of the write, or with what it gives.
+        Change::Rate { .. } | Change::Edit(_) => return None,
         Change::Push(element) => Some(list_value::pushed(value, element)),
     })
 }

@@ -360,7 +360,9 @@ impl Store {
                 sum = Some(before + delta);
                 *value = sum.map(|sum: i64| sum.to_string());
             }
-            Change::Push(_) | Change::Rate { .. } => unreachable!("the model never does this"),
+            Change::Push(_) | Change::Edit(_) | Change::Rate { .. } => {
+                unreachable!("the model never does this")
+            }
         }
         *revision += 1;
         PartAnswer::Written { revision: Some(*revision), sum }

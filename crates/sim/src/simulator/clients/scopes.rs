@@ -1,5 +1,6 @@
 //! Changes of a few hot scopes, each under an operation id.
 
+use serde_json::Value;
 use tidelock::ErrorKind;
 use tidelock::scopes::ScopeKind;
 
@@ -7,6 +8,24 @@ use super::Client;
 use crate::simulator::state::{Board, HOT};
 
 impl Client {
+    /// Edits a hot scope in the store, without an operation id: asked once.
+    pub(super) async fn edit_scope(&self, id: &str) {
+        let (nth, pushes) = self.draw(|rng| (rng.below(HOT), rng.one_in(2)));
+        let scope = self.tidelock.scope::<Value>(ScopeKind::USER, format!("board-{nth}"));
+        let world = &self.process.world;
+        let kind = if pushes { "push" } else { "count" };
+        let name = format!("{nth}/{id}");
+        world.asks(kind, &name);
+        let edited = match pushes {
+            true => scope.push("names", id).await.map(drop),
+            false => scope.increment("count", 1).await.map(drop),
+        };
+        if edited.is_ok() {
+            self.sometimes("the store edits a document");
+            world.told(kind, &name);
+        }
+    }
+
     pub(super) async fn change_scope(&self, id: &str) {
         let (nth, pushes) = self.draw(|rng| (rng.below(HOT), rng.one_in(2)));
         let scope = self.tidelock.scope::<Board>(ScopeKind::USER, format!("board-{nth}"));

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tidelock_store::{
-    Bounds, Change, ExpectedRevision, Rate, RawJson, Record, RecordKey, RecordWrite, Revision,
-    Slot, Timestamp, ViolationReason, When, Written, limits,
+    Bounds, Change, Edit, ExpectedRevision, Rate, RawJson, Record, RecordKey, RecordWrite,
+    Revision, Slot, Timestamp, ViolationReason, When, Written, limits,
 };
 
 use super::moment;
@@ -76,6 +77,11 @@ impl Records {
         if let Some(reason) = self.judge_slot(&write.key, write.expected, now) {
             return Some(reason);
         }
+        if let Change::Edit { edit, .. } = &write.change {
+            let key = write.key.clone();
+            let edited = edited(&self.slot(&write.key, now), edit);
+            return edited.err().map(|reason| ViolationReason::Unfit { key, reason });
+        }
         if !matches!(write.change, Change::Add { .. } | Change::Rate(_)) {
             return None;
         }
@@ -119,7 +125,19 @@ impl Records {
             Slot::Live(record) => Some(record),
             _ => None,
         };
+        let mut gives = None;
         let value = match &write.change {
+            Change::Edit { edit, expires } => {
+                let (document, number) = edited(&before, edit).expect("it was judged");
+                gives = Some(number);
+                if document == parsed(&before) {
+                    let known = self.rows.get(&write.key).map(|row| row.revision);
+                    let revision = known.map(|revision| Revision::new(revision).unwrap());
+                    return Written { key: write.key.clone(), revision, sum: gives };
+                }
+                let kept = live.and_then(|record| record.expires_at);
+                Some((RawJson::new(&document).unwrap(), expiry(*expires, now).or(kept)))
+            }
             Change::Put { value, expires } => Some((value.clone(), expiry(*expires, now))),
             Change::Add { delta, within, expires } => {
                 let (found, expires_at) = match live {
@@ -140,7 +158,7 @@ impl Records {
         };
         let sum = match (&write.change, &value) {
             (Change::Add { .. } | Change::Rate(_), Some((value, _))) => integer(value),
-            _ => None,
+            _ => gives,
         };
         // Deleting a record that does not exist changes nothing.
         if value.is_some() || live.is_some() {
@@ -162,6 +180,61 @@ fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
 
 fn integer(value: &RawJson) -> Option<i64> {
     value.to().ok()
+}
+
+/// The document as JSON; `null` if there is none.
+fn parsed(found: &Slot) -> Value {
+    match found {
+        Slot::Live(record) => record.value.to().unwrap(),
+        _ => Value::Null,
+    }
+}
+
+/// The document after the edit, and the number that the edit gives. The model's documents are
+/// small, and its edits are at the root.
+fn edited(found: &Slot, edit: &Edit) -> Result<(Value, i64), String> {
+    let unfit = |found: &Value, wanted: &str| {
+        let found = match found {
+            Value::Number(_) => "a number",
+            Value::String(_) => "a text",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+            other => panic!("{other} is in no document of the model"),
+        };
+        format!("the document: there is {found} where {wanted} is needed")
+    };
+    match (edit, parsed(found)) {
+        (Edit::Increment { by, .. }, Value::Null) => Ok((json!(by), *by)),
+        (Edit::Increment { by, .. }, Value::Number(before)) => {
+            let before = before.as_i64().expect("the model has no other numbers");
+            let sum = before.checked_add(*by).ok_or_else(|| {
+                format!("the document: {before} {by:+} is more than an integer of 64 bits holds")
+            })?;
+            Ok((json!(sum), sum))
+        }
+        (Edit::Increment { .. }, other) => Err(unfit(&other, "an integer")),
+        (Edit::Push { item, .. }, Value::Null) => Ok((json!([item.to::<Value>().unwrap()]), 1)),
+        (Edit::Push { item, .. }, Value::Array(mut items)) => {
+            items.push(item.to().unwrap());
+            let length = items.len() as i64;
+            Ok((Value::Array(items), length))
+        }
+        (Edit::Push { .. }, other) => Err(unfit(&other, "a list")),
+        (Edit::SetEntry { key, value, .. }, before @ (Value::Null | Value::Object(_))) => {
+            let mut document = if before.is_null() { json!({}) } else { before.clone() };
+            document[key] = value.to().unwrap();
+            let is_changed = document != before;
+            Ok((document, is_changed.into()))
+        }
+        (Edit::SetEntry { .. }, other) => Err(unfit(&other, "an object")),
+        (Edit::RemoveEntry { .. }, Value::Null) => Ok((Value::Null, 0)),
+        (Edit::RemoveEntry { key, .. }, Value::Object(mut entries)) => {
+            let was_there = entries.remove(key).is_some();
+            Ok((Value::Object(entries), was_there.into()))
+        }
+        (Edit::RemoveEntry { .. }, other) => Err(unfit(&other, "an object")),
+        (other, _) => panic!("{other:?} is no edit of the model"),
+    }
 }
 
 /// The sum, if it is a number and not past the bound in the direction of the change.

@@ -7,18 +7,16 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::edit::Unfit;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pointer {
+pub(super) struct Pointer {
     text: String,
     tokens: Vec<String>,
 }
 
-/// Why a change does not fit a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unfit(pub(crate) String);
-
 impl Pointer {
-    pub(crate) fn new(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let unescaped = |token: &str| token.replace("~1", "/").replace("~0", "~");
         let tokens = match text.strip_prefix('/') {
             Some(path) => path.split('/').map(unescaped).collect(),
@@ -28,18 +26,24 @@ impl Pointer {
         Self { text: text.to_owned(), tokens }
     }
 
-    pub(crate) fn is_root(&self) -> bool {
+    fn is_root(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The parsed path.
-    pub(crate) fn tokens(&self) -> &[String] {
-        &self.tokens
+    /// The path as a JSON pointer.
+    pub(super) fn canonical(&self) -> String {
+        let escaped = |token: &String| token.replace('~', "~0").replace('/', "~1");
+        self.tokens.iter().map(|token| format!("/{}", escaped(token))).collect()
+    }
+
+    /// How many levels the path leads down.
+    pub(super) fn depth(&self) -> usize {
+        self.tokens.len()
     }
 
     /// Returns the value at the path and creates the objects that lead to it; `null` if it was
     /// absent.
-    pub(crate) fn make<'a>(&self, document: &'a mut Value) -> Result<&'a mut Value, Unfit> {
+    pub(super) fn make<'a>(&self, document: &'a mut Value) -> Result<&'a mut Value, Unfit> {
         let mut at = document;
         for token in &self.tokens {
             at = match at {
@@ -54,7 +58,7 @@ impl Pointer {
     }
 
     /// Returns the value at the path, if it exists.
-    pub(crate) fn find<'a>(&self, document: &'a mut Value) -> Option<&'a mut Value> {
+    pub(super) fn find<'a>(&self, document: &'a mut Value) -> Option<&'a mut Value> {
         let mut tokens = self.tokens.iter();
         tokens.try_fold(document, |at, token| match at {
             Value::Array(items) => items.get_mut(token.parse::<usize>().ok()?),
@@ -64,7 +68,7 @@ impl Pointer {
     }
 
     /// Returns the entries of an object; `null` becomes an empty object.
-    pub(crate) fn entries<'a>(
+    pub(super) fn entries<'a>(
         &self,
         here: &'a mut Value,
     ) -> Result<&'a mut Map<String, Value>, Unfit> {
@@ -76,7 +80,7 @@ impl Pointer {
     }
 
     /// Describes a value of the wrong type.
-    pub(crate) fn unfit(&self, found: &Value, wanted: &str) -> Unfit {
+    pub(super) fn unfit(&self, found: &Value, wanted: &str) -> Unfit {
         let found = match found {
             Value::Null => "nothing",
             Value::Bool(_) => "true or false",
@@ -110,6 +114,11 @@ mod tests {
         assert_eq!(at("/~0"), Some(json!(3)));
         assert_eq!(at("/c/e"), None);
         assert_eq!(at("").map(|all| all.is_object()), Some(true));
+        let canonical = |text: &str| Pointer::new(text).canonical();
+        assert_eq!(
+            [canonical("~a/b"), canonical("/~0a~1b"), canonical("")],
+            ["/~0a~1b", "/~0a~1b", ""]
+        );
     }
 
     #[test]
