@@ -97,6 +97,7 @@ impl StoreUrl {
     }
 
     /// The file of an SQLite store that exists; none if it is another kind of store.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn file(&self) -> Result<Option<PathBuf>> {
         let checked = tidelock::check_url(&self.url).map_err(|error| self.not_opened(error));
         checked.and_then(|()| self.check_is_there())?;
