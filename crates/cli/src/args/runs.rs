@@ -103,6 +103,9 @@ pub(crate) struct CancelArgs {
     /// Terminate at once, without clean-up; children continue
     #[arg(long)]
     pub(crate) terminate: bool,
+    /// Terminate the children of the run, too, and theirs
+    #[arg(long, requires_all = ["terminate", "run"])]
+    pub(crate) children: bool,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -8,11 +8,11 @@ use super::bulk_runs::{self, Asked};
 use super::confirm::confirm;
 use crate::args::CancelArgs;
 use crate::failure::Result;
-use crate::output::Output;
+use crate::output::{Output, many};
 
 pub(crate) async fn run(args: CancelArgs, Cx { store_url, out }: Cx<'_>) -> Result<()> {
     let tidelock = Tidelock::over(store_url.open().await?.store);
-    let CancelArgs { which, reason, terminate, dry_run, yes } = &args;
+    let CancelArgs { which, reason, terminate, dry_run, yes, .. } = &args;
     if let Some(id) = &which.run {
         return one(&tidelock.runs().run(id), id, &args, out).await;
     }
@@ -22,9 +22,12 @@ pub(crate) async fn run(args: CancelArgs, Cx { store_url, out }: Cx<'_>) -> Resu
 }
 
 async fn one(run: &RunHandle, id: &str, args: &CancelArgs, out: &mut Output) -> Result<()> {
-    let what = match args.terminate {
-        true => format!("{id:?} is terminated at once, without clean-up; its children continue"),
-        false => format!("{id:?} is asked to cancel"),
+    let what = match (args.terminate, args.children) {
+        (true, false) => {
+            format!("{id:?} is terminated at once, without clean-up; its children continue")
+        }
+        (true, true) => format!("{id:?} and its children are terminated at once, without clean-up"),
+        (false, _) => format!("{id:?} is asked to cancel"),
     };
     if args.dry_run {
         run.get().await?;
@@ -35,6 +38,11 @@ async fn one(run: &RunHandle, id: &str, args: &CancelArgs, out: &mut Output) -> 
         return Ok(out.done("cancelling", &format!("run {what}"))?);
     }
     confirm(&format!("Run {what}."), args.yes)?;
+    if args.children {
+        let children = many(run.terminate_with_children(&args.reason).await?, "descendant");
+        let what = format!("run {id:?} and {children} are terminated");
+        return Ok(out.done("terminated", &what)?);
+    }
     run.terminate(&args.reason).await?;
     Ok(out.done("terminated", &format!("run {id:?} is terminated"))?)
 }

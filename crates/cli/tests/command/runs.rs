@@ -77,7 +77,12 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
         "{dry:?}"
     );
     assert_eq!(shop.json(&["runs", "--state", "open"]).len(), 2, "nothing was done");
-    shop.ok(&["cancel", "checkout-2", "--terminate", "-y", "--reason", "no stock"]);
+    assert_eq!(shop.run(&["cancel", "checkout-2", "--children", "-y"]).code, 2);
+    let whole = ["cancel", "checkout-2", "--terminate", "--children"];
+    let dry = shop.run(&[&whole[..], &["--dry-run"]].concat());
+    assert!(dry.code == 0 && dry.err.contains("and its children are terminated"), "{dry:?}");
+    let ended = shop.ok(&[&whole[..], &["-y", "--reason", "no stock"]].concat());
+    assert_eq!(ended, "run \"checkout-2\" and 0 descendants are terminated\n");
     assert_eq!(shop.json(&["runs", "--state", "terminated"])[0]["run"], json!("checkout-2"));
     assert!(shop.ok(&["runs", "checkout-2"]).contains("no stock"));
     for args in [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidelock_store::{EventType, LaneName, Priority, Store, StoredEvent};
+use tidelock_store::{EventType, LaneName, Position, Priority, Store, StoredEvent, Timestamp};
 
 use super::options::Options;
 use super::route::Route;

@@ -34,5 +34,6 @@ mod retention;
 mod schedules;
 mod signals;
 mod stalls;
+mod terminated_children;
 mod test_app;
 mod waiting;

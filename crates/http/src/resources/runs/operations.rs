@@ -39,19 +39,36 @@ pub(crate) async fn cancel(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Terminate a run at once, without clean-up.
+/// How a run is terminated.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TerminateRequest {
+    /// The reason, shown to later readers.
+    #[serde(default)]
+    #[schema(example = "ordered twice")]
+    reason: String,
+    /// Whether its children are terminated, too, and theirs.
+    #[serde(default)]
+    children: bool,
+}
+
+/// Terminate a run at once, without clean-up; with `children`, its descendants as well. After an
+/// interruption send the same again, and it continues with the children.
 #[utoipa::path(post, path = "/v1/runs/{id}/terminate", tag = "runs",
     params(RunPath),
-    request_body = Option<ReasonDto>,
+    request_body = Option<TerminateRequest>,
     responses(
         (status = 204, description = "Terminated"),
         (status = 409, description = "The run had already ended"),
     ))]
 pub(crate) async fn terminate(
     TargetRun(run): TargetRun,
-    MaybeBody(why): MaybeBody<ReasonDto>,
+    MaybeBody(asked): MaybeBody<TerminateRequest>,
 ) -> Result<StatusCode, Problem> {
-    run.terminate(&why.reason).await?;
+    match asked.children {
+        true => drop(run.terminate_with_children(&asked.reason).await?),
+        false => run.terminate(&asked.reason).await?,
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

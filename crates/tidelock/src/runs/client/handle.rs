@@ -15,8 +15,8 @@ use super::{export, status, timeline, verbs};
 use crate::handle::Tidelock;
 use crate::runs::history::{self, Entry};
 use crate::runs::{
-    InvalidName, RunError, RunExport, RunId, RunInfo, RunResult, RunStatus, SendSignal, Timeline,
-    Verdict, keys,
+    InvalidName, RunError, RunExport, RunId, RunInfo, RunResult, RunState, RunStatus, SendSignal,
+    Timeline, Verdict, keys,
 };
 
 /// A handle of one run, whose result is an `O`. Clones refer to the same run.
@@ -246,7 +246,8 @@ impl<O> RunHandle<O> {
 
     /// Terminates the run at once, without clean-up.
     ///
-    /// Later writes of its driver are refused. Its children are left alone.
+    /// Later writes of its driver are refused. Its children are left alone;
+    /// [`terminate_with_children`](Self::terminate_with_children) ends them, too.
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
@@ -264,7 +265,56 @@ impl<O> RunHandle<O> {
     /// # }
     /// ```
     pub async fn terminate(&self, reason: &str) -> Result<(), RunError> {
+        self.terminate_one(self.id()?, reason).await
+    }
+
+    /// Terminates the run at once, and then its children, and theirs. Returns how many descendants
+    /// were terminated.
+    ///
+    /// Each is terminated by a commit of its own, parents first, so none starts another one
+    /// meanwhile. If the call is interrupted, call it again: it continues with the children of the
+    /// terminated run. Children that the run has started before it continued as new are left alone,
+    /// and so are those of a child that has ended otherwise.
+    ///
+    /// # Errors
+    /// [`Ended`](RunError::Ended) if it has ended and was not terminated, and as
+    /// [`get`](Self::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// let children = run.terminate_with_children("it was a test").await?;
+    /// assert_eq!(children, 0, "it had none");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn terminate_with_children(&self, reason: &str) -> Result<u64, RunError> {
         let run = self.id()?;
+        if self.get().await?.state != RunState::Terminated {
+            self.terminate_one(run, reason).await?;
+        }
+        let (mut parents, mut terminated) = (vec![run.clone()], 0);
+        while let Some(parent) = parents.pop() {
+            for child in verbs::children(&self.tidelock, &parent).await? {
+                if child.summary.state == RunState::Open {
+                    match self.terminate_one(&child.run, reason).await {
+                        Ok(()) => terminated += 1,
+                        // It was faster.
+                        Err(RunError::Ended { .. }) => continue,
+                        Err(error) => return Err(error),
+                    }
+                }
+                parents.push(child.run);
+            }
+        }
+        Ok(terminated)
+    }
+
+    async fn terminate_one(&self, run: &RunId, reason: &str) -> Result<(), RunError> {
         carry_out(&self.tidelock, RunError::contended(run), || {
             verbs::terminate(&self.tidelock, run, reason, self.asked_as())
         })

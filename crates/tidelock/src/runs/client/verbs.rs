@@ -66,6 +66,33 @@ pub(super) async fn terminate(
     Ok(Proposal::commit(there.end(commit, RunState::Terminated, now)?, ()))
 }
 
+/// The children that a run has started in its generation and that are open, or were terminated.
+///
+/// Once a run has ended it starts no more: a child is started in a commit with an entry of its
+/// history, and its driver's later entries are refused.
+pub(super) async fn children(
+    tidelock: &Tidelock,
+    run: &RunId,
+) -> Result<Vec<Summarized>, RunError> {
+    let (there, store) = (load_summary(tidelock, run).await?, &**tidelock.store());
+    let mut started = Vec::new();
+    history::each(store, &there, |_, entry| {
+        if let Entry::ChildStarted(child) = entry {
+            started.push(child.run);
+        }
+    })
+    .await?;
+    let mut children = Vec::new();
+    for child in started {
+        let child = Summarized::read(store, &child).await?;
+        children.extend(child.filter(|child| {
+            let parent = child.summary.parent.as_ref().is_some_and(|parent| parent.run == *run);
+            parent && matches!(child.summary.state, RunState::Open | RunState::Terminated)
+        }));
+    }
+    Ok(children)
+}
+
 /// Lets the item of a run that was terminated while it was parked be leased, so that it leaves. If
 /// that fails the run has ended all the same.
 pub(super) async fn release_ended(tidelock: &Tidelock, run: &RunId) {
