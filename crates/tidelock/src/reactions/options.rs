@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock_store::{LaneName, Priority};
+use tidelock_store::{LaneName, Position, Priority, Timestamp};
 
 use crate::retry::RetryLimits;
 use crate::worker::TIMEOUT;
@@ -15,6 +15,10 @@ pub enum StartFrom {
     Beginning,
     /// At the next new event.
     Now,
+    /// At the first event after this position of the feed.
+    After(Position),
+    /// At the first event that was recorded at this time or later.
+    Since(Timestamp),
 }
 
 /// What happens to an item whose retries are exhausted.

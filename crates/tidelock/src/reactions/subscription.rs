@@ -176,6 +176,28 @@ impl<I: Input> Subscription<I> {
         self
     }
 
+    /// Starts a new reaction after this position of the feed, such as one that another reaction, or
+    /// another system, has reached.
+    ///
+    /// A position beyond the end of the feed stops the application with
+    /// [`Rewound`](tidelock_store::StoreErrorKind::Rewound).
+    #[must_use]
+    pub fn from_position(mut self, after: Position) -> Self {
+        self.options.start = StartFrom::After(after);
+        self
+    }
+
+    /// Starts a new reaction at the first event that was recorded at this time or later, by the
+    /// store's clock.
+    ///
+    /// Events of concurrent commits can be in the feed in another order than their times; of those
+    /// around this moment, some can be handled that are a little older.
+    #[must_use]
+    pub fn from_time(mut self, moment: Timestamp) -> Self {
+        self.options.start = StartFrom::Since(moment);
+        self
+    }
+
     /// Sets the retry policy of a failed call: the number of attempts and the pauses between them.
     /// The default is 6 attempts.
     ///

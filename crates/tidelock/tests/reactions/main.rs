@@ -19,5 +19,6 @@ mod processes;
 mod routing;
 mod skip;
 mod stage;
+mod starts;
 mod timeouts;
 mod wait_for;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Adjustment, Commit, ExpectedRevision, ExpectedVersion, FeedQuery, ItemFilter, Mark,
     NamePattern, NewEvent, Position, RawJson, RecordKey, RecordWrite, Result, Revision, Store,
-    StoreError, StoreExt, Wake, When, limits,
+    StoreError, StoreExt, Timestamp, Wake, When, limits,
 };
 
 use crate::reactions::ReactionName;
@@ -193,7 +193,26 @@ async fn position(
     match from {
         StartFrom::Beginning => Ok(Position::START),
         StartFrom::Now => now(store, reaction).await,
+        // The read refuses a position that the store has not given out.
+        StartFrom::After(position) => {
+            store.read_feed(FeedQuery::after(position).limit(1)).await.map(|_| position)
+        }
+        StartFrom::Since(moment) => before(&**store, moment).await,
     }
+}
+
+/// A position with only older events up to it, and behind it an event of this time or later: found
+/// by bisecting the feed, which is ordered by time but for concurrent commits.
+async fn before(store: &dyn Store, moment: Timestamp) -> Result<Position> {
+    let (mut low, mut high) = (Position::START, store.feed_end().await?);
+    while low < high {
+        let middle = Position::new(low.get() + (high.get() - low.get()) / 2)?;
+        match store.rows(FeedQuery::after(middle).limit(1)).next().await? {
+            Some(event) if event.recorded_at < moment => low = event.position,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
 }
 
 /// Finds the end of the feed by appending to it.
