@@ -8,6 +8,9 @@ use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_st
 
 use crate::stage::until_quiet;
 
+/// Against hanging only.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 on_every_store!(
     a_reaction_starts_after_a_position,
     a_reaction_starts_at_a_time,
@@ -89,7 +92,8 @@ async fn a_position_that_was_never_given_out_stops_the_application(stage: TestSt
     let beyond = Position::new(last.get() + 100_000_000).unwrap();
     let source = on_any().from_position(beyond);
     let app = tidelock.app().reaction("mail", source, |_: StoredEvent, _| async { Ok(()) });
-    let error = app.build().unwrap().run().await.unwrap_err();
+    let stopped = tokio::time::timeout(PATIENCE, app.build().unwrap().run()).await;
+    let error = stopped.expect("it stops by itself").unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Rewound, "{error}");
     assert!(tidelock.reactions().routes().await.unwrap().is_empty(), "it is not registered");
 }
