@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
 use tidelock::store::{
-    Commit, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName, Settlement, Store, StreamName,
-    Wake, WorkerName,
+    Bounds, Commit, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName, RecordKey, RecordWrite,
+    Settlement, Store, StreamName, Wake, WorkerName,
 };
 use tidelock_test_stage::past;
 
@@ -23,6 +23,7 @@ on_files_and_postgres!(
     a_killed_import_continues,
     overdue_items_keep_their_order_and_their_times,
     an_import_does_not_overwrite_items,
+    an_import_does_not_overwrite_records,
     reactions_continue_where_they_were,
     reactions_rebuild,
     dropped_reactions_start_as_new_ones,
@@ -192,6 +193,25 @@ fn an_import_does_not_overwrite_items(shop: &Shop) {
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.err.contains("item \"a\" of queue \"mail\": expected no item"), "{refused:?}");
     assert_eq!(other.json(&["leases"]), before);
+}
+
+/// CMD-6.
+fn an_import_does_not_overwrite_records(shop: &Shop) {
+    let (other, file) = (shop.another(), shop.path("all.jsonl"));
+    shop.with(|store| async move { count(&*store, "sold/tea", 1).await });
+    shop.ok(&["export", &file]);
+    other.ok(&["migrate"]);
+    other.with(|store| async move { count(&*store, "sold/tea", 7).await });
+    let refused = other.run(&["import", &file, "--reactions", "continue"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.err.contains("sold/tea"), "{refused:?}");
+    let kept = other.with(|store| async move { counted(&*store, "sold/tea").await });
+    assert_eq!(kept, 7);
+}
+
+async fn count(store: &dyn Store, key: &str, by: i64) {
+    let add = RecordWrite::add(&RecordKey::new(key).unwrap(), by, Bounds::NONE);
+    store.commit(Commit::new().write(add)).await.unwrap().committed().unwrap();
 }
 
 /// A store with reactions, and its copy in another store.
