@@ -41,12 +41,17 @@ pub(crate) async fn run(
     let bulk = runs.bulk(&filter(which, &**tidelock.store()).await?).parked(which.parked);
     let done = verb(asked.action);
     if asked.dry_run || !asked.yes {
-        let count = many(count(&bulk, asked.action).await?, "run");
-        if asked.dry_run {
+        let matched = count(&bulk, asked.action).await?;
+        if matched == 0 {
             check_name(tidelock, which).await?;
-            return Ok(out.note(&format!("dry run: {count} would be {done}, nothing was done"))?);
         }
-        confirm(&format!("{count}: to be {done}."), asked.yes)?;
+        let would = format!("{} would be {done}", many(matched, "run"));
+        if asked.dry_run {
+            return Ok(out.note(&format!("dry run: {would}, nothing was done"))?);
+        }
+        if matched > 0 {
+            confirm(&format!("{would}."), asked.yes)?;
+        }
     }
     let RunBatch { matched, changed, .. } = carry_out(&bulk, &asked, out).await?;
     if matched == 0 {

@@ -41,7 +41,9 @@ fn runs_are_cancelled_and_terminated_in_bulk(shop: &Shop) {
     assert_eq!(open(), 10);
     let rest = shop.ok(&["cancel", "--workflow", "checkout", "-y"]);
     assert_eq!(rest, "asked to cancel: 10 of 10 runs\n");
-    assert_eq!(shop.ok(&["retry", "--workflow", "checkout", "-y"]), "retried: 0 of 0 runs\n");
+    let nothing = shop.ok(&["retry", "--workflow", "checkout"]);
+    assert_eq!(nothing, "retried: 0 of 0 runs\n", "there is nothing to ask about");
+    assert_eq!(shop.run(&["cancel", "--workflow", "chekcout"]).code, 4);
     for workflow in [["cancel", "--workflow", "chekcout"], ["retry", "--workflow", "chekcout"]] {
         let refused = shop.run(&[&workflow[..], &["-y"]].concat());
         assert_eq!(refused.code, 4, "{refused:?}");
