@@ -207,8 +207,9 @@ mod tests {
         Tidelock::over(Arc::new(MemoryStore::new())).with_cache_capacity(capacity)
     }
 
+    /// A scope whose documents are validated: the store does not edit them by itself.
     fn scope(tidelock: &Tidelock, id: usize) -> Scope<Value> {
-        tidelock.scope(ScopeKind::USER, id.to_string())
+        tidelock.scope(ScopeKind::USER, id.to_string()).validate(|_| Ok(()))
     }
 
     #[tokio::test]
