@@ -40,12 +40,17 @@ async fn start(tidelock: &Tidelock, workflow: &str, count: u32) {
     for nth in 0..count {
         let town = if nth.is_multiple_of(2) { "north" } else { "south" };
         let run = tidelock.start(workflow, format!("{workflow}-{nth:02}"), &nth).version(1);
-        run.attribute("town", town).await.unwrap();
+        run.attribute("town", town).attribute("of", "bulk").await.unwrap();
     }
 }
 
+/// The runs of a test: there are others on a store with a past.
+fn of_the_test() -> RunFilter {
+    RunFilter::all().attribute("of", "bulk")
+}
+
 async fn in_state(tidelock: &Tidelock, state: RunState) -> usize {
-    tidelock.runs().list(&RunFilter::all().state(state)).all().await.unwrap().len()
+    tidelock.runs().list(&of_the_test().state(state)).all().await.unwrap().len()
 }
 
 /// RUN-54. The dry run counts, and changes nothing.
@@ -122,7 +127,7 @@ async fn failed_runs_are_retried_and_what_cannot_be_is_told(stage: TestStore) {
     );
     until("all have failed", async || in_state(&tidelock, RunState::Failed).await == 5).await;
     broken.store(false, Ordering::SeqCst);
-    let done = tidelock.runs().bulk(&RunFilter::all()).retry("it is open again").await.unwrap();
+    let done = tidelock.runs().bulk(&of_the_test()).retry("it is open again").await.unwrap();
     assert_eq!((done.matched, done.changed), (5, 4));
     assert_eq!(done.refused[0].run.as_str(), "book-00");
     assert!(done.refused[0].error.contains("compensated"), "{:?}", done.refused);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Adjustment, Commit, ExpectedRevision, ExpectedVersion, FeedQuery, ItemFilter, Mark,
     NamePattern, NewEvent, Position, RawJson, RecordKey, RecordWrite, Result, Revision, Store,
-    StoreError, StoreExt, Timestamp, Wake, When, limits,
+    StoreError, StoreErrorKind, StoreExt, StoredEvent, Timestamp, Wake, When, limits,
 };
 
 use crate::reactions::ReactionName;
@@ -206,13 +206,30 @@ async fn position(
 async fn before(store: &dyn Store, moment: Timestamp) -> Result<Position> {
     let (mut low, mut high) = (Position::START, store.feed_end().await?);
     while low < high {
-        let middle = Position::new(low.get() + (high.get() - low.get()) / 2)?;
-        match store.rows(FeedQuery::after(middle).limit(1)).next().await? {
+        let (middle, next) = after_the_middle(store, low, high).await?;
+        match next {
             Some(event) if event.recorded_at < moment => low = event.position,
             _ => high = middle,
         }
     }
     Ok(low)
+}
+
+/// The next event after the middle of two positions, or after one before it: what an epoch left out
+/// was never given out, and is not read from.
+async fn after_the_middle(
+    store: &dyn Store,
+    low: Position,
+    high: Position,
+) -> Result<(Position, Option<StoredEvent>)> {
+    let mut half = (high.get() - low.get()) / 2;
+    loop {
+        let middle = Position::new(low.get() + half)?;
+        match store.rows(FeedQuery::after(middle).limit(1)).next().await {
+            Err(error) if error.kind() == StoreErrorKind::Rewound && half > 0 => half /= 2,
+            next => return Ok((middle, next?)),
+        }
+    }
 }
 
 /// Finds the end of the feed by appending to it.
