@@ -22,12 +22,12 @@ pub(crate) fn is_counter<S: ScopeState>() -> bool {
 }
 
 /// Adds and returns the sum.
-pub(crate) async fn add(
+pub(crate) async fn add<S: ScopeState>(
     tidelock: &Tidelock,
     name: &Name,
     by: i64,
 ) -> Result<Mutated<i64>, ScopeError> {
-    let written = edits::write(tidelock, name, |expected| {
+    let written = edits::write::<S>(tidelock, name, |expected| {
         let write = RecordWrite::add(name.key(), by, Bounds::NONE);
         RecordWrite { expected, ..write }
     });

@@ -11,6 +11,7 @@ use tidelock_store::{
     Commit, Edit, ExpectedRevision, RecordWrite, Revision, Slot, ViolationReason,
 };
 
+use super::call::is_mutating;
 use super::error::ScopeError;
 use super::mutated::{Mutated, MutationOutcome};
 use super::name::Name;
@@ -27,13 +28,13 @@ pub(super) fn is_for<S: ScopeState>(edit: &Edit, options: &Options<S>) -> bool {
 }
 
 /// Makes the edit, and returns the number that it gives.
-pub(super) async fn make<S>(
+pub(super) async fn make<S: ScopeState>(
     tidelock: &Tidelock,
     name: &Name,
     options: &Options<S>,
     edit: &Edit,
 ) -> Result<Mutated<i64>, ScopeError> {
-    let written = write(tidelock, name, |expected| {
+    let written = write::<S>(tidelock, name, |expected| {
         options.with_ttl(RecordWrite::edit(name.key(), expected, edit.clone()))
     });
     let (revision, value) = written.await?;
@@ -47,11 +48,15 @@ pub(super) async fn make<S>(
 }
 
 /// Writes to the record of a scope that exists, or that never existed.
-pub(super) async fn write(
+pub(super) async fn write<S: ScopeState>(
     tidelock: &Tidelock,
     name: &Name,
     write: impl Fn(ExpectedRevision) -> RecordWrite,
 ) -> Result<(Option<Revision>, i64), ScopeError> {
+    // It would be made again with each attempt of the mutator that it is called from.
+    if is_mutating::<S>(tidelock, name) {
+        return Err(ScopeError::reentered(name));
+    }
     let mut expected = ExpectedRevision::Exists;
     loop {
         let commit = Commit::new().with_retry_id().write(write(expected));

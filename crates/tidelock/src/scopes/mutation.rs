@@ -148,7 +148,7 @@ impl<S: ScopeState> Mutation<S> {
         if let Some((tidelock, name)) =
             self.scope.stored().filter(|_| is_counter && self.options.store_can_add())
         {
-            return counter::add(tidelock, name, by).await;
+            return counter::add::<S>(tidelock, name, by).await;
         }
         self.edit(Edit::Increment { at: at.to_owned(), by }).await
     }

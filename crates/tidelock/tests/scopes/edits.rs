@@ -1,5 +1,6 @@
 //! Edits of an untyped document, which the store makes itself.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -20,6 +21,7 @@ on_every_store!(
     edits_answer_as_they_do_in_memory,
     an_edit_renews_the_ttl,
     a_validated_document_is_not_edited_past_its_validation,
+    an_edit_from_inside_the_scopes_own_mutator_is_an_error,
 );
 
 /// Counts what reaches the store.
@@ -157,4 +159,27 @@ async fn a_validated_document_is_not_edited_past_its_validation(stage: TestStore
     }
     let rejected = scope.increment("n", 1).await.unwrap_err();
     assert!(matches!(rejected, ScopeError::Rejected { .. }), "{rejected}");
+}
+
+/// Were it made, it would be made again with each attempt of the mutator.
+async fn an_edit_from_inside_the_scopes_own_mutator_is_an_error(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let (document, counter) = (untyped(&tidelock), tidelock.scope::<i64>(baskets(), "counted"));
+    document.create(json!({ "n": 0 })).await.unwrap();
+    counter.create(0).await.unwrap();
+    let inside = async |document_now: Value| {
+        let error = document.increment("n", 1).await.unwrap_err();
+        Ok::<_, Infallible>((document_now, error))
+    };
+    let of_document = document.mutate_async(inside).await.unwrap().value;
+    let inside = async |now: i64| {
+        let error = counter.increment("", 1).await.unwrap_err();
+        Ok::<_, Infallible>((now, error))
+    };
+    let of_counter = counter.mutate_async(inside).await.unwrap().value;
+    for error in [of_document, of_counter] {
+        assert!(matches!(error, ScopeError::Reentered { .. }), "{error}");
+    }
+    assert_eq!(document.get().await.unwrap()["n"], 0);
+    assert_eq!(counter.get().await.unwrap(), 0);
 }
