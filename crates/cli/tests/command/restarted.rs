@@ -78,7 +78,8 @@ fn following_continues_after_a_restart_of_the_server() {
             let nth = json!(seen.len());
             shop.with(|store| async move { append(&*store, "a", "noted", &[nth]).await });
             seen.extend(next(&out, 1));
-            until_said(&err, "continuing");
+            let waiting = until_said(&err, "continuing");
+            assert!(!waiting.iter().any(|line| line.contains("waiting for the store")), "one line");
         }
         kill(Pid::from_raw(follower.id() as i32), Signal::SIGINT).unwrap();
         assert_eq!(follower.wait().unwrap().code(), Some(0));
@@ -100,10 +101,17 @@ fn listen(name: &'static str, from: impl Read + Send + 'static) -> mpsc::Receive
     lines
 }
 
-/// Waits for a line with this text. A follower has several connections, and each of them may notice
-/// that the server was away.
-fn until_said(lines: &mpsc::Receiver<String>, text: &str) {
-    while !next(lines, 1)[0].contains(text) {}
+/// Waits for a line with this text, and returns those before it. A follower has several
+/// connections, and each of them may notice that the server was away.
+fn until_said(lines: &mpsc::Receiver<String>, text: &str) -> Vec<String> {
+    let mut before = Vec::new();
+    loop {
+        let line = next(lines, 1).remove(0);
+        if line.contains(text) {
+            return before;
+        }
+        before.push(line);
+    }
 }
 
 /// The next lines.

@@ -99,6 +99,9 @@ fn every_list_requests_and_keeps_one_page_at_a_time() {
                     let kept = page.run(&shown, vec![]).await.as_u64().unwrap();
                     assert!(kept <= *most as u64, "{list}: {kept} rows are kept after {pages} pages");
                     pages += 1;
+                    let requested = page.run(REQUESTED, vec![]).await.as_u64().unwrap();
+                    let limit = pages + usize::from(*list == "#/claims");
+                    assert!(requested <= limit as u64, "{list}: {requested} pages were requested, and {pages} shown");
                     assert!(pages < 50, "{list}: it does not end");
                 }
                 // The feed also receives events while it is followed.
@@ -149,6 +152,9 @@ const HISTORY: &str = "return performance.getEntriesByType('resource').filter((i
 
 /// How many pages of lists were read.
 const READ: &str = "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
+
+/// How many different pages were requested. The screen of claims has a second list, of quotas.
+const REQUESTED: &str = "return new Set(performance.getEntriesByType('resource').map((it) => it.name).filter((it) => it.includes('limit='))).size";
 
 /// The requests of lists, and the size of their responses.
 const ASKED: &str = "return performance.getEntriesByType('resource').filter((it) => /\\/v1\\/(streams|leases|reactions\\/|runs|scopes|claims|quotas|audit|events)/.test(it.name) && !/follow|live/.test(it.name) && !/streams\\/[^/?]+$/.test(it.name)).map((it) => [it.name, it.decodedBodySize])";
