@@ -332,17 +332,14 @@ pub use crate::refusal::RefusalExt;
 pub use crate::retry::Retry;
 pub use crate::staging::{Fenced, Tx};
 pub use crate::trace_context::{InvalidTraceContext, TraceContext};
-pub use crate::transact::Transact;
+pub use crate::transact::{Transact, TransactOnce};
 #[cfg(feature = "postgres")]
 pub use crate::transact_in::{Pending, TransactIn};
 
 /// What derived code needs. Not for people.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::commit_builder::CommitBuilder;
-    pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::event::{DecodeError, Upcaster, decode, encode, unknown_type};
-    pub use crate::event_draft::{EventDraft, IntoNewEvents, event};
     pub use serde;
     pub use tidelock_store::{RawJson, StoreError};
 }

@@ -6,6 +6,7 @@
 mod commit_via;
 mod decision;
 mod fenced;
+pub(crate) mod keys;
 mod landing;
 mod merge;
 mod staged;

@@ -1,5 +1,7 @@
 //! [`Tidelock::transact`]: one unit of work over every pattern.
 
+mod once;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::future::IntoFuture;
@@ -16,6 +18,8 @@ use crate::metadata::Metadata;
 use crate::outcome::Outcome;
 use crate::retry::{Retry, RetryLimits};
 use crate::staging::{DECISION_ATTEMPTS, Sender, Staged, Tried, Tx, TxOwner, too_slow};
+
+pub use once::TransactOnce;
 
 impl Tidelock {
     /// Runs a closure that stages events, records, scope mutations, quota draws, claims, queue
@@ -65,7 +69,13 @@ impl Tidelock {
         R: Future<Output = Result<T, E>> + Send,
         E: From<Error>,
     {
-        Transact { tidelock: self, closure, retry: self.retry(), metadata: Metadata::new() }
+        Transact {
+            tidelock: self,
+            closure,
+            retry: self.retry(),
+            metadata: Metadata::new(),
+            effect_key: None,
+        }
     }
 }
 
@@ -76,6 +86,8 @@ pub struct Transact<'a, F> {
     closure: F,
     retry: RetryLimits,
     metadata: Metadata,
+    /// If it is not made for this call alone.
+    effect_key: Option<String>,
 }
 
 impl<F> fmt::Debug for Transact<'_, F> {
@@ -153,13 +165,13 @@ impl<F> Transact<'_, F> {
         }
     }
 
-    async fn attempts<T, E, R>(self) -> Result<Landed<T>, E>
+    async fn attempts<T, E, R>(mut self) -> Result<Landed<T>, E>
     where
         F: Fn(Tx) -> R,
         R: Future<Output = Result<T, E>>,
         E: From<Error>,
     {
-        let effect_key = EventId::fresh().to_string();
+        let effect_key = self.effect_key.take().unwrap_or_else(|| EventId::fresh().to_string());
         let mut attempts = self.retry.begin();
         loop {
             let tx = Tx::new(self.tidelock, self.metadata.clone(), effect_key.clone());

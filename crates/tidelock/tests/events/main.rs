@@ -27,5 +27,6 @@ mod snapshots;
 mod together;
 mod transact;
 mod transact_ends;
+mod transact_once;
 mod transact_reads;
 mod travel;
