@@ -14,11 +14,16 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use tidelock::claims::{ClaimError, ClaimGuard, Fingerprint};
 use tidelock::store::{Commit, Fence, Guard, RecordWrite};
+use tidelock::{HandlerError, Tx};
 
 use crate::config::Config;
 use crate::recorded::Recorded;
 
 /// The claim that a handler runs under.
+///
+/// With the feature `axum` it is an extractor: a request without a claimed key is answered with
+/// 400, and `Option<IdempotencyKey>` is `None` for it. Otherwise take it from the extensions of the
+/// request.
 #[derive(Debug, Clone)]
 pub struct IdempotencyKey {
     key: Arc<str>,
@@ -59,6 +64,15 @@ pub enum CompleteError {
     /// The claim is lost, or another part of the commit does not hold, or the store failed.
     #[error(transparent)]
     Claim(#[from] ClaimError),
+}
+
+impl From<CompleteError> for tidelock::Error {
+    fn from(error: CompleteError) -> Self {
+        match error {
+            CompleteError::Claim(error) => error.into(),
+            error => HandlerError::fatal(error).into(),
+        }
+    }
 }
 
 impl HeldKey {
@@ -133,6 +147,47 @@ impl IdempotencyKey {
         let (recorded, response) = self.record(&held, response).await?;
         held.won.complete_with(&recorded, commit).await?;
         held.is_kept.store(true, Ordering::Release);
+        Ok(response)
+    }
+
+    /// Stages the recording of the response in a unit of work: it lands with everything that is
+    /// staged there, or not at all. Return the response afterwards.
+    ///
+    /// # Errors
+    /// `LeaseLost` from the commit of the unit of work if the claim is lost: nothing has landed.
+    /// `Failed` if the handler has returned, or the body of the response cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use axum::extract::State;
+    /// use axum::response::{IntoResponse, Response};
+    /// use tidelock::prelude::*;
+    /// use tidelock_tower::IdempotencyKey;
+    ///
+    /// async fn place(
+    ///     State(tidelock): State<Tidelock>,
+    ///     key: IdempotencyKey,
+    ///     order: String,
+    /// ) -> tidelock::Result<Response> {
+    ///     let place = async |tx: Tx| {
+    ///         tx.put("orders/last", &order)?;
+    ///         key.respond(&tx, format!("placed {order}").into_response()).await
+    ///     };
+    ///     Ok(tidelock.transact(place).await?.into_response())
+    /// }
+    /// ```
+    pub async fn respond<B>(
+        &self,
+        tx: &Tx,
+        response: Response<B>,
+    ) -> tidelock::Result<Response<Full<Bytes>>>
+    where
+        B: Body,
+        B::Error: std::fmt::Display,
+    {
+        let held = self.held()?;
+        let (recorded, response) = self.record(&held, response).await?;
+        tx.complete(&held.won, &recorded)?;
         Ok(response)
     }
 

@@ -40,6 +40,8 @@ mod settlement;
 mod stream_end;
 
 mod claim_name;
+#[cfg(feature = "axum")]
+mod extract;
 mod fingerprint;
 mod idempotency_key;
 mod key;

@@ -45,7 +45,11 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["tidelock-test-postgres", "tidelock-test-stage"],
     ),
     ("tidelock-tidy", &[], &[]),
-    ("tidelock-tower", &["tidelock"], &["tidelock-test-postgres", "tidelock-test-stage"]),
+    (
+        "tidelock-tower",
+        &["tidelock"],
+        &["tidelock-test-postgres", "tidelock-test-stage", "tidelock-tower"],
+    ),
     (
         "tidelock-tutorial",
         &["tidelock", "tidelock-http", "tidelock-tower"],

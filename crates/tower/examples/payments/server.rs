@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::{Extension, Json, Router};
+use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
@@ -50,10 +50,7 @@ pub(crate) fn run(url: &str) -> Result<()> {
 }
 
 /// Pays, and records the response in the same commit: a crash leaves both or neither.
-async fn pay(
-    Extension(claimed): Extension<IdempotencyKey>,
-    Json(payment): Json<Payment>,
-) -> Result<Response, Refusal> {
+async fn pay(claimed: IdempotencyKey, Json(payment): Json<Payment>) -> Result<Response, Refusal> {
     ask_the_bank().await;
     let paid = Paid { key: claimed.key().to_owned(), amount: payment.amount };
     let event = NewEvent::of("paid", &paid)?;

@@ -10,6 +10,7 @@ mod answers;
 mod errors;
 mod failures;
 mod gone;
+mod order;
 mod refusals;
 mod servers;
 mod together;

@@ -1,9 +1,9 @@
 //! Responses that are recorded in one commit with their effects.
 
+use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::{Extension, Router};
 use http::StatusCode;
 use serde_json::json;
 use tidelock::claims::ClaimError;
@@ -29,7 +29,7 @@ async fn payments(tidelock: &Tidelock) -> usize {
 }
 
 /// The payment and its response, in one commit.
-async fn in_one_commit(Extension(claimed): Extension<IdempotencyKey>, amount: String) -> Response {
+async fn in_one_commit(claimed: IdempotencyKey, amount: String) -> Response {
     let receipt = (StatusCode::CREATED, format!("paid {amount}")).into_response();
     match claimed.complete_with(receipt, paid(&amount, ExpectedVersion::Any)).await {
         Ok(response) => response.into_response(),
@@ -40,7 +40,7 @@ async fn in_one_commit(Extension(claimed): Extension<IdempotencyKey>, amount: St
 /// The payment and its response, in a commit that the handler makes itself.
 async fn in_a_commit_of_its_own(
     State(tidelock): State<Tidelock>,
-    Extension(claimed): Extension<IdempotencyKey>,
+    claimed: IdempotencyKey,
     amount: String,
 ) -> Response {
     let receipt = (StatusCode::CREATED, format!("paid {amount}")).into_response();
@@ -88,7 +88,7 @@ async fn wherever_a_process_dies_there_is_one_effect(stage: TestStore) {
 /// again.
 async fn a_refused_commit_records_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let handler = async |Extension(claimed): Extension<IdempotencyKey>| {
+    let handler = async |claimed: IdempotencyKey| {
         let wrong = claimed
             .complete_with("wrong".into_response(), paid("7", ExpectedVersion::Exists))
             .await;
@@ -109,7 +109,7 @@ async fn a_refused_commit_records_nothing(stage: TestStore) {
 /// CLAIM-54. A recorded response counts, whatever happens to the handler.
 async fn a_response_recorded_by_the_handler_counts(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let handler = async |Extension(claimed): Extension<IdempotencyKey>| {
+    let handler = async |claimed: IdempotencyKey| {
         claimed
             .complete_with("done".into_response(), paid("7", ExpectedVersion::Any))
             .await
@@ -126,7 +126,7 @@ async fn a_response_recorded_by_the_handler_counts(stage: TestStore) {
 async fn a_claim_ends_with_its_handler(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (taken_out, mut taken) = tokio::sync::mpsc::unbounded_channel();
-    let handler = async move |Extension(claimed): Extension<IdempotencyKey>| {
+    let handler = async move |claimed: IdempotencyKey| {
         taken_out.send(claimed).unwrap();
         "done"
     };
