@@ -3,8 +3,8 @@
 //!
 //! - [`given`] tests a decision: given events, when decided, then events.
 //! - [`TestApp`] runs an application: [`run_until_idle`](TestApp::run_until_idle),
-//!   [`advance`](TestApp::advance), then assert [events](TestApp::events), [queues](TestApp::queue)
-//!   and [runs](TestApp::run).
+//!   [`advance`](TestApp::advance), then assert [events](TestApp::events), [jobs](TestApp::jobs),
+//!   [queues](TestApp::queue) and [runs](TestApp::run).
 //! - [`Faults`] lets the nth call of the store fail, or ends the application there.
 //! - [`replay`] checks whether a recorded history still fits a workflow's code.
 //!
@@ -17,6 +17,7 @@ mod compare;
 mod events;
 mod faults;
 mod given;
+mod jobs;
 mod queue;
 mod replay;
 mod run;
@@ -30,6 +31,7 @@ pub use app::TestApp;
 pub use events::TestEvents;
 pub use faults::{Fault, Faults};
 pub use given::{Given, GivenWhen, given, given_nothing};
+pub use jobs::TestJobs;
 pub use queue::TestQueue;
 pub use replay::{AfterReplay, Misfit, ReplayError, replay};
 pub use run::TestRun;

@@ -13,9 +13,10 @@ use super::busy::Served;
 use super::faults::Faults;
 use super::runtime_clock::RuntimeClock;
 use super::supervisor::Supervisor;
-use super::{TestEvents, TestQueue, TestRun, finish};
+use super::{TestEvents, TestJobs, TestQueue, TestRun, finish};
 use crate::AppBuilder;
 use crate::handle::Tidelock;
+use crate::jobs::Job;
 
 /// Simulated time for which an application may stay busy.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -186,6 +187,15 @@ impl TestApp {
     #[track_caller]
     pub fn queue(&self, queue: impl AsRef<str>) -> TestQueue {
         TestQueue::of(&self.store, queue.as_ref())
+    }
+
+    /// Reads the unfinished jobs of a type.
+    ///
+    /// # Panics
+    /// If the payload of one is not a `J`.
+    #[track_caller]
+    pub fn jobs<J: Job>(&self) -> TestJobs<J> {
+        TestJobs::of(&self.queue(J::QUEUE))
     }
 
     /// Returns the run with this id.
