@@ -14,7 +14,6 @@ mod keys;
 mod permits;
 mod poll_interval;
 mod poller;
-mod polls;
 mod queue_options;
 mod slots;
 mod task;

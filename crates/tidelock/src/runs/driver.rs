@@ -7,7 +7,6 @@
 //! or a child's end wakes the run's item later.
 
 mod body;
-mod children;
 mod commit;
 mod settle;
 
@@ -15,15 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tidelock_store::{ChangeHint, RawJson, Result, Timestamp, Topic, Version};
+use tidelock_store::{ChangeHint, RawJson, Result, Timestamp, Topic, Version, limits};
 use tokio::time::Instant;
 
-use super::RunId;
 use super::activation::{Activation, Outgoing};
 use super::definition::Code;
-use super::history::{self, Entry};
-use super::replay::{Exit, IdleAction, Replay};
+use super::history::{self, Entry, RunOutcome};
+use super::replay::{Exit, IdleAction, OpId, Replay};
 use super::summary::Summarized;
+use super::{RunId, keys};
 use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
 use commit::{Sent, send};
@@ -222,6 +221,34 @@ impl Driver {
             self.version = event.version;
         }
         Ok(())
+    }
+
+    /// Checks whether children have ended, and returns whether one has.
+    async fn check_children(&mut self) -> Result<bool> {
+        let waited = self.activation.replay(|replay| replay.open_children());
+        let mut any = false;
+        for waited in waited.chunks(limits::PAGE_SIZE) {
+            any |= self.look_after(waited).await?;
+        }
+        Ok(any)
+    }
+
+    async fn look_after(&self, children: &[(OpId, RunId)]) -> Result<bool> {
+        let store = self.activation.store();
+        let keys: Vec<_> = children.iter().map(|(_, run)| keys::summary(run)).collect();
+        let mut any = false;
+        for ((op, run), slot) in children.iter().zip(store.get(&keys).await?) {
+            let outcome = match Summarized::of(run, &slot)? {
+                Some(child) if !child.summary.state.is_ended() => continue,
+                Some(child) => history::outcome(&**store, &child).await?,
+                None => None,
+            };
+            let outcome =
+                outcome.unwrap_or_else(|| RunOutcome::Terminated("it no longer exists".into()));
+            self.activation.replay(|replay| replay.child_ended(*op, outcome));
+            any = true;
+        }
+        Ok(any)
     }
 
     fn summarized(&self) -> &Summarized {

@@ -61,7 +61,7 @@ impl RunWork {
 
     async fn work(self, task: LeasedTask, nth: usize, summaries: Summaries) -> Result<TaskOutcome> {
         let run = run_of(&task);
-        let _seat = self.tidelock.active().lock(&run, &task).await;
+        let _driving = self.tidelock.active().lock(&run, &task).await;
         let there = Summarized::of(&run, &summaries.await?[nth])?;
         match there.filter(|there| !there.summary.state.is_ended()) {
             Some(there) => self.drive(task, there).await,

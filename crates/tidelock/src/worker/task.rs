@@ -9,7 +9,7 @@ use tidelock_store::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::polls::Polls;
+use super::timeout::Polls;
 use super::{QueueOptions, TaskOutcome};
 use crate::events::submit::Submission;
 

@@ -121,7 +121,7 @@ impl Op<'_> {
 
     /// Runs an external effect, during which the driver keeps the turn open.
     pub(crate) async fn effect<F: Future>(&self, effect: F) -> F::Output {
-        let _active = Active::begin(self.activation);
+        let _in_flight = EffectInFlight::begin(self.activation);
         pin!(effect).await
     }
 
@@ -158,16 +158,16 @@ impl Drop for Op<'_> {
 }
 
 /// An effect in flight.
-struct Active<'a>(&'a Activation);
+struct EffectInFlight<'a>(&'a Activation);
 
-impl<'a> Active<'a> {
+impl<'a> EffectInFlight<'a> {
     fn begin(activation: &'a Activation) -> Self {
         activation.replay(|replay| replay.effect(true));
         Self(activation)
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for EffectInFlight<'_> {
     fn drop(&mut self) {
         self.0.replay(|replay| replay.effect(false));
     }
