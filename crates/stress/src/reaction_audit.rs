@@ -73,7 +73,7 @@ async fn targets(caller: &Caller, space: &Space) -> Result<Vec<TargetInfo>, Bug>
     let reactions = Tidelock::over(caller.store.clone()).reactions();
     let mut targets = Vec::new();
     for reaction in Reaction::ALL {
-        let filter = ReactionFilter::named(&space.reaction(reaction));
+        let filter = ReactionFilter::named(space.reaction(reaction));
         let list = || async { store_result(reactions.list(&filter).all().await) };
         targets.extend(caller.insist("items", list).await?);
     }

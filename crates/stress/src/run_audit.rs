@@ -45,7 +45,7 @@ impl RunAudit {
 /// The open runs, up to one page.
 pub(crate) async fn open(caller: &Caller, space: &Space) -> Result<Vec<String>, Bug> {
     let runs = Tidelock::over(caller.store.clone()).runs();
-    let filter = RunFilter::all().workflow(&space.workflow()).state(RunState::Open);
+    let filter = RunFilter::all().workflow(space.workflow()).state(RunState::Open);
     let list = || async { store_result(runs.list(&filter).limit(AT_ONCE).await) };
     let page = caller.insist("list runs", list).await?;
     Ok(page.items.into_iter().map(|run| run.run.to_string()).collect())

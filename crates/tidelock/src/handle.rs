@@ -35,6 +35,17 @@ impl Tidelock {
     ///
     /// # Errors
     /// Those of [`open`](crate::open).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tidelock = Tidelock::open("memory:").await?; // or sqlite:shop.db, or postgres://user@host/shop
+    /// tidelock.transact(async |tx: Tx| tx.put("greeting", "hello")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(url: &str) -> Result<Self> {
         Ok(Self::over(crate::open(url).await?))
     }

@@ -82,6 +82,22 @@ impl<T: Send + 'static, C: Clone + Send + 'static> List<T, C> {
     ///
     /// # Errors
     /// The store's errors.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// use tidelock::runs::RunFilter;
+    ///
+    /// let open = RunFilter::all().workflow("checkout");
+    /// let page = tidelock.runs().list(&open).limit(100).await?; // one page
+    /// let all = tidelock.runs().list(&open).all().await?; // every page
+    /// assert_eq!((page.items.len(), all.len()), (0, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn all(self) -> Result<Vec<T>> {
         self.stream().try_collect().await
     }

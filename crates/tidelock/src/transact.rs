@@ -43,19 +43,23 @@ impl Tidelock {
     ///
     /// # Examples
     /// ```
+    /// # use serde::{Deserialize, Serialize};
     /// # use tidelock::prelude::*;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct SendMail { order: String }
+    /// # impl Job for SendMail { const QUEUE: &'static str = "mail"; }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> tidelock::Result<()> {
     /// let tidelock = Tidelock::open("memory:").await?;
     /// let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
-    /// let daily = tidelock.claims().quota("orders", 20).of("alice");
+    /// let daily = tidelock.quota("orders", 20).of("alice");
     ///
     /// let items = tidelock
     ///     .transact(async |tx: Tx| -> tidelock::Result<usize> {
     ///         let items = tx.mutate(&basket, std::mem::take).await?;
     ///         tx.take(&daily, 1).await?.granted()?;
     ///         tx.put("orders/7", &items)?;
-    ///         tx.enqueue_item(tx.tidelock().queue("mail").enqueue("order-7"))?;
+    ///         tx.enqueue(&SendMail { order: "order-7".into() }).await?;
     ///         Ok(items.len())
     ///     })
     ///     .await?;

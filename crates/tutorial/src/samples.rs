@@ -19,7 +19,7 @@ async fn give(
     let given = event("sample.given", json!({ "customer": customer, "tea": tea }));
     let with = tidelock.commit().append("samples", ExpectedVersion::Any, given).build()?;
     let sample = tidelock.singleton("sample").of(&customer);
-    match sample.take(&tea, with).await? {
+    match sample.take_with(&tea, with).await? {
         Outcome::Granted(()) => Ok(format!("a sample of {tea} for {customer}")),
         Outcome::Refused(first) => {
             let had = first.details::<String>()?.unwrap_or_default();

@@ -98,7 +98,7 @@ async fn count(bulk: &BulkRuns, action: RunAction) -> Result<u64> {
 
 async fn filter(which: &RunSelector, store: &dyn Store) -> Result<RunFilter> {
     let filter = RunFilter::all();
-    let filter = which.workflow.iter().fold(filter, |filter, name| filter.workflow(name));
+    let filter = which.workflow.iter().fold(filter, RunFilter::workflow);
     let mut filter =
         which.attribute.iter().fold(filter, |filter, (name, value)| filter.attribute(name, value));
     if let Some(age) = which.older_than {

@@ -65,7 +65,7 @@ async fn list(runs: &Runs, args: &RunsArgs, now: Timestamp, out: &mut Output) ->
 
 fn filter(args: &RunsArgs) -> RunFilter {
     let filter = args.state.iter().fold(RunFilter::all(), |filter, state| filter.state(state.0));
-    let filter = args.workflow.iter().fold(filter, |filter, workflow| filter.workflow(workflow));
+    let filter = args.workflow.iter().fold(filter, RunFilter::workflow);
     args.attribute.iter().fold(filter, |filter, (name, value)| filter.attribute(name, value))
 }
 

@@ -184,7 +184,7 @@ fn what_is_paused_is_listed_and_resumed(shop: &Shop) {
 /// JOB-13.
 fn a_schedule_is_paused_triggered_and_deleted(shop: &Shop) {
     shop.with(|store| async move {
-        let nightly = Schedule::cron("30 2 * * *").in_zone("Europe/Berlin");
+        let nightly = Schedule::cron("30 2 * * *").zone("Europe/Berlin");
         let nightly = nightly.enqueues_in("reports", &json!({ "of": "yesterday" }));
         Tidelock::over(store).schedules().put("nightly", nightly).await.unwrap();
     });

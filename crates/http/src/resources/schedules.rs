@@ -107,7 +107,7 @@ impl ScheduleRequest {
     fn schedule(self) -> Result<Schedule, Problem> {
         let schedule = Schedule::cron(self.pattern);
         let schedule = match self.zone {
-            Some(zone) => schedule.in_zone(zone),
+            Some(zone) => schedule.zone(zone),
             None => schedule,
         };
         let input = self.input.map_or_else(|| RawJson::new(&()), Ok)?;

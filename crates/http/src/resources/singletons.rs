@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::Outcome;
 use tidelock::claims::{Singleton, SingletonTaken};
 use tidelock::problem::Problem;
-use tidelock::store::{Commit, RawJson};
+use tidelock::store::RawJson;
 use utoipa::ToSchema;
 
 use super::claims::asked_by;
@@ -76,7 +76,7 @@ pub(crate) async fn take(
     if let Some(ttl) = asked.ttl_ms {
         singleton = singleton.ttl(durations::some(ttl, "ttl_ms")?);
     }
-    match singleton.take(&asked.details, Commit::new()).await? {
+    match singleton.take(&asked.details).await? {
         Outcome::Granted(()) => {
             Ok((StatusCode::CREATED, Answer(SingletonDto { outcome: "won" })).into_response())
         }

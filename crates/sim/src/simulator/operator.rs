@@ -90,7 +90,7 @@ async fn cancel(process: &Process, tidelock: &Tidelock) {
 
 async fn defer(process: &Process, tidelock: &Tidelock) {
     let (nth, long) = process.draw(|rng| (rng.below(STREAMS), rng.millis(100, 5_000)));
-    let filter = ReactionFilter::all().target(&format!("work-{nth}"));
+    let filter = ReactionFilter::all().target(format!("work-{nth}"));
     let _deferred = tidelock.reactions().defer(&filter, When::In(long)).await;
     let priority = process.draw(|rng| i16::try_from(rng.below(3)).unwrap_or(0) - 1);
     let _prioritized = tidelock.reactions().prioritize(&filter, priority).await;

@@ -64,14 +64,14 @@ impl Reactor {
             .worker(self.options(holds))
             .route_lease(self.spec.load.lease)
             .reaction(
-                &name(Reaction::Own),
+                name(Reaction::Own),
                 self.source(),
                 move |event: StoredEvent, ctx: ReactionCtx| {
                     own.clone().handle(Reaction::Own, vec![event], ctx)
                 },
             )
             .batch_reaction(
-                &name(Reaction::Gathered),
+                name(Reaction::Gathered),
                 gathering,
                 BATCH,
                 move |events: Vec<StoredEvent>, ctx: ReactionCtx| {

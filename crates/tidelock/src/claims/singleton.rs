@@ -149,26 +149,22 @@ impl Singleton {
         }))
     }
 
-    /// Claims and completes it in one commit, with details for later claimants and together with
-    /// the parts of a commit, all or none.
+    /// Claims and completes it in one commit, with details for later claimants.
     ///
     /// # Errors
-    /// `Refused` if a part of the commit is rejected; `Store` if the store fails, or a name is
-    /// invalid.
+    /// `Store` if the store fails, or a name is invalid.
     ///
     /// # Examples
     /// ```
     /// use tidelock::prelude::*;
-    /// use tidelock::store::Commit;
-    /// use tidelock::claims::Period;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let report = tidelock.claims().singleton("report").of("acme").per(Period::Day);
-    /// assert!(report.take("ada", Commit::new()).await?.is_granted());
+    /// let report = tidelock.singleton("report").of("acme").per(Period::Day);
+    /// assert!(report.take("ada").await?.is_granted());
     ///
-    /// let Outcome::Refused(first) = report.take("bob", Commit::new()).await? else {
+    /// let Outcome::Refused(first) = report.take("bob").await? else {
     ///     panic!("there is one report a day");
     /// };
     /// assert_eq!(first.details::<String>()?.as_deref(), Some("ada"));
@@ -176,6 +172,33 @@ impl Singleton {
     /// # }
     /// ```
     pub async fn take(
+        &self,
+        details: &(impl Serialize + ?Sized),
+    ) -> Result<Outcome<(), SingletonTaken>, ClaimError> {
+        self.take_with(details, Commit::new()).await
+    }
+
+    /// Takes it in one commit with other parts, all or none.
+    ///
+    /// # Errors
+    /// `Refused` if a part of the commit is rejected; `Store` if the store fails, or a name is
+    /// invalid.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// # use serde_json::json;
+    /// let given = event("sample.given", json!({ "tea": "assam" }));
+    /// let with = tidelock.commit().append("samples", ExpectedVersion::Any, given).build()?;
+    /// let sample = tidelock.singleton("sample").of("ada");
+    /// sample.take_with("assam", with).await?.granted()?; // the event with it, or neither
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn take_with(
         &self,
         details: &(impl Serialize + ?Sized),
         with: Commit,

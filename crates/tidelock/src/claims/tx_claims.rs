@@ -68,6 +68,22 @@ impl Tx {
     ///
     /// # Errors
     /// The store's errors; an exceeded rate limit is an outcome.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let api = tidelock.rate("api", 10, std::time::Duration::from_secs(60)).of("alice");
+    /// let call = async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.take_rate(&api, 1).await?.granted()?;
+    ///     tx.add("calls", 1, ..)
+    /// };
+    /// tidelock.transact(call).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take_rate(
         &self,
         rate: &RateLimit,

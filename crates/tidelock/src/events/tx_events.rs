@@ -157,6 +157,31 @@ impl Tx {
     ///
     /// # Errors
     /// `Invalid` if an event cannot be encoded, or the name is none.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// # #[derive(Debug, Default, Clone)]
+    /// # struct Stock;
+    /// # #[derive(Debug, Clone, Event)]
+    /// # struct Received { units: i64 }
+    /// # impl Aggregate for Stock {
+    /// #     const KIND: &'static str = "stock";
+    /// #     type Event = Received;
+    /// #     fn apply(&mut self, _: &Received) {}
+    /// # }
+    /// let stock = tidelock.aggregate::<Stock>("assam");
+    /// let deliver = async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.append(&stock, Received { units: 3 })?;
+    ///     tx.add("deliveries", 1, ..)
+    /// };
+    /// tidelock.transact(deliver).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn append<A: Aggregate>(
         &self,
         aggregate: &AggregateRef<A>,

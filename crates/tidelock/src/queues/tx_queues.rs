@@ -12,6 +12,22 @@ impl Tx {
     /// # Errors
     /// `Invalid` if a name is none, the data cannot be stored, or the item has an operation id: the
     /// commit is what makes it happen once.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let photos = tidelock.queue("photos");
+    /// let upload = async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.put("photos/7", "beach.jpg")?;
+    ///     tx.enqueue_item(photos.enqueue("7"))
+    /// };
+    /// tidelock.transact(upload).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn enqueue_item(&self, item: EnqueueItem) -> Result<()> {
         self.parts(item.into_parts()?)
     }

@@ -106,47 +106,87 @@ impl AppBuilder {
     /// # }
     /// ```
     #[must_use]
-    pub fn reaction<I, F, R>(self, name: &str, source: Subscription<I>, handler: F) -> Self
+    pub fn reaction<I, F, R>(
+        self,
+        name: impl AsRef<str>,
+        source: Subscription<I>,
+        handler: F,
+    ) -> Self
     where
         I: Input,
-        F: Fn(I, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+        F: Fn(I, ReactionCtx) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.with(name, source, Each::new(handler))
+        self.with(name.as_ref(), source, Each::new(handler))
     }
 
     /// Registers a reaction whose handler is called with batches of one target's events: oldest
     /// first, at most this many.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let count = async |events: Vec<_>, ctx: ReactionCtx| {
+    ///     Ok(ctx.add("audit/events", events.len() as i64, ..)?)
+    /// };
+    /// let app = tidelock.app().batch_reaction("audit", on_any(), 100, count).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn batch_reaction<I, F, R>(
         self,
-        name: &str,
+        name: impl AsRef<str>,
         source: Subscription<I>,
         most: usize,
         handler: F,
     ) -> Self
     where
         I: Input,
-        F: Fn(Vec<I>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+        F: Fn(Vec<I>, ReactionCtx) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.with(name, source, Batch::new(most, handler))
+        self.with(name.as_ref(), source, Batch::new(most, handler))
     }
 
     /// Registers a projection: the events of each target are folded into one row, which is written
     /// with the ack. Read it with [`Reactions::row`](super::Reactions::row).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// #[derive(Debug, Event)]
+    /// struct Sold { tea: String, units: i64 }
+    ///
+    /// let sales = on::<Sold>().to(|sold| sold.event.tea.clone());
+    /// let app = tidelock
+    ///     .app()
+    ///     .projection("sales", sales, |units: &mut i64, sold: Recorded<Sold>| *units += sold.event.units)
+    ///     .build()?;
+    /// // While it runs, somewhere: the row of a target.
+    /// let assam: Option<i64> = tidelock.reactions().row("sales", "assam").await?;
+    /// assert_eq!(assam, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn projection<I, S>(
         self,
-        name: &str,
+        name: impl AsRef<str>,
         source: Subscription<I>,
-        fold: impl Fn(&mut S, I) + Clone + Send + Sync + 'static,
+        fold: impl Fn(&mut S, I) + Send + Sync + 'static,
     ) -> Self
     where
         I: Input,
         S: Default + Serialize + DeserializeOwned + Send + 'static,
     {
-        self.with(name, source, Fold::<I, S, _>::new(fold))
+        self.with(name.as_ref(), source, Fold::<I, S, _>::new(fold))
     }
 
     /// Sets the lanes that are served. By default all are served.
@@ -374,6 +414,25 @@ impl App {
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let app = tidelock.app().reaction("log", on_any(), async |event, _ctx| {
+    ///     println!("{}", event.event_type);
+    ///     Ok(())
+    /// });
+    /// let app = app.build()?;
+    /// tokio::select! {
+    ///     stopped = app.run() => drop(stopped?),
+    ///     () = async { /* what else the process does */ } => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run(self) -> Result<Stopped> {
         self.run_until(pending()).await
     }

@@ -81,9 +81,16 @@ impl ReactionCtx {
         effect_key(&self.shared.reaction, event)
     }
 
-    /// Cancelled when the lease is lost: whatever is committed from then on is refused, so stop.
-    pub fn cancelled(&self) -> &CancellationToken {
+    /// A token that is cancelled when the lease is lost: whatever is committed from then on is
+    /// refused, so stop.
+    pub fn lost(&self) -> &CancellationToken {
         self.shared.task.lost()
+    }
+
+    /// A token that is cancelled when the process shuts down. A long handler may stop early then,
+    /// but need not.
+    pub fn stopping(&self) -> &CancellationToken {
+        self.shared.task.stopping()
     }
 
     /// Whether this event was handled before the target was reset.
@@ -97,6 +104,19 @@ impl ReactionCtx {
     ///
     /// # Errors
     /// Whatever the effect failed with.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// async fn notify(order: tidelock::store::StoredEvent, ctx: ReactionCtx) -> Result<(), HandlerError> {
+    ///     let push = async |key: String| {
+    ///         println!("push {} under the idempotency key {key}", order.stream);
+    ///         Ok(())
+    ///     };
+    ///     ctx.external(push).await?;
+    ///     Ok(())
+    /// }
+    /// ```
     pub async fn external<T, F>(
         &self,
         effect: impl FnOnce(String) -> F,

@@ -4,6 +4,7 @@ mod fold;
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -34,20 +35,20 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
 /// One event per call.
 pub(crate) struct Each<I, F> {
-    handler: F,
+    handler: Arc<F>,
     input: PhantomData<fn() -> I>,
 }
 
 impl<I, F> Each<I, F> {
     pub(crate) fn new(handler: F) -> Self {
-        Self { handler, input: PhantomData }
+        Self { handler: Arc::new(handler), input: PhantomData }
     }
 }
 
 impl<I, F, R> Handler for Each<I, F>
 where
     I: Input,
-    F: Fn(I, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    F: Fn(I, ReactionCtx) -> R + Send + Sync + 'static,
     R: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {
@@ -73,20 +74,20 @@ where
 /// Several events of one target per call.
 pub(crate) struct Batch<I, F> {
     most: usize,
-    handler: F,
+    handler: Arc<F>,
     input: PhantomData<fn() -> I>,
 }
 
 impl<I, F> Batch<I, F> {
     pub(crate) fn new(most: usize, handler: F) -> Self {
-        Self { most, handler, input: PhantomData }
+        Self { most, handler: Arc::new(handler), input: PhantomData }
     }
 }
 
 impl<I, F, R> Handler for Batch<I, F>
 where
     I: Input,
-    F: Fn(Vec<I>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Vec<I>, ReactionCtx) -> R + Send + Sync + 'static,
     R: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {

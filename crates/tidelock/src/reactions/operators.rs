@@ -121,7 +121,11 @@ impl Reactions {
     ///
     /// # Errors
     /// Returns the store's error.
-    pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<TargetInfo>> {
+    pub async fn target(
+        &self,
+        reaction: impl AsRef<str>,
+        target: impl AsRef<str>,
+    ) -> Result<Option<TargetInfo>> {
         let filter = ReactionFilter::named(reaction).target(target);
         Ok(self.page(&filter, None, 1).await?.items.pop())
     }
@@ -328,8 +332,12 @@ impl Reactions {
     ///
     /// # Errors
     /// Returns the store's error, or `Invalid` if the lane's name is not valid.
-    pub async fn move_to(&self, filter: &ReactionFilter, lane: &str) -> Result<Adjusted> {
-        let lane = LaneName::new(lane)?;
+    pub async fn move_to(
+        &self,
+        filter: &ReactionFilter,
+        lane: impl AsRef<str>,
+    ) -> Result<Adjusted> {
+        let lane = LaneName::new(lane.as_ref())?;
         self.adjust(filter, &Adjustment::Move { lane }).await
     }
 
@@ -342,8 +350,8 @@ impl Reactions {
     ///
     /// # Errors
     /// Returns the store's error, or `Invalid` if the name is not valid.
-    pub async fn pause(&self, reaction: &str, reason: &str) -> Result<bool> {
-        let subject = PauseSubject::Reaction(named(reaction)?.as_str().to_owned());
+    pub async fn pause(&self, reaction: impl AsRef<str>, reason: &str) -> Result<bool> {
+        let subject = PauseSubject::Reaction(named(reaction.as_ref())?.as_str().to_owned());
         pauses::pause(&*self.store, subject, reason).await
     }
 
@@ -351,8 +359,8 @@ impl Reactions {
     ///
     /// # Errors
     /// Returns the store's error, or `Invalid` if the name is not valid.
-    pub async fn resume(&self, reaction: &str) -> Result<bool> {
-        let subject = PauseSubject::Reaction(named(reaction)?.as_str().to_owned());
+    pub async fn resume(&self, reaction: impl AsRef<str>) -> Result<bool> {
+        let subject = PauseSubject::Reaction(named(reaction.as_ref())?.as_str().to_owned());
         pauses::resume(&*self.store, &subject).await
     }
 
@@ -364,8 +372,8 @@ impl Reactions {
     ///
     /// # Errors
     /// Returns the store's error, or `Invalid` if the name is not valid.
-    pub async fn reroute(&self, reaction: &str, from: StartFrom) -> Result<Rerouted> {
-        super::router::reroute(&self.store, &named(reaction)?, from, None).await
+    pub async fn reroute(&self, reaction: impl AsRef<str>, from: StartFrom) -> Result<Rerouted> {
+        super::router::reroute(&self.store, &named(reaction.as_ref())?, from, None).await
     }
 
     /// Routes a reaction's events again, at most once per `operation` id.
@@ -376,23 +384,41 @@ impl Reactions {
     /// As [`reroute`](Self::reroute).
     pub async fn reroute_once(
         &self,
-        reaction: &str,
+        reaction: impl AsRef<str>,
         from: StartFrom,
         operation: impl AsRef<str>,
     ) -> Result<Rerouted> {
-        super::router::reroute(&self.store, &named(reaction)?, from, Some(operation.as_ref())).await
+        super::router::reroute(
+            &self.store,
+            &named(reaction.as_ref())?,
+            from,
+            Some(operation.as_ref()),
+        )
+        .await
     }
 
     /// Returns a projection's row of a target, if there is one.
     ///
     /// # Errors
     /// Returns the store's error, or `Invalid` if the row is not an `S`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let sold: Option<i64> = tidelock.reactions().row("sales", "assam").await?;
+    /// assert_eq!(sold, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn row<S: DeserializeOwned>(
         &self,
-        projection: &str,
-        target: &str,
+        projection: impl AsRef<str>,
+        target: impl AsRef<str>,
     ) -> Result<Option<S>> {
-        let slot = self.store.get_one(&keys::row(projection, target)?).await?;
+        let slot = self.store.get_one(&keys::row(projection.as_ref(), target.as_ref())?).await?;
         slot.into_live().map(|record| record.value.to()).transpose()
     }
 
@@ -400,6 +426,18 @@ impl Reactions {
     ///
     /// # Errors
     /// Reading it fails with `Unreadable` if a row is not an `S`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let sales: Vec<(String, i64)> = tidelock.reactions().rows("sales").all().await?;
+    /// assert!(sales.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rows<S>(&self, projection: impl AsRef<str>) -> List<(String, S), RecordKey>
     where
         S: DeserializeOwned + 'static,
@@ -447,7 +485,8 @@ impl Reactions {
     ///
     /// # Errors
     /// Returns the store's error.
-    pub async fn missing_reaction(&self, name: &str) -> Result<Option<Missing>> {
+    pub async fn missing_reaction(&self, name: impl AsRef<str>) -> Result<Option<Missing>> {
+        let name = name.as_ref();
         let routes = self.cursors().await?;
         let is_known = routes.iter().any(|(known, _)| known == name)
             || is_any(&*self.store, &ReactionFilter::named(name).items()).await?;

@@ -265,8 +265,8 @@ impl<I: Input> Subscription<I> {
 
     /// Assigns new targets to this lane, which selected workers serve.
     #[must_use]
-    pub fn lane(mut self, lane: &str) -> Self {
-        match LaneName::new(lane) {
+    pub fn lane(mut self, lane: impl AsRef<str>) -> Self {
+        match LaneName::new(lane.as_ref()) {
             Ok(lane) => self.options.lane = Some(lane),
             Err(error) => self.problem = Some(error.to_string()),
         }

@@ -68,6 +68,19 @@ impl RunCtx {
 
     /// Returns a context for clean-up: its operations continue during cancellation, or after the
     /// deadline.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// async fn rent(ctx: RunCtx, machine: String) -> Result<(), StepError> {
+    ///     ctx.step("start", |_key| async { Ok::<_, HandlerError>(()) }).await?;
+    ///     let done = ctx.wait_for_signal::<()>("done").await;
+    ///     // Also if the run was cancelled while it waited.
+    ///     let stop = |_key| async { Ok::<_, HandlerError>(println!("stop {machine}")) };
+    ///     ctx.cleanup().step("stop", stop).await?;
+    ///     done
+    /// }
+    /// ```
     #[must_use]
     pub fn cleanup(&self) -> Self {
         Self { activation: self.activation.clone(), cleanup: true }
@@ -83,6 +96,17 @@ impl RunCtx {
     ///
     /// # Errors
     /// Returns an error if the input cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// async fn counter(ctx: RunCtx, count: u64) -> Result<u64, StepError> {
+    ///     match ctx.wait_for_signal::<String>("next").await?.as_str() {
+    ///         "stop" => Ok(count),
+    ///         _ => ctx.continue_as_new(&(count + 1)).await,
+    ///     }
+    /// }
+    /// ```
     pub async fn continue_as_new<T, E: From<StepError>>(
         &self,
         input: &(impl Serialize + ?Sized),

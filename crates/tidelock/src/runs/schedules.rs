@@ -54,7 +54,7 @@ impl Schedules {
     ///
     /// let tidelock = Tidelock::open("memory:").await?;
     /// let nightly = Schedule::cron("0 3 * * *")
-    ///     .in_zone("Europe/Berlin")
+    ///     .zone("Europe/Berlin")
     ///     .starts("report", "yesterday")
     ///     .overlap(Overlap::Skip);
     /// let schedule = tidelock.schedules().put("nightly-report", nightly).await?;
@@ -65,8 +65,12 @@ impl Schedules {
     ///
     /// # Errors
     /// Returns an error if the schedule is not valid, or the store's error.
-    pub async fn put(&self, name: &str, schedule: Schedule) -> Result<ScheduleInfo, ScheduleError> {
-        let (name, plan) = (ScheduleName::new(name)?, schedule.plan()?);
+    pub async fn put(
+        &self,
+        name: impl AsRef<str>,
+        schedule: Schedule,
+    ) -> Result<ScheduleInfo, ScheduleError> {
+        let (name, plan) = (ScheduleName::new(name.as_ref())?, schedule.plan()?);
         let table = plan.timetable()?;
         self.change(&name, |there, now| {
             let there = there.map(|kept| kept.stored.clone());
@@ -83,8 +87,8 @@ impl Schedules {
     ///
     /// # Errors
     /// [`NoSchedule`](ScheduleError::NoSchedule), or the store's error.
-    pub async fn pause(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
-        let name = ScheduleName::new(name)?;
+    pub async fn pause(&self, name: impl AsRef<str>) -> Result<ScheduleInfo, ScheduleError> {
+        let name = ScheduleName::new(name.as_ref())?;
         self.change(&name, |there, _| Ok(Stored { paused: true, ..existing(&name, there)? })).await
     }
 
@@ -92,8 +96,8 @@ impl Schedules {
     ///
     /// # Errors
     /// [`NoSchedule`](ScheduleError::NoSchedule), or the store's error.
-    pub async fn resume(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
-        let name = ScheduleName::new(name)?;
+    pub async fn resume(&self, name: impl AsRef<str>) -> Result<ScheduleInfo, ScheduleError> {
+        let name = ScheduleName::new(name.as_ref())?;
         self.change(&name, |there, now| {
             let stored = existing(&name, there)?;
             let next =
@@ -108,8 +112,21 @@ impl Schedules {
     ///
     /// # Errors
     /// [`NoSchedule`](ScheduleError::NoSchedule), an error about the run, or the store's error.
-    pub async fn trigger(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
-        let name = ScheduleName::new(name)?;
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let mails = Schedule::cron("0 3 * * *").enqueues_in("mail", "to all");
+    /// tidelock.schedules().put("mails", mails).await?;
+    /// tidelock.schedules().trigger("mails").await?; // once more, now
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn trigger(&self, name: impl AsRef<str>) -> Result<ScheduleInfo, ScheduleError> {
+        let name = ScheduleName::new(name.as_ref())?;
         let contended =
             |attempts| ScheduleError::Contended { schedule: name.to_string(), attempts };
         let triggered = carry_out(&self.tidelock, contended, || async {
@@ -130,8 +147,8 @@ impl Schedules {
     ///
     /// # Errors
     /// Returns the store's error.
-    pub async fn delete(&self, name: &str) -> Result<bool, ScheduleError> {
-        let key = keys::schedule(&ScheduleName::new(name)?);
+    pub async fn delete(&self, name: impl AsRef<str>) -> Result<bool, ScheduleError> {
+        let key = keys::schedule(&ScheduleName::new(name.as_ref())?);
         let was_there = self.tidelock.store().get_one(&key).await?.live().is_some();
         let removal = Commit::new().write(RecordWrite::delete(&key, ExpectedRevision::Any));
         let _removed = self.tidelock.store().commit(removal).await?;
@@ -142,8 +159,8 @@ impl Schedules {
     ///
     /// # Errors
     /// Returns the store's error, or an error if the name is not valid.
-    pub async fn get(&self, name: &str) -> Result<Option<ScheduleInfo>, ScheduleError> {
-        let name = ScheduleName::new(name)?;
+    pub async fn get(&self, name: impl AsRef<str>) -> Result<Option<ScheduleInfo>, ScheduleError> {
+        let name = ScheduleName::new(name.as_ref())?;
         let kept = Kept::of(&self.tidelock.store().get_one(&keys::schedule(&name)).await?)?;
         Ok(kept.map(|kept| kept.stored.info(&name)))
     }

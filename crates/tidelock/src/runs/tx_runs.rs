@@ -11,6 +11,24 @@ use crate::staging::Tx;
 impl Tx {
     /// Stages the start of a run: see [`StartRun`]. A run that exists already with the same input
     /// is left as it is.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// const DELIVERY: Workflow<String, String> = Workflow::new("delivery");
+    ///
+    /// let order = async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.put("orders/7", "two teas")?;
+    ///     tx.start(DELIVERY, "order-7", "two teas").version(1).await?; // with the record, or not at all
+    ///     Ok(())
+    /// };
+    /// tidelock.transact(order).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start<W, I>(&self, workflow: W, run: impl AsRef<str>, input: &I) -> StartRun<W::Output>
     where
         W: WorkflowRef<I>,
@@ -23,6 +41,23 @@ impl Tx {
     /// Stages a signal to a run: see [`SendSignal`]. It is sent once for this unit of work and this
     /// name, even if the handler or step runs again. Several signals of one name to one run need
     /// [ids](SendSignal::id) of their own.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// tidelock.start("delivery", "order-7", "two teas").version(1).await?;
+    /// let packed = async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.add("packed", 1, ..)?;
+    ///     tx.signal("order-7", "packed", "Ada").await?;
+    ///     Ok(())
+    /// };
+    /// tidelock.transact(packed).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn signal(
         &self,
         run: impl AsRef<str>,

@@ -55,7 +55,7 @@ impl ScopeKind {
     }
 
     /// Returns the time to live; `None` if scopes of this kind never expire.
-    pub fn lives(&self) -> Option<Duration> {
+    pub fn time_to_live(&self) -> Option<Duration> {
         self.ttl
     }
 }

@@ -99,7 +99,7 @@ impl<S: ScopeState> Scope<S> {
             Ok(name) => Backend::Store(tidelock, name),
             Err(error) => Backend::Invalid(error),
         };
-        Self { backend, options: Options::new(kind.lives()) }
+        Self { backend, options: Options::new(kind.time_to_live()) }
     }
 
     /// Sets the time budget of each mutation: for its wait, its work and all its attempts.

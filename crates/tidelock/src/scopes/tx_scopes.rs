@@ -47,6 +47,27 @@ impl Tx {
     /// # Errors
     /// [`Refused`](ScopeError::Refused) with the function's own reason; those of
     /// [`mutate`](Self::mutate).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let account = tidelock.scope::<i64>(ScopeKind::USER, "alice");
+    /// let pay = async |tx: Tx| -> tidelock::Result<()> {
+    ///     let pay = |cents: &mut i64| match *cents {
+    ///         700.. => Ok(*cents -= 700),
+    ///         cents => Err(format!("only {cents} cents")),
+    ///     };
+    ///     tx.try_mutate(&account, pay).await?;
+    ///     tx.put("payments/42", &700)
+    /// };
+    /// let refused = tidelock.transact(pay).await.unwrap_err();
+    /// assert_eq!(refused.kind(), tidelock::ErrorKind::Refused);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_mutate<S: ScopeState, R, X>(
         &self,
         scope: &Scope<S>,

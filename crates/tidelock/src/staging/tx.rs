@@ -166,6 +166,21 @@ impl Tx {
     ///
     /// # Errors
     /// `Invalid` if the key is none, or the value cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let rename = async |tx: Tx| -> tidelock::Result<()> {
+    ///     tx.put("users/7", "Ada")?;
+    ///     tx.delete("names/7")
+    /// };
+    /// tidelock.transact(rename).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put(&self, key: impl AsRef<str>, value: &(impl Serialize + ?Sized)) -> Result<()> {
         self.put_if(key, ExpectedRevision::Any, value)
     }

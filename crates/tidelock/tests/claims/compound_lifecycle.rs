@@ -276,7 +276,7 @@ async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Test
     singles.extend(zones.iter().map(|zone| single().per(Period::Day).zone(zone.clone())));
     for (nth, single) in singles.iter().enumerate() {
         assert!(
-            matches!(single.take(&nth, Commit::new()).await.unwrap(), Outcome::Granted(())),
+            matches!(single.take(&nth).await.unwrap(), Outcome::Granted(())),
             "the one at {nth}"
         );
     }

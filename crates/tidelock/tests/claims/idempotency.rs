@@ -392,7 +392,7 @@ async fn a_claimant_without_a_name_claims_nothing(stage: TestStore) {
     let (quota, lock) = (claims.quota("points", 1), claims.lock("door"));
     for error in [
         claims.idempotency("k").claim::<Value>().await.map(drop).unwrap_err(),
-        claims.singleton("s").take(&1, Commit::new()).await.map(drop).unwrap_err(),
+        claims.singleton("s").take(&1).await.map(drop).unwrap_err(),
         claims.singleton("s").part(&1).await.map(drop).unwrap_err(),
         quota.take(1).await.map(drop).unwrap_err(),
         lock.acquire().await.map(drop).unwrap_err(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::claims::{ClaimError, Claims, Handoff, LockGuard, Period, RefundOutcome, Released};
 use tidelock::prelude::*;
-use tidelock::store::{Commit, ManualClock, MemoryStore, StoreErrorKind};
+use tidelock::store::{ManualClock, MemoryStore, StoreErrorKind};
 use tidelock_test_stage::{TestStore, on_every_store, until};
 
 use crate::lost_replies::LostReplies;
@@ -166,7 +166,7 @@ async fn lost_replies_change_nothing(stage: TestStore) {
         let seats = claims.quota("seats", 5).reserve(2, MINUTE).await.unwrap().granted().unwrap();
         assert_eq!(seats.units(), 2);
         lock(&claims, MINUTE).await.unwrap();
-        let single = claims.singleton("prayer").take(&7, Commit::new()).await.unwrap();
+        let single = claims.singleton("prayer").take(&7).await.unwrap();
         assert!(matches!(single, Outcome::Granted(())), "{single:?}");
     }
     assert_eq!(claims.quota("points", 5).usage().await.unwrap().used, 3);
@@ -182,17 +182,14 @@ async fn a_period_that_is_over_does_not_make_it_another_request() {
     let quota = claims.quota("points", 5).per(Period::Day);
     let single = claims.singleton("prayer").per(Period::Day);
     let first = quota.take(5).await.unwrap().granted().unwrap();
-    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Outcome::Granted(())));
+    assert!(matches!(single.take(&7).await.unwrap(), Outcome::Granted(())));
     clock.advance(MINUTE);
     assert_eq!(quota.take(5).await.unwrap().granted().unwrap(), first);
     assert_eq!(quota.usage().await.unwrap().used, 0);
-    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Outcome::Granted(())));
+    assert!(matches!(single.take(&7).await.unwrap(), Outcome::Granted(())));
     let today = tidelock.claims().operation_id("b").singleton("prayer").per(Period::Day);
-    assert!(
-        matches!(today.take(&7, Commit::new()).await.unwrap(), Outcome::Granted(())),
-        "it is still to be had"
-    );
-    let again = single.take(&7, Commit::new()).await.unwrap();
+    assert!(matches!(today.take(&7).await.unwrap(), Outcome::Granted(())), "it is still to be had");
+    let again = single.take(&7).await.unwrap();
     assert!(
         matches!(again, Outcome::Granted(())),
         "today's belongs to another, theirs was yesterday's: {again:?}"
@@ -233,7 +230,7 @@ async fn an_operation_with_an_empty_id_is_refused() {
         claims.quota("points", 9).reserve(1, MINUTE).await.map(drop),
         claims.lock("door").acquire().await.map(drop),
         claims.idempotency("k").claim::<u32>().await.map(drop),
-        claims.singleton("s").take(&1, Commit::new()).await.map(drop),
+        claims.singleton("s").take(&1).await.map(drop),
         claims.claim_all().quota(&claims.quota("points", 9), 1).claim().await.map(drop),
         claims.release_stale("lock/door").await.map(drop).map_err(ClaimError::from),
     ];

@@ -31,20 +31,9 @@ async fn a_late_caller_learns_who_won_and_when(stage: TestStore) {
     let mother = tidelock.claims().by("mother");
     let father = stage.tidelock().await.claims().by("father");
     let before = tidelock.store().now().await.unwrap();
-    won(mother
-        .singleton("prayer")
-        .of("child-7")
-        .take(&json!({ "event": 1 }), Commit::new())
-        .await
-        .unwrap());
-    let winner = taken(
-        father
-            .singleton("prayer")
-            .of("child-7")
-            .take(&json!({ "event": 2 }), Commit::new())
-            .await
-            .unwrap(),
-    );
+    won(mother.singleton("prayer").of("child-7").take(&json!({ "event": 1 })).await.unwrap());
+    let winner =
+        taken(father.singleton("prayer").of("child-7").take(&json!({ "event": 2 })).await.unwrap());
     let after = tidelock.store().now().await.unwrap();
     assert_eq!(winner.by.as_str(), "mother");
     assert!((before..=after).contains(&winner.at.unwrap()));
@@ -55,7 +44,7 @@ async fn a_late_caller_learns_who_won_and_when(stage: TestStore) {
             .starts_with(r#"claim "singleton/prayer/child-7": "mother" was first, at 20"#),
         "{winner}"
     );
-    won(father.singleton("prayer").of("child-8").take(&json!(null), Commit::new()).await.unwrap());
+    won(father.singleton("prayer").of("child-8").take(&json!(null)).await.unwrap());
 }
 
 /// CLAIM-9: while the work is in progress, and after.
@@ -95,10 +84,10 @@ async fn a_singleton_lands_with_its_event_or_not_at_all(stage: TestStore) {
         Commit::new().append(&stream, expected, [NewEvent::of("logged", &json!({})).unwrap()])
     };
     note(&tidelock, "diary", "a note").await;
-    let refused = prayer.take(&json!(1), logged(ExpectedVersion::NoStream)).await.unwrap_err();
+    let refused = prayer.take_with(&json!(1), logged(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(refused, ClaimError::Refused { .. }), "{refused}");
-    won(prayer.take(&json!(2), logged(ExpectedVersion::Any)).await.unwrap());
-    taken(prayer.take(&json!(3), logged(ExpectedVersion::Any)).await.unwrap());
+    won(prayer.take_with(&json!(2), logged(ExpectedVersion::Any)).await.unwrap());
+    taken(prayer.take_with(&json!(3), logged(ExpectedVersion::Any)).await.unwrap());
     let part = prayer.part(&json!(4)).await.unwrap();
     let conflict = tidelock.store().commit(logged(ExpectedVersion::Any).write(part)).await.unwrap();
     assert!(
@@ -123,7 +112,7 @@ async fn once_a_day_is_once_a_day_in_the_callers_zone() {
     )));
     let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
     let daily = tidelock.claims().singleton("prayer").of("child-7").per(Period::Day).zone(berlin);
-    let take = async || daily.take(&json!(null), Commit::new()).await.unwrap();
+    let take = async || daily.take(&json!(null)).await.unwrap();
     won(take().await);
     assert_eq!(
         taken(take().await).key.as_str(),
@@ -151,7 +140,7 @@ async fn a_singleton_is_forgotten_when_its_period_is_over() {
     for period in [Period::Hour, Period::Day, Period::Week, Period::Month, Period::Year] {
         let of =
             |how: &str| tidelock.claims().singleton("s").of(format!("{period}-{how}")).per(period);
-        won(of("taken").take(&1, Commit::new()).await.unwrap());
+        won(of("taken").take(&1).await.unwrap());
         won(of("claimed").claim::<i64>().await.unwrap()).complete(&1).await.unwrap();
         let unit = tidelock.transact(async |tx: Tx| -> tidelock::Result<()> {
             assert!(tx.claim(&of("staged"), &1).await?.is_granted());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
-use tidelock::store::{Commit, StoreExt};
+use tidelock::store::StoreExt;
 use tidelock::{Error, ErrorKind};
 use tokio::task::JoinSet;
 
@@ -82,7 +82,7 @@ async fn everything_that_is_staged_lands_together(ground: Ground) {
     assert_eq!(tea.load().await.unwrap().left, 1);
     assert_eq!(orders.load().await.unwrap().steps, 1);
     assert_eq!(daily.usage().await.unwrap().used, 1);
-    assert!(matches!(first.take("b", Commit::new()).await.unwrap(), Outcome::Refused(_)));
+    assert!(matches!(first.take("b").await.unwrap(), Outcome::Refused(_)));
     let mail = tidelock.queue("mail").lease("worker").await.unwrap();
     assert_eq!(mail[0].data.as_ref().unwrap().as_str(), r#"{"to":"a"}"#);
     let delivery = tidelock.runs().run("order-7").get().await.unwrap();
@@ -266,7 +266,7 @@ async fn a_second_claim_of_a_singleton_is_refused_at_once(ground: Ground) {
         Ok(())
     });
     claimed.await.unwrap();
-    let taken = prize.take("third", Commit::new()).await.unwrap().granted().unwrap_err();
+    let taken = prize.take("third").await.unwrap().granted().unwrap_err();
     assert_eq!(taken.details::<String>().unwrap().as_deref(), Some("first"));
 }
 
@@ -279,7 +279,7 @@ async fn a_singleton_is_taken_by_one_transaction(ground: Ground) {
         .transact(async |tx: Tx| -> tidelock::Result<bool> {
             let outcome = tx.claim(&ours, "here").await?;
             if calls.fetch_add(1, Ordering::SeqCst) == 0 {
-                let first = theirs.take("there", Commit::new()).await?;
+                let first = theirs.take("there").await?;
                 assert!(matches!(first, Outcome::Granted(())));
             }
             Ok(matches!(outcome, Outcome::Refused(_)))

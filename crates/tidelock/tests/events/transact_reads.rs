@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidelock::ErrorKind;
 use tidelock::prelude::*;
-use tidelock::store::Commit;
 
 use crate::harness::{Ground, on_every_store};
 use crate::shop::{Counter, Stepped, Stock, receive};
@@ -89,7 +88,7 @@ async fn a_taken_singleton_is_compared_at_the_commit(ground: Ground) {
     });
     unit.await.unwrap();
     assert_eq!(get(&tidelock, "taken").await, None);
-    assert!(!other.singleton("s").take("there", Commit::new()).await.unwrap().is_granted());
+    assert!(!other.singleton("s").take("there").await.unwrap().is_granted());
 }
 
 /// TX-3.

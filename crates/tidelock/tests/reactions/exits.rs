@@ -340,7 +340,7 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: TestSto
             async move {
                 noted.note("begun");
                 if noted.count() == 1 {
-                    ctx.cancelled().cancelled().await;
+                    ctx.lost().cancelled().await;
                     noted.note("told");
                     ctx.put(&key, "by the one who lost")?;
                 }

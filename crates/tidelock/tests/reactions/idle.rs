@@ -43,7 +43,7 @@ async fn idle_rate(stage: &TestStore, reactions: usize, targets: usize) -> f64 {
     let mut app = counting.app().worker(WorkerOptions::new(WorkerName::new("idle").unwrap()));
     for nth in 0..reactions {
         let noted = seen.clone();
-        app = app.reaction(&format!("idle-{nth}"), on_any(), move |_: StoredEvent, _| {
+        app = app.reaction(format!("idle-{nth}"), on_any(), move |_: StoredEvent, _| {
             let noted = noted.clone();
             async move {
                 noted.note("x");

@@ -218,7 +218,7 @@ fn more_reactions_than_a_page_has_records_are_all_seen() {
         note(&tidelock, "vip-1", "x").await;
         let app = (0..limits::PAGE_SIZE).fold(tidelock.app().worker(brisk("one")), |app, nth| {
             let elsewhere = on_any().in_streams("nowhere-");
-            app.reaction(&format!("idle-{nth:04}"), elsewhere, |_: StoredEvent, _| async { Ok(()) })
+            app.reaction(format!("idle-{nth:04}"), elsewhere, |_: StoredEvent, _| async { Ok(()) })
         });
         let noted = seen.clone();
         let app =

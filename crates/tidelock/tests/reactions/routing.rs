@@ -318,7 +318,7 @@ async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: TestStore)
         let noted = seen.clone();
         let source = on_any().in_streams("feed").to(|event: &StoredEvent| text(event));
         app = app.reaction(
-            &format!("copy-{nth}"),
+            format!("copy-{nth}"),
             source,
             move |event: StoredEvent, ctx: ReactionCtx| {
                 let noted = noted.clone();
@@ -382,7 +382,7 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
     let app = (0..REACTIONS).fold(tidelock.app().worker(brisk("one")), |app, nth| {
         let (noted, source) =
             (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "subscribers"));
-        app.reaction(&format!("ear-{nth}"), source, move |_: StoredEvent, _| {
+        app.reaction(format!("ear-{nth}"), source, move |_: StoredEvent, _| {
             noted.note(nth.to_string());
             async { Ok(()) }
         })

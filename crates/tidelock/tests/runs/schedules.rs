@@ -129,7 +129,7 @@ async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_
 async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: TestStore) {
     let (tidelock, steps) = (stage.tidelock().await, Observed::default());
     let schedules = tidelock.schedules();
-    let nightly = |zone: &str| Schedule::cron("0 3 * * *").in_zone(zone).starts("tick", &());
+    let nightly = |zone: &str| Schedule::cron("0 3 * * *").zone(zone).starts("tick", &());
     let first = schedules.put("nightly", nightly("Europe/Berlin")).await.unwrap();
     assert_eq!(schedules.put("nightly", nightly("Europe/Berlin")).await.unwrap(), first);
     let moved = schedules.put("nightly", nightly("Asia/Tokyo")).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_schedule_that_cannot_be_is_refused(stage: TestStore) {
     assert!(matches!(never, ScheduleError::Never { .. }), "{never}");
     let nothing = put(Schedule::cron("0 0 * * *")).await;
     assert!(matches!(nothing, ScheduleError::StartsNothing), "{nothing}");
-    let nowhere = put(Schedule::cron("0 0 * * *").in_zone("Mars/Olympus").starts("w", &())).await;
+    let nowhere = put(Schedule::cron("0 0 * * *").zone("Mars/Olympus").starts("w", &())).await;
     assert!(nowhere.to_string().contains("Mars/Olympus"), "{nowhere}");
     let none = schedules.pause("s").await.unwrap_err();
     assert_eq!(none.to_string(), r#"schedule "s": it does not exist; create it first"#);

@@ -185,7 +185,7 @@ async fn assert_in_store_once(stage: &TestStore, case: &Case) {
     assert_eq!(history.count("completed"), 1, "{case:?}");
     let child = History::of(&*store, &format!("{run}/parcel")).await;
     assert_eq!((child.count("started"), child.count("completed")), (1, 1), "one child: {case:?}");
-    let children = RunFilter::all().workflow(&format!("parcel-{run}"));
+    let children = RunFilter::all().workflow(format!("parcel-{run}"));
     let children = Tidelock::over(store).runs().list(&children).all().await.unwrap();
     assert_eq!(children.len(), 1, "one child: {case:?}");
 }

@@ -171,7 +171,7 @@ async fn a_session_expires_after_its_last_change(stage: TestStore) {
     let kinds = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::custom("draft")];
     for kind in kinds {
         let long = if stage.is_simulated() {
-            kind.lives().unwrap_or(Duration::from_secs(9))
+            kind.time_to_live().unwrap_or(Duration::from_secs(9))
         } else {
             Duration::from_millis(30)
         };

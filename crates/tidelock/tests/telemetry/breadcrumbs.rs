@@ -155,7 +155,7 @@ async fn a_lost_lease_is_logged_by_its_former_holder(stage: TestStore) {
         async move {
             noted.note("begun");
             if noted.count() == 1 {
-                ctx.cancelled().cancelled().await;
+                ctx.lost().cancelled().await;
             }
             Ok(())
         }

@@ -230,7 +230,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("the ttl of a singleton that is taken at once", |tidelock, long| {
             async move {
                 let single = tidelock.claims().singleton("taken").ttl(long);
-                single.take(&1, Commit::new()).await.map(drop).map_err(told)
+                single.take(&1).await.map(drop).map_err(told)
             }
             .boxed()
         }),

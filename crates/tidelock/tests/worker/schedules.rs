@@ -142,7 +142,7 @@ async fn a_nightly_job_is_enqueued_once_in_each_night_when_clocks_change() {
         let clock = ManualClock::at(evening.parse().unwrap());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
         let tidelock = Tidelock::over(store);
-        let nightly = Schedule::cron("30 2 * * *").in_zone("Europe/Berlin").enqueues(&report());
+        let nightly = Schedule::cron("30 2 * * *").zone("Europe/Berlin").enqueues(&report());
         tidelock.schedules().put("nightly", nightly).await.unwrap();
         let running = app(&tidelock, "w");
         for (nth, night) in nights.into_iter().enumerate() {

@@ -86,7 +86,7 @@ impl BulkRunsRequest {
             return Err(Problem::bad_request("runs-missing", detail));
         }
         let filter = RunFilter::all();
-        let filter = self.workflow.iter().fold(filter, |filter, name| filter.workflow(name));
+        let filter = self.workflow.iter().fold(filter, RunFilter::workflow);
         let filter = self.since.into_iter().fold(filter, RunFilter::since);
         let filter = self.before.into_iter().fold(filter, RunFilter::before);
         let attributes = self.attributes.iter();

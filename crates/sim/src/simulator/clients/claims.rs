@@ -281,7 +281,7 @@ impl Client {
                 let event = NewEvent::of("taken", &id)?;
                 let stream = StreamName::new(format!("taken-{name}"))?;
                 let with = Commit::new().append(&stream, ExpectedVersion::Any, [event]);
-                singleton.take(id, with).await
+                singleton.take_with(id, with).await
             })
             .await;
         match won {

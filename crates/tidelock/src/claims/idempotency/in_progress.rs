@@ -76,17 +76,28 @@ impl<T: DeserializeOwned> InProgress<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub async fn wait(&self, limit: Duration) -> Result<T, ClaimError> {
-        self.wait_with(Retry::default().within(limit)).await
-    }
-
-    /// Waits for the result according to a retry policy.
     ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
-    pub async fn wait_with(&self, retry: Retry) -> Result<T, ClaimError> {
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// # use std::time::Duration;
+    /// let payment = tidelock.idempotency("pay:42");
+    /// let receipt = match payment.claim::<String>().await? {
+    ///     IdempotencyClaim::Won(claim) => claim.complete(&"receipt 1".to_owned()).await?,
+    ///     IdempotencyClaim::Done(receipt) => receipt,
+    ///     IdempotencyClaim::Held(other) => other.wait(Duration::from_secs(5)).await?,
+    ///     IdempotencyClaim::Mismatch(reused) => return Err(reused.into()),
+    /// };
+    /// assert_eq!(receipt, "receipt 1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait(&self, limit: Duration) -> Result<T, ClaimError> {
         let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
-        let mut waiting = ClaimWait::begin(retry);
+        let mut waiting = ClaimWait::begin(Retry::default().within(limit));
         loop {
             let contender = match read_state(&self.claims, &self.key, self.asked).await? {
                 PeekEntry::Over(entry) => return super::result(&self.key, &entry),

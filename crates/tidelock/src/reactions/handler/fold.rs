@@ -4,6 +4,7 @@
 //! it needs no expected revision. After a reset, a target starts with an empty row.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -20,13 +21,13 @@ const BATCH: usize = 1_000;
 
 /// Folds events into a row.
 pub(crate) struct Fold<I, S, F> {
-    fold: F,
+    fold: Arc<F>,
     kinds: PhantomData<fn() -> (I, S)>,
 }
 
 impl<I, S, F> Fold<I, S, F> {
     pub(crate) fn new(fold: F) -> Self {
-        Self { fold, kinds: PhantomData }
+        Self { fold: Arc::new(fold), kinds: PhantomData }
     }
 }
 
@@ -34,7 +35,7 @@ impl<I, S, F> Handler for Fold<I, S, F>
 where
     I: Input,
     S: Default + Serialize + DeserializeOwned + Send + 'static,
-    F: Fn(&mut S, I) + Clone + Send + Sync + 'static,
+    F: Fn(&mut S, I) + Send + Sync + 'static,
 {
     fn batch(&self) -> usize {
         BATCH

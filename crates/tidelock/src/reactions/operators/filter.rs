@@ -23,8 +23,8 @@ impl ReactionFilter {
     }
 
     /// Matches every target of this reaction.
-    pub fn named(reaction: &str) -> Self {
-        Self::all().reactions(NamePattern::is(reaction))
+    pub fn named(reaction: impl AsRef<str>) -> Self {
+        Self::all().reactions(NamePattern::is(reaction.as_ref()))
     }
 
     /// Restricts to reactions whose names match.
@@ -36,8 +36,8 @@ impl ReactionFilter {
 
     /// Restricts to this target.
     #[must_use]
-    pub fn target(self, target: &str) -> Self {
-        self.targets(NamePattern::is(target))
+    pub fn target(self, target: impl AsRef<str>) -> Self {
+        self.targets(NamePattern::is(target.as_ref()))
     }
 
     /// Restricts to targets whose names match.

@@ -145,6 +145,19 @@ impl<O> RunHandle<O> {
     ///
     /// # Errors
     /// As [`get`](Self::get), and an error if the value is not a `T`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// let status: Option<String> = run.published().await?;
+    /// assert_eq!(status, None); // it has not begun
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn published<T: DeserializeOwned>(&self) -> Result<Option<T>, RunError> {
         let there = load_summary(&self.tidelock, self.id()?).await?;
         let status = |entry| match entry {
@@ -329,6 +342,21 @@ impl<O> RunHandle<O> {
     /// [`NotFailed`](RunError::NotFailed) if it has not failed,
     /// [`Compensated`](RunError::Compensated) if its steps were compensated,
     /// [`OutOfTime`](RunError::OutOfTime) if its deadline has passed, and as [`get`](Self::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let tidelock = Tidelock::open("memory:").await?;
+    /// use tidelock::runs::RunError;
+    ///
+    /// let run = tidelock.start("checkout", "order-7", &3).version(1).await?;
+    /// let refused = run.retry("the bank is back").await;
+    /// assert!(matches!(refused, Err(RunError::NotFailed { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn retry(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
         carry_out(&self.tidelock, RunError::contended(run), || {

@@ -21,6 +21,16 @@ impl RunCtx {
     ///
     /// # Errors
     /// Returns an error if the name is not valid, or the value cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// async fn newsletter(ctx: RunCtx, readers: u64) -> Result<u64, StepError> {
+    ///     // Another seed in another process, but the same in every replay of this run.
+    ///     let seed = ctx.value("seed", std::process::id).await?;
+    ///     Ok(u64::from(seed) % readers)
+    /// }
+    /// ```
     pub async fn value<T>(
         &self,
         name: impl AsRef<str>,
@@ -173,6 +183,16 @@ impl RunCtx {
     ///
     /// # Errors
     /// Returns an error if the name is not valid, or the status cannot be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// async fn checkout(ctx: RunCtx, order: String) -> Result<(), StepError> {
+    ///     ctx.publish("waiting", &format!("{order} waits for its payment")).await?;
+    ///     ctx.wait_for_signal::<()>("paid").await?;
+    ///     ctx.publish("done", &format!("{order} is paid")).await
+    /// }
+    /// ```
     pub async fn publish(
         &self,
         name: impl AsRef<str>,

@@ -131,6 +131,17 @@ impl<T, F> Step<'_, T, F> {
     /// If the process dies before the result is stored, or the attempt times out, the outcome is
     /// unknown, and `policy` decides. A failure is final, unless [`retry`](Self::retry) is set:
     /// then an attempt that certainly failed is repeated.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::runs::OnUnknownOutcome;
+    /// async fn pay(ctx: RunCtx, cents: u32) -> Result<String, StepError> {
+    ///     let charge = |_key| async move { Ok::<_, HandlerError>(format!("receipt of {cents}")) };
+    ///     // Whether the card was charged is looked up by a person, who resolves the step.
+    ///     ctx.step("charge", charge).at_most_once(OnUnknownOutcome::Ask).await
+    /// }
+    /// ```
     pub fn at_most_once(mut self, policy: OnUnknownOutcome<T>) -> Self {
         self.at_most_once = Some(policy);
         self

@@ -28,7 +28,7 @@ pub enum Overlap {
 /// ```
 /// # use tidelock::runs::{CatchUp, Overlap, Schedule};
 /// let nightly = Schedule::cron("0 3 * * *")
-///     .in_zone("Europe/Berlin")
+///     .zone("Europe/Berlin")
 ///     .starts("report", &"yesterday")
 ///     .catch_up(CatchUp::Once)
 ///     .overlap(Overlap::Skip);
@@ -64,7 +64,7 @@ impl Schedule {
 
     /// Sets the time zone, by its IANA name.
     #[must_use]
-    pub fn in_zone(mut self, zone: impl Into<String>) -> Self {
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.zone = zone.into();
         self
     }

@@ -41,7 +41,7 @@ impl RunFilter {
 
     /// Restricts to this workflow.
     #[must_use]
-    pub fn workflow(mut self, workflow: &str) -> Self {
+    pub fn workflow(mut self, workflow: impl AsRef<str>) -> Self {
         self.workflow = Some(WorkflowName::new(workflow));
         self
     }
