@@ -2,7 +2,7 @@
 //!
 //! The programs work in the server's folder, where its guardian finds them if this process dies.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
@@ -43,6 +43,9 @@ pub(super) fn fresh(
 }
 
 /// Creates the data of a standby with its primary's address.
+///
+/// The backup is made by hand, because a server's `pg_basebackup` is a client program, and a package
+/// of the server alone has none.
 pub(super) fn copy_of(
     primary: &Server,
     programs: &Programs,
@@ -54,13 +57,38 @@ pub(super) fn copy_of(
         primary.port(),
         quote(name)
     );
-    let mut backup = programs.command("pg_basebackup");
-    backup.current_dir(folder.path()).args(["-d", &source, "-D"]).arg(folder.data());
-    backup.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
-    output_of(&mut backup)?;
+    let data = folder.data();
+    let label = primary.run_sql("postgres", &backup(primary.data_folder(), data))?;
+    for (file, content) in [("backup_label", label + "\n"), ("standby.signal", String::new())] {
+        let file = data.join(file);
+        fs::write(&file, content).map_err(Failure::to(format!("write {}", file.display())))?;
+        programs.hand_over(&file)?;
+    }
     // The copied file names the standbys of the primary. Promoted, this server would wait for
     // itself.
-    append(&folder.data().join("postgresql.auto.conf"), [&("synchronous_standby_names", "")])
+    let settings = [("primary_conninfo", source.as_str()), ("synchronous_standby_names", "")];
+    append(&data.join("postgresql.auto.conf"), &settings)
+}
+
+/// A script of `psql` that copies the data of a running server, and returns the backup's label.
+/// Files can vanish while they are copied; what they were is in the log, which the standby reads.
+fn backup(from: &Path, to: &Path) -> String {
+    let (from, to) = (from.display(), to.display());
+    format!(
+        r"SELECT current_setting('server_version_num')::int >= 150000 AS renamed \gset
+\if :renamed
+SELECT pg_backup_start('standby', true) \g /dev/null
+\else
+SELECT pg_start_backup('standby', true, false) \g /dev/null
+\endif
+\! mkdir -p '{to}' && chmod 700 '{to}' && cp -a '{from}/.' '{to}' 2>/dev/null; rm -f '{to}'/postmaster.*
+\if :renamed
+SELECT labelfile FROM pg_backup_stop(false);
+\else
+SELECT labelfile FROM pg_stop_backup(false, false);
+\endif
+"
+    )
 }
 
 /// Adds settings at the end of a file, where they win over those above.
