@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Commit, Committed, Conflict, ExpectedRevision, Record, RecordKey, RecordWrite, Result,
-    Revision, Slot, Timestamp, When, WorkerName,
+    Revision, Slot, StoreError, StoreOperation, Timestamp, When, WorkerName,
 };
 
 use super::acquire::{Acquire, ConflictVerdict, found};
@@ -246,7 +246,12 @@ impl Acquire for ClaimAttempt {
 
     fn won(&mut self, committed: &Committed) -> Result<()> {
         let written = committed.writes.iter().find(|written| written.key == self.record);
-        self.status = written.and_then(|written| written.revision).map(ClaimStatus::Won);
+        let revision = written.and_then(|written| written.revision).ok_or_else(|| {
+            let answer = "the store acknowledged it, and answered no revision of its record";
+            StoreError::corrupt(format!("claim {:?}: {answer}", self.key))
+                .during(StoreOperation::Commit)
+        })?;
+        self.status = Some(ClaimStatus::Won(revision));
         Ok(())
     }
 
