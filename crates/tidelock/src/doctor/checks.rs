@@ -25,6 +25,7 @@ use crate::runs::summary::Summarized;
 use crate::runs::{
     LASTING, PendingWait, RunFilter, RunId, RunInfo, RunState, RunStatus, keys, run_of,
 };
+use crate::worker::limited_by;
 
 /// Checks one item and returns its finding, if any.
 type ItemCheck = fn(&Item, &Examination) -> Option<Finding>;
@@ -63,8 +64,11 @@ pub(super) async fn items(
                 break;
             }
             scanned += 1;
-            // Routes and closings have their own checks. An archive may take any time.
-            if routes.contains(&item.item) || is_closing_queue(&item.item.queue) {
+            // Routes and closings have their own checks. An archive may take any time. A permit that
+            // no worker needs is due or that of a dead worker, and nothing is wrong.
+            let queue = &item.item.queue;
+            let is_permit = limited_by(queue).is_some();
+            if is_permit || is_closing_queue(queue) || routes.contains(&item.item) {
                 continue;
             }
             let finding = match ITEM_CHECKS.iter().find_map(|check| check(&item, exam)) {

@@ -11,7 +11,6 @@ use super::finding::{Finding, FindingKind, Findings};
 use super::subject::Subject;
 use crate::reactions::keys::{link_removals, reaction_of};
 use crate::runs::keys;
-use crate::worker::limited_by;
 
 #[derive(Debug, Default)]
 pub(super) struct Unserved {
@@ -27,9 +26,7 @@ struct Waiting {
 impl Unserved {
     /// Whether an item has been due for too long.
     pub(super) fn concerns(&self, item: &Item, exam: &Examination) -> bool {
-        // A permit that no worker needs is due, and nothing is wrong.
-        limited_by(&item.item.queue).is_none()
-            && item.ready_at().is_some_and(|ready| exam.is_stuck(ready))
+        item.ready_at().is_some_and(|ready| exam.is_stuck(ready))
     }
 
     /// Counts an item that has been due for too long.

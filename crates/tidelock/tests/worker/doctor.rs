@@ -14,6 +14,7 @@ use tidelock_test_stage::{TestStore, on_every_store, until};
 on_every_store!(
     a_closing_whose_process_died_is_found_once,
     a_dead_holder_is_replaced_by_the_application_of_its_queue,
+    a_permit_that_no_worker_needs_is_no_problem,
 );
 
 /// The doctor's findings with zero patience.
@@ -112,5 +113,19 @@ async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestSt
         let token = LeaseToken { item: item.item, fence: item.fence.unwrap() };
         let finished = Settlement::finish(token, tidelock::store::Mark::ZERO, When::NOW);
         store.commit(Commit::new().settle(finished)).await.unwrap().committed().unwrap();
+    }
+}
+
+/// CMD-5. It is due, or was leased by a worker that died, once or several times.
+async fn a_permit_that_no_worker_needs_is_no_problem(stage: TestStore) {
+    let store = stage.store().await;
+    let permit = ItemRef::parse("~permits/mail", "0001").unwrap();
+    let create = Commit::new().wake(Wake::at(permit, When::NOW));
+    store.commit(create).await.unwrap().committed().unwrap();
+    for deaths in 0..4 {
+        let found = findings(&store).await;
+        let found = found.iter().find(|finding| finding.subject.to_string().contains("~permits"));
+        assert!(found.is_none(), "after {deaths} deaths: {found:?}");
+        die_over(&*store, "~permits/mail").await;
     }
 }
