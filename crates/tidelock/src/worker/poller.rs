@@ -109,6 +109,7 @@ impl Poller {
     async fn wait(&self, hints: &mut Hints, wait: Duration) {
         match (&self.permits, &mut hints.permits) {
             (Some(permits), Some(hint)) if self.is_saturated => tokio::select! {
+                biased;
                 () = wait_for_hint(hint, wait) => {}
                 () = permits.returned.notified() => {}
             },
@@ -354,6 +355,7 @@ impl TaskRun {
     /// Waits until the lease is lost and the handler's grace is over.
     async fn lost_and_grace_over(&self) {
         tokio::select! {
+            biased;
             () = self.task.lost().cancelled() => {}
             () = self.permit_lost() => self.task.lost().cancel(),
         }
