@@ -15,15 +15,20 @@ mod selection;
 mod store_url;
 mod transfer;
 
+use std::error::Error;
+use std::fs::File;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use tidelock::store::Store;
 
-use crate::args::Args;
+use crate::args::{Args, ImportReactions};
 use crate::exit_status::ExitStatus;
 use crate::failure::Result;
 use crate::output::Output;
+use crate::progress::Progress;
+use crate::transfer::{Import, Source};
 
 /// A decorator of every store that a command opens.
 pub type Layer = fn(Arc<dyn Store>) -> Arc<dyn Store>;
@@ -38,6 +43,27 @@ pub fn run(layer: Layer) -> ExitCode {
             ExitCode::from(failure.ending().code())
         }
     }
+}
+
+/// `tidelock export`, of an open store; returns whether nothing changed meanwhile. For simulations.
+#[doc(hidden)]
+pub async fn export(
+    store: &Arc<dyn Store>,
+    file: &Path,
+) -> std::result::Result<bool, Box<dyn Error>> {
+    let progress = Progress::counting("events");
+    Ok(transfer::export(store, File::create(file)?, &progress).await?.settled)
+}
+
+/// `tidelock import` with `--reactions continue`, into an open store. For simulations.
+#[doc(hidden)]
+pub async fn import(
+    file: &Path,
+    store: &Arc<dyn Store>,
+) -> std::result::Result<(), Box<dyn Error>> {
+    let source = Source::named(file)?;
+    Import::check(&source, ImportReactions::Continue)?.into(store).await?;
+    Ok(())
 }
 
 fn carry_out(args: Args, layer: Layer) -> Result<ExitStatus> {

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use tidelock::reactions::Reactions;
-use tidelock::store::{FeedQuery, Position, Store, StoreExt};
-use uuid::Uuid;
+use tidelock::store::{FeedQuery, Position, Store, StoreExt, fresh_uuid};
 
 use super::Writer;
 use super::line::{FORMAT, Header, Line, Totals};
@@ -50,7 +49,7 @@ async fn header(store: &Arc<dyn Store>) -> Result<Header> {
     let remembered = Reactions::new(store.clone()).remembered().await?;
     Ok(Header {
         format: FORMAT,
-        id: Uuid::now_v7(),
+        id: fresh_uuid(),
         exported_at: store.now().await?,
         tidelock: env!("CARGO_PKG_VERSION").to_owned(),
         remembered: remembered.into_iter().collect(),
