@@ -64,8 +64,8 @@ pub(super) async fn items(
                 break;
             }
             scanned += 1;
-            // Routes and closings have their own checks. An archive may take any time. A permit that
-            // no worker needs is due or that of a dead worker, and nothing is wrong.
+            // Routes and closings have their own checks. An archive may take any time. A permit
+            // that no worker needs is due, or leased by a dead one, and nothing is wrong.
             let queue = &item.item.queue;
             let is_permit = limited_by(queue).is_some();
             if is_permit || is_closing_queue(queue) || routes.contains(&item.item) {

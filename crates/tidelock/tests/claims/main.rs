@@ -3,6 +3,7 @@
 // Clippy allows unwrap in tests, but not in their helpers.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod compound;
 mod compound_lifecycle;
 mod detached;
