@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use tidelock_sim::checkers;
 use tidelock_sim::history::{Audit, History};
 use tidelock_sim::simulator::{
-    Cut, Failure, Fault, Mutant, Plan, Profile, Progress, SHRINKING, SOMETIMES, command, find,
-    quiet_panics, search, shrink, simulate, story,
+    Cut, Failure, Fault, Medium, Mutant, Plan, Profile, Progress, SHRINKING, SOMETIMES, command,
+    find, quiet_panics, search, shrink, simulate, story,
 };
+use tidelock_test_disk::{compile_shim, shim_environment};
 
 /// Simulates processes and faults from a seed, and checks the whole history of each.
 #[derive(Parser)]
@@ -22,7 +23,8 @@ struct Args {
     /// How long to search.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Which faults to favor: storms, deaths, network, operators, files or calm.
+    /// Which faults to favor: storms, deaths, network, operators, files, power, calm,
+    /// or postgres, which takes real time and does not repeat itself.
     #[arg(long, default_value = "storms")]
     profile: String,
     /// Plays only this seed.
@@ -81,6 +83,14 @@ enum Command {
 fn main() -> ExitCode {
     quiet_panics();
     let args = Args::parse();
+    let loses_power =
+        args.profile == "power" || matches!(args.command, Some(Command::Mutants { .. }));
+    if loses_power && std::env::var_os("SHIM_JOURNAL").is_none() {
+        return behind_shim().unwrap_or_else(|e| {
+            eprintln!("a disk whose power can fail cannot be made: {e}");
+            ExitCode::from(2)
+        });
+    }
     let Some(profile) = Profile::named(&args.profile) else {
         eprintln!("there is no profile {:?}; there are {:?}", args.profile, Profile::NAMES);
         return ExitCode::from(2);
@@ -100,6 +110,21 @@ fn main() -> ExitCode {
         (None, Some(seed)) => play(&args, &profile, seed),
         (None, None) => hunt(&args, &profile),
     }
+}
+
+/// Starts this program again behind the shim, which keeps a journal of what is written and flushed.
+fn behind_shim() -> io::Result<ExitCode> {
+    let kept = tempfile::tempdir()?;
+    let (place, disk) = (kept.path().canonicalize()?, tempfile::tempdir_in("/dev/shm")?);
+    let (shim, disk) = (compile_shim(&place)?, disk.path().canonicalize()?);
+    let status = process::Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .envs(shim_environment(&shim, &disk, &place.join("journal"), &place.join("control")))
+        .status()?;
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn check() -> ExitCode {
@@ -144,7 +169,8 @@ fn play(args: &Args, profile: &Profile, seed: u64) -> ExitCode {
         println!("nothing is wrong");
         return ExitCode::SUCCESS;
     }
-    let (cut, report) = match cut == Cut::default() && !args.whole {
+    let shrinks = cut == Cut::default() && !args.whole && profile.medium != Medium::Server;
+    let (cut, report) = match shrinks {
         true => shrink(&plan, report, SHRINKING),
         false => (cut, report),
     };

@@ -1,6 +1,7 @@
 //! The simulator: it repeats itself, it finds nothing in the product, and it finds every kind of
 //! defect.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tidelock_sim::simulator::{
@@ -70,6 +71,20 @@ fn fresh_seeds_hold_every_promise() {
     for (seed, profile) in seeds.take_while(|_| began.elapsed() < FRESH) {
         assert_holds(&Plan::of(seed, &profile), &profile);
     }
+}
+
+/// COMMIT-5. The command starts itself behind a disk whose power fails; as a control, a store that
+/// flushes too late is found.
+#[test]
+fn what_was_acknowledged_survives_losses_of_power() {
+    let play = |arguments: &[&str]| {
+        let command = Command::new(env!("CARGO_BIN_EXE_tidelock-sim")).args(arguments).output();
+        let played = command.expect("the command starts");
+        let said = String::from_utf8_lossy(&played.stdout);
+        assert!(played.status.success(), "{said}{}", String::from_utf8_lossy(&played.stderr));
+    };
+    play(&["--profile", "power", "--minutes", "0.2"]);
+    play(&["mutants", "--only", "ForgetsFlushes", "--seeds", "40"]);
 }
 
 #[test]

@@ -11,10 +11,11 @@ use tidelock::store::{
 use tidelock::worker::{PollInterval, WorkerOptions};
 use tidelock::{App, BuildError};
 
+use super::clients::do_chore;
 use super::fault::Fault;
 use super::mutants::Mutant;
 use super::process::Process;
-use super::state::record;
+use super::state::{Chore, record};
 use crate::history::{Note, Phase, StepPromise};
 
 /// The workflow that clients, reactions and the schedule start. Its input says which operations it
@@ -108,6 +109,8 @@ pub(crate) fn app(process: &Process, tidelock: &Tidelock) -> Result<App, BuildEr
         .workflow(settings(PART, lease), move |ctx: RunCtx, nth: u64| {
             child(part.clone(), ctx, nth)
         });
+    let chores = process.clone();
+    builder = builder.job(move |chore: Chore, ctx: JobCtx| do_chore(chores.clone(), chore, ctx));
     if process.version() == 2 {
         builder = builder.workflow(settings(ORDER, lease).version(2), {
             move |ctx: RunCtx, shape: u64| order(new.clone(), 2, ctx, shape)

@@ -1,8 +1,10 @@
 //! The end of a simulation: the faults are over, everything finishes, and the accounts are made up.
 
 mod accounts;
+mod pauses;
 mod read;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +19,14 @@ use super::operator;
 use super::process::Process;
 use super::state::STREAMS;
 use super::world::World;
-use crate::history::{Audit, Pending};
+use crate::checkers::{self, Violation};
+use crate::history::{Audit, History, Pending};
 use read::Found;
 
 /// The virtual time within which everything finishes that can.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// Longer than every lease, reservation and window.
+const EXPIRY: Duration = Duration::from_secs(30);
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(3);
 
@@ -34,12 +39,18 @@ pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
     let mut closed = vec![false; usize::try_from(STREAMS).unwrap_or(0)];
     let pending = loop {
         sleep(INTERVAL).await;
+        operator::resume_all(&tidelock).await;
         operator::unblock(&tidelock).await;
         operator::signal_all(&tidelock).await;
         for (stream, closed) in (0..).zip(&mut closed) {
             *closed = *closed || close_stream(&operator, stream, 0).await;
         }
         let mut pending = unfinished(world).await;
+        for (subject, _) in world.facts(|facts| facts.erased.clone()) {
+            if !operator::erase(&operator, &tidelock, &subject).await {
+                pending.push(format!("the erasure of {subject}"));
+            }
+        }
         if !closed.iter().all(|closed| *closed) {
             pending.push("a closing".to_owned());
         }
@@ -48,8 +59,9 @@ pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
         }
     };
     if pending.is_empty() {
+        pauses::check(world, &operator).await;
         // What only has to expire does so.
-        sleep(Duration::from_secs(60)).await;
+        sleep(EXPIRY).await;
         examine(world).await;
     }
     operator.die();
@@ -58,7 +70,7 @@ pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
 
 /// Makes up the accounts, when nothing runs any more.
 pub(crate) async fn judge(world: &World, pending: Vec<String>) -> Audit {
-    let found = Found::read(&world.base).await;
+    let found = Found::read(&world.place().base).await;
     let mut audit = found.audit(world);
     if pending.is_empty() {
         accounts::check(world, &found).await;
@@ -71,9 +83,29 @@ pub(crate) async fn judge(world: &World, pending: Vec<String>) -> Audit {
     audit
 }
 
+/// Judges the history on a store that everything is about to leave.
+pub(crate) async fn judge_era(world: &World) {
+    let found = Found::read(&world.place().base).await;
+    accounts::followers(world, &found);
+    world.facts(|facts| facts.followed.clear());
+    // Nothing is finished yet.
+    let audit =
+        Audit { to_handle: BTreeMap::new(), handled: BTreeMap::new(), ..found.audit(world) };
+    let _undecided = check_history(world, &world.take_history(), &audit);
+}
+
+/// Checks a history, and returns what could not be decided.
+pub(crate) fn check_history(world: &World, history: &History, audit: &Audit) -> Vec<String> {
+    let checked = checkers::check(history, audit);
+    for Violation { anomaly, story } in checked.violations {
+        world.problem(format!("{anomaly}: {story}"));
+    }
+    checked.undecided
+}
+
 /// What is not finished.
 async fn unfinished(world: &World) -> Vec<String> {
-    let found = Found::read(&world.base).await;
+    let found = Found::read(&world.place().base).await;
     let mut left = Vec::new();
     for (reaction, targets) in found.to_handle() {
         for (target, events) in targets {
@@ -88,7 +120,7 @@ async fn unfinished(world: &World) -> Vec<String> {
     if unshelved > 0 {
         left.push(format!("{unshelved} bookings of reaction shelve"));
     }
-    let tidelock = Tidelock::over(world.base.clone());
+    let tidelock = Tidelock::over(world.place().base.clone());
     let open = RunFilter::all().state(RunState::Open);
     match tidelock.runs().list(&open).all().await {
         Ok(open) => {
@@ -102,13 +134,15 @@ async fn unfinished(world: &World) -> Vec<String> {
     let worked = found.texts("worked");
     let jobs = found.told(world, "job");
     left.extend(jobs.filter(|job| !worked.contains(job)).map(|job| format!("job {job}")));
+    let chores = found.unfinished_chores(world, &tidelock).await;
+    left.extend(chores.into_iter().map(|chore| format!("chore {chore}")));
     left.extend(found.behind(&tidelock).await);
     left
 }
 
 /// The doctor has nothing to report but what is past.
 async fn examine(world: &World) {
-    let diagnosis = match Doctor::over(world.base.clone()).examine().await {
+    let diagnosis = match Doctor::over(world.place().base.clone()).examine().await {
         Ok(diagnosis) => diagnosis,
         Err(error) => return world.problem(format!("the doctor cannot examine: {error}")),
     };

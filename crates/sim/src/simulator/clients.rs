@@ -2,12 +2,15 @@
 //! until it knows what came of it.
 
 mod books;
+mod chores;
 mod claims;
 mod edge;
 mod jobs;
+mod members;
 mod orders;
 mod scopes;
 mod transfers;
+mod units;
 mod work;
 
 use std::time::Duration;
@@ -20,6 +23,7 @@ use super::process::Process;
 use super::rng::Rng;
 
 pub(crate) use books::{close as close_books, close_stream};
+pub(crate) use chores::handle as do_chore;
 pub(crate) use edge::Edge;
 pub(crate) use jobs::serve as serve_jobs;
 
@@ -52,7 +56,7 @@ impl Client {
             let pause = self.draw(|rng| rng.millis(20, 2_000));
             self.process.sleep(pause).await;
             let id = format!("{}-{}-{count}", self.process.name(), self.number);
-            match self.draw(|rng| rng.below(20)) {
+            match self.draw(|rng| rng.below(25)) {
                 0..4 => self.work(&id).await,
                 4..6 => self.transfer(&id).await,
                 6 => self.change_scope(&id).await,
@@ -65,6 +69,10 @@ impl Client {
                 14..16 => self.order(&id).await,
                 16..18 => self.book(&id).await,
                 18 => self.enqueue(&id).await,
+                19..21 => self.join(&id).await,
+                21 => self.ask_for_chore(&id).await,
+                22 => self.draw_rate().await,
+                23 => self.do_unit(&id).await,
                 _ => self.request(&id).await,
             }
         }

@@ -49,6 +49,18 @@ pub const SOMETIMES: &[(&str, &str)] = &[
     ("the store edits a document", "SCOPE-15"),
     ("response is replayed", "CLAIM-41"),
     ("queue item is leased again", "LEASE-6"),
+    ("subject is erased", "EVT-13"),
+    ("personal data of an erased subject is refused", "EVT-13"),
+    ("event is skipped", "REACT-28"),
+    ("runs are ended together", "RUN-54"),
+    ("job is ended by an operator", "JOB-7"),
+    ("job runs again", "JOB-2"),
+    ("job is a duplicate", "JOB-5"),
+    ("work is paused", "JOB-10"),
+    ("rate is exceeded", "CLAIM-23"),
+    ("store is imported", "CMD-6"),
+    ("import is interrupted", "CMD-6"),
+    ("unit of work over every pattern lands", "COMMIT-1"),
 ];
 
 impl Coverage {

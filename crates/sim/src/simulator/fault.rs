@@ -62,6 +62,10 @@ faults! {
     Restart => "store-restart",
     /// The store is restored from a backup that has everything, and begins an epoch.
     Restore => "store-restored",
+    /// The power fails: the disk loses what was not flushed, or any part of it.
+    PowerCut => "power-cut",
+    /// Everything is exported, and imported into another store, on which the processes go on.
+    Import => "store-imported",
     /// The store's calendar jumps forward.
     ClockForward => "clock-forward",
     /// The store's calendar is set back.
@@ -82,6 +86,16 @@ faults! {
     Cancel => "operator-cancel",
     /// An operator closes books.
     Close => "operator-close",
+    /// An operator cancels or terminates several runs together.
+    EndRuns => "operator-end-runs",
+    /// An operator cancels jobs, or discards those that failed for good.
+    EndJobs => "operator-end-jobs",
+    /// An operator skips an event that its target is blocked on.
+    Skip => "operator-skip",
+    /// An operator pauses a queue, a reaction or a workflow, and resumes it.
+    PauseWork => "operator-pause",
+    /// The personal data of a subject is erased.
+    Erase => "operator-erase",
     /// An operator defers or moves work.
     Defer => "operator-defer",
 }

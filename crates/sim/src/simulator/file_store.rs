@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -19,12 +19,14 @@ use tidelock::sqlite::{SqliteOptions, SqliteStore};
 use tidelock::store::{
     Adjusted, Adjustment, Capabilities, ChangeHint, ChangeHints, Clock, Commit, CommitOutcome,
     FeedPage, FeedQuery, HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest,
-    LeaseToken, Leased, RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store,
-    StreamPage, StreamQuery, Topic, async_trait,
+    LeaseToken, Leased, RecordKey, RecordPage, RecordQuery, Renewal, Result, RetryAdvice, Slot,
+    Store, StoreError, StoreErrorKind, StoreOperation, StreamPage, StreamQuery, Topic, async_trait,
 };
 use tokio::task::unconstrained;
 
 use super::clock::SimulatedClock;
+use super::power::{FOLDER, Power};
+use super::rng::Rng;
 
 /// A store in a temporary file.
 #[derive(Debug)]
@@ -33,11 +35,15 @@ pub(crate) struct FileStore {
     shown: Arc<ShownClock>,
     folder: TempDir,
     open: Mutex<Open>,
+    power: Option<Mutex<Power>>,
 }
 
 #[derive(Debug)]
 struct Open {
     store: SqliteStore,
+    folder: PathBuf,
+    /// How often the power was lost.
+    lost: u64,
     /// How often the file was replaced by its backup.
     restored: u64,
 }
@@ -47,11 +53,14 @@ struct Open {
 struct ShownClock(Mutex<(Timestamp, Duration)>);
 
 impl FileStore {
-    pub(crate) fn new(calendar: Arc<SimulatedClock>) -> Self {
+    pub(crate) fn new(calendar: Arc<SimulatedClock>, rng: Rng, is_careless: bool) -> Self {
         let folder = temporary_folder().expect("the machine has a folder for temporary files");
+        let path = folder.path().canonicalize().expect("the folder is there");
+        let power = Power::below(&path, rng, is_careless).map(Mutex::new);
         let shown = Arc::new(ShownClock(Mutex::new((calendar.wall(), calendar.elapsed()))));
-        let store = open(&folder, 0, &shown);
-        Self { calendar, shown, folder, open: Mutex::new(Open { store, restored: 0 }) }
+        let store = open(&path, 0, &shown);
+        let open = Mutex::new(Open { store, folder: path, lost: 0, restored: 0 });
+        Self { calendar, shown, folder, open, power }
     }
 
     /// The time of the store's own clock.
@@ -63,19 +72,37 @@ impl FileStore {
     pub(crate) fn restart(&self) {
         at_once(self.store().close()).expect("a file that is in order can be closed");
         let mut now = self.lock();
-        now.store = open(&self.folder, now.restored, &self.shown);
+        now.store = open(&now.folder, now.restored, &self.shown);
     }
 
     /// Closes the file, and opens a backup of it in its place, which begins an epoch.
     pub(crate) fn restore(&self) {
         at_once(self.store().close()).expect("a file that is in order can be closed");
         let mut now = self.lock();
-        let (from, to) = (name(&self.folder, now.restored), name(&self.folder, now.restored + 1));
+        let (from, to) = (name(&now.folder, now.restored), name(&now.folder, now.restored + 1));
         SqliteStore::back_up_file(&from, &to, &SqliteOptions::default())
             .expect("a file that is in order can be backed up");
         std::fs::remove_file(from).expect("the old file can be removed");
         now.restored += 1;
-        now.store = open(&self.folder, now.restored, &self.shown);
+        now.store = open(&now.folder, now.restored, &self.shown);
+    }
+
+    /// The power fails, now or in the middle of one of the next commits. Without a disk whose power
+    /// can fail, the file is closed and opened again.
+    pub(crate) fn lose_power(&self, soon: bool) {
+        match (&self.power, soon) {
+            (None, _) => self.restart(),
+            (Some(power), true) => lock(power).fail_soon(),
+            (Some(power), false) => self.fail(power, false),
+        }
+    }
+
+    fn fail(&self, power: &Mutex<Power>, amid: bool) {
+        let mut now = self.lock();
+        now.lost += 1;
+        now.folder = self.folder.path().join(format!("disk-{}", now.lost));
+        lock(power).fail(amid, &now.folder).expect("the disk of the machine is in order");
+        now.store = open(&now.folder, now.restored, &self.shown);
     }
 
     /// The store, at this moment.
@@ -85,21 +112,27 @@ impl FileStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 
-/// In memory where that can be, because there a flush takes no time; what flushes keep is tested on
-/// a disk that fails.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In memory where that can be, because there a flush takes no time.
 fn temporary_folder() -> io::Result<TempDir> {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return tempfile::tempdir_in(folder);
+    }
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
-fn name(folder: &TempDir, restored: u64) -> PathBuf {
-    folder.path().join(format!("store-{restored}.db"))
+fn name(folder: &Path, restored: u64) -> PathBuf {
+    folder.join(format!("store-{restored}.db"))
 }
 
-fn open(folder: &TempDir, restored: u64, shown: &Arc<ShownClock>) -> SqliteStore {
+fn open(folder: &Path, restored: u64, shown: &Arc<ShownClock>) -> SqliteStore {
     let options = SqliteOptions {
         // By real time. Every commit sweeps, too.
         sweep_interval: Duration::from_secs(86_400),
@@ -112,7 +145,7 @@ fn open(folder: &TempDir, restored: u64, shown: &Arc<ShownClock>) -> SqliteStore
 
 impl ShownClock {
     fn lock(&self) -> MutexGuard<'_, (Timestamp, Duration)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -158,7 +191,13 @@ impl Store for FileStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        at_once(self.store().commit(commit))
+        let Some(power) = self.power.as_ref().filter(|power| lock(power).fails_now()) else {
+            return at_once(self.store().commit(commit));
+        };
+        let _never_heard = at_once(self.store().commit(commit));
+        self.fail(power, true);
+        let (kind, advice) = (StoreErrorKind::Unavailable, RetryAdvice::Unknown);
+        Err(StoreError::new(kind, advice, StoreOperation::Commit, "the power failed"))
     }
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, pending};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::Timestamp;
@@ -15,6 +16,7 @@ use tidelock::store::{
 use tokio::time::sleep;
 
 use super::fault::Fault;
+use super::place::Place;
 use super::process::Process;
 use super::trace::Trace;
 use super::wakes;
@@ -23,6 +25,8 @@ use crate::history::{self, Action, Answer, Client, Outcome};
 /// The store as one process reaches it.
 pub(crate) struct ProcessStore {
     process: Process,
+    place: Arc<Place>,
+    store: Arc<dyn Store>,
 }
 
 /// What strikes a call.
@@ -35,11 +39,13 @@ struct Strike {
 
 impl ProcessStore {
     pub(crate) fn new(process: Process) -> Self {
-        Self { process }
+        let place = process.world.place();
+        let store = place.store_of(process.number());
+        Self { process, place, store }
     }
 
     fn store(&self) -> &dyn Store {
-        &*self.process.world.store
+        &*self.store
     }
 
     fn strike(&self, operation: StoreOperation) -> Strike {
@@ -146,11 +152,11 @@ impl ProcessStore {
 
     /// A commit whose caller will not wait for it.
     fn commit_late(&self, commit: Commit) {
-        let world = self.process.world.clone();
+        let (world, store) = (self.process.world.clone(), self.store.clone());
         let delay = self.process.draw(|rng| rng.millis(1, 8_000));
         tokio::spawn(async move {
             sleep(delay).await;
-            let _unheard = world.store.commit(commit.clone()).await;
+            let _unheard = store.commit(commit.clone()).await;
             world.wakes.changed(&world, &wakes::topics(&commit));
         });
     }
@@ -354,7 +360,10 @@ impl Store for ProcessStore {
     }
 
     fn signal(&self, topic: Topic) -> ChangeHint {
-        self.process.world.wakes.signal(topic)
+        match &self.place.server {
+            Some(_) => self.store.signal(topic),
+            None => self.process.world.wakes.signal(topic),
+        }
     }
 
     async fn close(&self) -> Result<()> {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock::store::{Leased, Slot, Store};
 
+use super::profile::Profile;
 use super::rng::Rng;
 
 /// Defines the mutants, their names and what is wrong with them in one list.
@@ -116,6 +117,20 @@ mutants! {
     SnapshotsTheFuture,
     /// Keeps units of a quota that were given back.
     KeepsQuota,
+    /// Loses the units of a quota whose holder dies.
+    LosesQuotaWithHolder,
+    /// Takes half of the price of a draw on a rate limit.
+    DrawsForHalf,
+    /// Takes a gap that a restore left in the feed for its end.
+    StopsAtGaps,
+    /// Flushes nothing before it acknowledges.
+    ForgetsFlushes,
+    /// Says that nothing is paused.
+    HidesPauses,
+    /// Keeps the personal data of a subject that is erased.
+    KeepsPersonalData,
+    /// Adds personal data of a subject that is erased.
+    ForgetsErasures,
     /// Begins a route of a reaction after an event that was not routed.
     RoutesTooFar,
     /// A handler writes outside of the commit of its ack.
@@ -131,6 +146,15 @@ mutants! {
 }
 
 impl Mutant {
+    /// The profile in which it shows, if it does not in every one.
+    pub fn profile(self) -> Option<Profile> {
+        match self {
+            Self::StopsAtGaps => Some(Profile::files()),
+            Self::ForgetsFlushes => Some(Profile::power()),
+            _ => None,
+        }
+    }
+
     /// The mutant of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|mutant| format!("{mutant:?}") == name)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::fault::Fault;
 use super::mutants::Mutant;
+use super::place::Medium;
 use super::profile::Profile;
 use super::rng::Rng;
 
@@ -30,8 +31,8 @@ pub struct Plan {
     pub lease: Duration,
     /// The most common latency of a call is below this one, each way.
     pub latency_ms: u64,
-    /// Whether the store is an SQLite file, and not in memory.
-    pub on_file: bool,
+    /// Where the store keeps its data.
+    pub medium: Medium,
     /// A defect of the store or of a pattern, as a positive control.
     pub mutant: Option<Mutant>,
 }
@@ -96,7 +97,7 @@ impl Plan {
             events,
             lease: *rng.pick(&[3, 6, 10].map(Duration::from_secs)),
             latency_ms: *rng.pick(&[1, 3, 10, 40]),
-            on_file: profile.on_file,
+            medium: profile.medium,
             mutant: None,
         }
     }

@@ -114,6 +114,11 @@ impl Process {
         }
     }
 
+    /// Passes when it has died.
+    pub(crate) async fn died(&self) {
+        self.shared.died.notified().await;
+    }
+
     pub(crate) fn pause(&self, length: Duration) {
         self.lock().paused_until = Some(Instant::now() + length);
     }
@@ -210,7 +215,7 @@ impl Supervisor {
             *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());
             tokio::select! {
                 biased;
-                () = process.shared.died.notified() => {}
+                () = process.died() => {}
                 () = live(process.clone()) => {}
             }
             // What outlives the process, because the runtime still owns it, has no effect.
@@ -220,6 +225,9 @@ impl Supervisor {
                 false => rng.millis(10, 5_000),
             };
             sleep(pause).await;
+            while self.world.is_moving.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(100)).await;
+            }
             version = if process.stopping().is_cancelled() { 3 - version } else { version };
             if self.world.is_calm() {
                 // The newest code is everywhere in the end; it has the older workflows, too.

@@ -1,6 +1,7 @@
 //! Profiles: which faults a search favors.
 
 use super::fault::Fault::{self, *};
+use super::place::Medium;
 
 /// How a plan is made from a seed.
 #[derive(Debug, Clone)]
@@ -17,18 +18,19 @@ pub struct Profile {
     pub calls: Vec<(Fault, u32)>,
     /// At most this many operations of each client, and a few.
     pub operations: u64,
-    /// Whether the store is an SQLite file, and not in memory.
-    pub on_file: bool,
+    /// Where the store keeps its data.
+    pub medium: Medium,
 }
 
-const OPERATORS: [Fault; 5] = [Unblock, Reset, Cancel, Close, Defer];
+const OPERATORS: [Fault; 10] =
+    [Unblock, Reset, Cancel, Close, Defer, EndRuns, EndJobs, Skip, PauseWork, Erase];
 const HANDLERS: [(Fault, u32); 4] =
-    [(HandlerFails, 300), (HandlerRefuses, 40), (HandlerPanics, 60), (HandlerHangs, 40)];
+    [(HandlerFails, 300), (HandlerRefuses, 100), (HandlerPanics, 60), (HandlerHangs, 40)];
 const WAKES: [(Fault, u32); 4] =
     [(LostWake, 600), (DoubledWake, 300), (LateWake, 600), (ShortPages, 5_000)];
 
 impl Profile {
-    /// The names of all profiles.
+    /// The names of all profiles that repeat themselves.
     pub const NAMES: [&'static str; 6] =
         ["storms", "deaths", "network", "operators", "files", "calm"];
 
@@ -41,13 +43,16 @@ impl Profile {
             Self::operators(),
             Self::files(),
             Self::calm(),
+            Self::power(),
+            Self::postgres(),
         ];
         all.into_iter().find(|profile| profile.name == name)
     }
 
     /// Everything at once.
     pub fn storms() -> Self {
-        let kinds = [Kill, Kill, Pause, Pause, Cut, Redeploy, Restart, ClockForward, ClockBack];
+        let kinds =
+            [Kill, Kill, Pause, Pause, Cut, Redeploy, Restart, Import, ClockForward, ClockBack];
         let calls = [
             (Later, 60),
             (Never, 2),
@@ -66,7 +71,7 @@ impl Profile {
             kinds: kinds.into_iter().chain(OPERATORS).collect(),
             calls: calls.into_iter().chain(WAKES).chain(HANDLERS).collect(),
             operations: 30,
-            on_file: false,
+            medium: Medium::Memory,
         }
     }
 
@@ -100,7 +105,7 @@ impl Profile {
         Self {
             name: "operators",
             events: 30,
-            kinds: OPERATORS.into_iter().chain([Kill, Redeploy]).collect(),
+            kinds: OPERATORS.into_iter().chain([Kill, Redeploy, Import]).collect(),
             calls: [(Later, 30), (LostReply, 30)].into_iter().chain(HANDLERS).collect(),
             ..Self::storms()
         }
@@ -111,7 +116,29 @@ impl Profile {
         let storms = Self::storms();
         let kinds = [Restart, Restart, Restore, Restore, Restore];
         let kinds = kinds.into_iter().chain(storms.kinds.clone()).collect();
-        Self { name: "files", kinds, on_file: true, ..storms }
+        Self { name: "files", kinds, medium: Medium::File, ..storms }
+    }
+
+    /// Storms over an SQLite file on a disk whose power fails. What the disk loses is known only
+    /// behind the shim of `tidelock-test-disk`.
+    pub fn power() -> Self {
+        let storms = Self::storms();
+        let kinds = [PowerCut; 6].into_iter().chain(storms.kinds.clone()).collect();
+        Self { name: "power", kinds, medium: Medium::File, ..storms }
+    }
+
+    /// The same processes in real time, on PostgreSQL behind a network that fails. Nothing here
+    /// repeats itself: what a seed decides is the plan, and not what comes of it.
+    pub fn postgres() -> Self {
+        let kinds = [Kill, Kill, Pause, Cut, Cut, Cut, Redeploy, Restart];
+        Self {
+            name: "postgres",
+            processes: 2,
+            events: 16,
+            kinds: kinds.into_iter().chain(OPERATORS).collect(),
+            medium: Medium::Server,
+            ..Self::storms()
+        }
     }
 
     /// Whether a search with this profile can reach this fault.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::coverage::Coverage;
 use super::mutants::Mutant;
+use super::place::Medium;
 use super::plan::{Cut, Plan};
 use super::profile::Profile;
 use super::shrink::shrink;
@@ -77,7 +78,11 @@ pub fn search(
         let report = simulate(&plan);
         progress.add(&report);
         if !report.violations.is_empty() {
-            let (cut, report) = shrink(&plan, report, SHRINKING);
+            let (cut, report) = match profile.medium {
+                // What happens in real time does not happen again.
+                Medium::Server => (Cut::default(), report),
+                Medium::Memory | Medium::File => shrink(&plan, report, SHRINKING),
+            };
             return (progress, Some(Failure { cut, report }));
         }
     }
@@ -88,7 +93,8 @@ pub fn search(
 pub fn find(mutant: Mutant, profile: &Profile, seeds: u64) -> Option<(u64, Duration, String)> {
     let began = Instant::now();
     (1..=seeds).find_map(|seed| {
-        let plan = Plan { mutant: Some(mutant), ..Plan::of(seed, profile) };
+        let profile = mutant.profile().unwrap_or_else(|| profile.clone());
+        let plan = Plan { mutant: Some(mutant), ..Plan::of(seed, &profile) };
         let report = simulate(&plan);
         let found = report.violations.into_iter().next()?;
         Some((seed, began.elapsed(), found))

@@ -13,11 +13,13 @@ use super::audit;
 use super::coverage::Coverage;
 use super::fault::Fault;
 use super::life::live;
+use super::migration::migrate;
 use super::operator;
+use super::place::Medium;
 use super::plan::{Event, Plan};
 use super::process::{Process, Supervisor};
+use super::rng::Rng;
 use super::world::World;
-use crate::checkers;
 use crate::history::History;
 
 /// What came of a simulation.
@@ -61,11 +63,12 @@ pub fn simulate(plan: &Plan) -> Report {
     // Everything in this thread that draws without a generator of its own.
     fastrand::seed(plan.seed);
     simulate_ids(Some(plan.seed));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime without I/O needs nothing");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = match plan.medium {
+        Medium::Memory | Medium::File => runtime.enable_time().start_paused(true),
+        Medium::Server => runtime.enable_all(),
+    };
+    let runtime = runtime.build().expect("a runtime on one thread needs next to nothing");
     let tasks = LocalSet::new();
     let report = tasks.block_on(&runtime, run(plan.clone()));
     drop(tasks);
@@ -75,7 +78,7 @@ pub fn simulate(plan: &Plan) -> Report {
 }
 
 async fn run(plan: Plan) -> Report {
-    let world = World::new(plan.clone());
+    let world = World::new(plan.clone()).await;
     let mut processes = JoinSet::new();
     let supervisors: Vec<_> =
         (0..plan.processes).map(|number| Supervisor::new(&world, number)).collect();
@@ -84,6 +87,7 @@ async fn run(plan: Plan) -> Report {
     }
     direct(&world, &supervisors).await;
     world.calm_down();
+    world.place().server.iter().for_each(|server| server.heal());
     for supervisor in &supervisors {
         // The newest code goes everywhere.
         supervisor.current().iter().for_each(Process::stop);
@@ -95,12 +99,9 @@ async fn run(plan: Plan) -> Report {
     }
     processes.shutdown().await;
     let audit = audit::judge(&world, pending).await;
-    let (hash, steps, coverage, history, problems) = world.take();
-    let checked = checkers::check(&history, &audit);
-    let found =
-        checked.violations.iter().map(|found| format!("{}: {}", found.anomaly, found.story));
-    let violations = problems.into_iter().chain(found).collect();
-    let undecided = checked.undecided;
+    let history = world.take_history();
+    let undecided = audit::check_history(&world, &history, &audit);
+    let (hash, steps, coverage, violations) = world.take();
     Report { plan, hash, steps, process_seconds: seconds, coverage, violations, undecided, history }
 }
 
@@ -130,16 +131,21 @@ async fn strike(
     match event.fault {
         Fault::Kill => process.die(),
         Fault::Pause => process.pause(event.length),
-        Fault::Cut => process.cut(event.length),
+        Fault::Cut => match &world.place().server {
+            Some(server) => server.cut(event.process, process.draw(Rng::next), event.length),
+            None => process.cut(event.length),
+        },
         Fault::Redeploy => process.stop(),
-        Fault::Restart | Fault::Restore => {
-            world.restart(event.length / 4, event.fault);
+        Fault::Restart | Fault::Restore | Fault::PowerCut => {
+            world.restart(event.length / 4, event.fault).await;
             world.wakes.all();
         }
+        Fault::Import => migrate(world, supervisors).await,
         Fault::ClockForward => world.jump(seconds * 4).await,
         Fault::ClockBack => world.jump(-seconds * 4).await,
         fault => {
-            operators.spawn_local(async move { operator::act(&process, fault).await });
+            let length = event.length;
+            operators.spawn_local(async move { operator::act(&process, fault, length).await });
             sleep(Duration::ZERO).await;
         }
     }

@@ -6,15 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock::store::{MemoryStore, Store, StoreClock};
-use tidelock_test_stage::Stingy;
+use tidelock::store::Clock;
 use tokio::time::Instant;
 
 use super::clock::SimulatedClock;
 use super::coverage::Coverage;
 use super::fault::Fault;
-use super::file_store::FileStore;
-use super::mutants;
+use super::place::Place;
 use super::plan::Plan;
 use super::rng::Rng;
 use super::trace::Trace;
@@ -26,16 +24,12 @@ use crate::history::{Action, Client, History, Moment, Note, Operation, Outcome, 
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) wakes: Wakes,
-    pub(crate) calendar: Arc<SimulatedClock>,
-    /// The store as processes reach it, with the mutant's defect and short pages.
-    pub(crate) store: Arc<dyn Store>,
-    /// The store itself, for the audit.
-    pub(crate) base: Arc<dyn Store>,
-    clock: StoreClock,
-    /// The store, if it is on a file.
-    file: Option<Arc<FileStore>>,
+    calendar: Arc<SimulatedClock>,
+    place: Mutex<Arc<Place>>,
     began: Instant,
     calm: AtomicBool,
+    /// Whether no process may begin: during an import.
+    pub(crate) is_moving: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -44,6 +38,8 @@ struct State {
     trace: Trace,
     coverage: Coverage,
     history: History,
+    /// The number of the first operation in the history.
+    first: usize,
     seq: u64,
     facts: Facts,
     problems: Vec<String>,
@@ -62,6 +58,13 @@ pub(crate) struct Facts {
     pub(crate) answers: BTreeMap<(&'static str, String), String>,
     /// The targets that an operator reset.
     pub(crate) reset: BTreeSet<(String, String)>,
+    /// The targets at which an operator asked for events to be skipped.
+    pub(crate) skips: BTreeSet<(String, String)>,
+    /// The subjects whose erasure began, and whether it has ended.
+    pub(crate) erased: BTreeMap<String, bool>,
+    /// The draws of the rate limit: when everything will be replenished, the units, and a moment
+    /// after the draw.
+    pub(crate) drawn: BTreeMap<i64, (u32, i64)>,
     /// For each follower: the positions and streams of the events that it got, in order.
     pub(crate) followed: BTreeMap<String, Vec<(u64, String)>>,
     /// For each set of books: the events that the archive took, by version.
@@ -69,32 +72,36 @@ pub(crate) struct Facts {
 }
 
 impl World {
-    pub(crate) fn new(plan: Plan) -> Arc<Self> {
+    pub(crate) async fn new(plan: Plan) -> Arc<Self> {
         let calendar = Arc::new(SimulatedClock::new());
-        let file = plan.on_file.then(|| Arc::new(FileStore::new(calendar.clone())));
-        let base: Arc<dyn Store> = match &file {
-            Some(file) => file.clone(),
-            None => Arc::new(MemoryStore::with_clock(calendar.clone())),
-        };
-        let mut store = base.clone();
         let mut state = State::default();
-        if Rng::seeded(plan.seed).fork(1).happens(plan.often(Fault::ShortPages)) {
-            store = Stingy::over(store, plan.seed);
-            state.coverage.fault(Fault::ShortPages);
-        }
-        let store = mutants::over(store, plan.mutant, plan.seed);
+        let place = Place::new(0, &plan, &calendar, &mut state.coverage).await;
         Arc::new(Self {
             wakes: Wakes::new(Rng::seeded(plan.seed).fork(2)),
-            clock: StoreClock::new(calendar.clone()),
-            file,
             calendar,
-            store,
-            base,
+            place: Mutex::new(Arc::new(place)),
             began: Instant::now(),
             calm: AtomicBool::new(false),
+            is_moving: AtomicBool::new(false),
             state: Mutex::new(state),
             plan,
         })
+    }
+
+    /// Where all data is now.
+    pub(crate) fn place(&self) -> Arc<Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins another store, and another history; its time is not before that of the one before.
+    pub(crate) async fn begin_era(&self) {
+        let before = self.place();
+        let behind = before.now().since(self.calendar.wall());
+        self.calendar.jump(i64::try_from(behind.as_secs()).unwrap_or(0) + 1);
+        let mut coverage = Coverage::default();
+        let place = Place::new(before.era + 1, &self.plan, &self.calendar, &mut coverage).await;
+        self.lock().coverage.add(&coverage);
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(place);
     }
 
     /// The virtual time since the beginning.
@@ -115,8 +122,7 @@ impl World {
 
     /// A moment, in the order of all moments.
     pub(crate) fn moment(&self) -> Moment {
-        let now = self.file.as_ref().map_or_else(|| self.clock.now(), |file| file.time());
-        let at = Some(now.micros());
+        let at = Some(self.place().now().micros());
         let mut state = self.lock();
         state.seq += 1;
         Moment { seq: state.seq, at }
@@ -148,15 +154,18 @@ impl World {
             action,
             outcome,
         });
-        state.history.operations.len() - 1
+        state.first + state.history.operations.len() - 1
     }
 
     /// Records the end of a call.
     pub(crate) fn end(&self, number: usize, outcome: Outcome) {
         let returned = self.moment();
-        let operation = &mut self.lock().history.operations[number];
-        operation.returned = Some(returned);
-        operation.outcome = outcome;
+        let mut state = self.lock();
+        let nth = number.checked_sub(state.first);
+        if let Some(operation) = nth.and_then(|nth| state.history.operations.get_mut(nth)) {
+            operation.returned = Some(returned);
+            operation.outcome = outcome;
+        }
     }
 
     /// Adds to the trace.
@@ -226,9 +235,14 @@ impl World {
     }
 
     /// The store restarts, and is down for a while.
-    pub(crate) fn restart(&self, length: Duration, how: Fault) {
-        match (&self.file, how) {
+    pub(crate) async fn restart(&self, length: Duration, how: Fault) {
+        let place = self.place();
+        if let Some(server) = &place.server {
+            return server.restart().await;
+        }
+        match (&place.file, how) {
             (Some(file), Fault::Restore) => file.restore(),
+            (Some(file), Fault::PowerCut) => file.lose_power(length.as_millis().is_multiple_of(2)),
             (Some(file), _) => file.restart(),
             (None, _) => {}
         }
@@ -245,18 +259,27 @@ impl World {
 
     /// Lets the calendar jump. All clocks see the time before the jump.
     pub(crate) async fn jump(&self, seconds: i64) {
-        let _before = (self.clock.now(), self.base.now().await);
+        let place = self.place();
+        let _before = (place.now(), place.base.now().await);
         self.calendar.jump(seconds);
-        let _after = (self.clock.now(), self.base.now().await);
+        let _after = (place.now(), place.base.now().await);
     }
 
-    /// What the simulation comes to.
-    pub(crate) fn take(&self) -> (u64, u64, Coverage, History, Vec<String>) {
+    /// The history since the last call.
+    pub(crate) fn take_history(&self) -> History {
         let mut state = self.lock();
         let mut history = std::mem::take(&mut state.history);
+        state.first += history.operations.len();
         history.sort();
+        history
+    }
+
+    /// What the simulation comes to: the hash and the number of everything that happened, what was
+    /// reached, and what must not have happened.
+    pub(crate) fn take(&self) -> (u64, u64, Coverage, Vec<String>) {
+        let mut state = self.lock();
         let problems = std::mem::take(&mut state.problems);
-        (state.trace.hash(), state.trace.length, state.coverage.clone(), history, problems)
+        (state.trace.hash(), state.trace.length, state.coverage.clone(), problems)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

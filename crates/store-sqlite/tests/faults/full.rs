@@ -11,9 +11,9 @@ use tidelock_store::{
     Commit, CommitOutcome, Result, RetryAdvice, Revision, Store, StoreErrorKind, StoreExt,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
+use tidelock_test_disk::Happening;
 
 use crate::dice::Dice;
-use crate::disk::{Happening, read_journal};
 use crate::power::{Acknowledged, check_losses, committed, deed};
 use crate::shim::{Control, Shim};
 use crate::worker::{Part, order, say};
@@ -56,7 +56,7 @@ pub(crate) fn a_failing_disk_acknowledges_nothing_and_is_forgiven() {
     println!("{}", told.join("; "));
     assert_eq!(integrity(&shim.file()), "ok");
 
-    let happenings = read_journal(&shim.journal());
+    let happenings = shim.happenings();
     let failed = happenings
         .iter()
         .filter(|(_, happening)| matches!(happening, Happening::FailedSync))

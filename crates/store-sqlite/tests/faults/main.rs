@@ -8,7 +8,6 @@
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
 
-mod disk;
 mod full;
 mod place;
 mod power;

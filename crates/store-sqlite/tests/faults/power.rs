@@ -17,9 +17,9 @@ use tidelock_store::{
     RawJson, RecordKey, RecordWrite, Store, StoreExt, StreamName, Version,
 };
 use tidelock_store_sqlite::SqliteStore;
+use tidelock_test_disk::{Chance, Disk, Happening};
 
 use crate::dice::Dice;
-use crate::disk::{Disk, Happening, read_journal};
 use crate::shim::Shim;
 use crate::worker::Part;
 use crate::{block_on, integrity, open};
@@ -35,7 +35,7 @@ pub(crate) fn what_was_acknowledged_survives_a_loss_of_power() {
     let mut dice = Dice::for_test("what_was_acknowledged_survives_a_loss_of_power");
     let shim = Shim::new();
     shim.start("committer", &[]).finish();
-    let happenings = read_journal(&shim.journal());
+    let happenings = shim.happenings();
     let restarted = happenings.iter().filter(|(path, happening)| {
         path.ends_with("store.db-wal") && matches!(happening, Happening::Write { offset: 0, .. })
     });
@@ -43,6 +43,16 @@ pub(crate) fn what_was_acknowledged_survives_a_loss_of_power() {
 
     let acknowledged = check_losses(&happenings, &mut dice);
     assert_eq!(acknowledged.values().sum::<u64>(), TASKS * COMMITS);
+}
+
+impl Chance for Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        Self::below(self, end)
+    }
+
+    fn one_in(&mut self, times: u64) -> bool {
+        Self::one_in(self, times)
+    }
 }
 
 /// Lets the power fail many times; what was acknowledged by then must be there. Returns what was
@@ -83,7 +93,7 @@ pub(crate) fn a_careless_writer_is_found_out() {
         let shim = Shim::new();
         shim.start("careless", &[&mode]).finish();
         let mut found_out = 0;
-        lose_power_often(&read_journal(&shim.journal()), &mut dice, |folder, acknowledged| {
+        lose_power_often(&shim.happenings(), &mut dice, |folder, acknowledged| {
             let count = |connection: Connection| {
                 connection.query_row("SELECT count(*) FROM deeds", [], |row| row.get::<_, u32>(0))
             };
@@ -124,7 +134,7 @@ fn lose_power_often(
         }
         while moments.next_if_eq(&at).is_some() {
             let folder = tempfile::tempdir().unwrap();
-            disk.lose_power(folder.path(), dice);
+            disk.lose_power(folder.path(), dice).unwrap();
             look(folder.path(), &acknowledged);
         }
     }

@@ -1,11 +1,11 @@
-//! The shim: compiling it, its settings, and a folder that it controls.
+//! The shim: its settings, and a folder that it controls.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use tempfile::TempDir;
+use tidelock_test_disk::{Happening, compile_shim, parse_journal, shim_environment};
 
 use crate::worker::Worker;
 
@@ -19,16 +19,9 @@ impl Shim {
     /// Compiles the shim; where Rust links, there is a C compiler.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/shim.c");
         let shim = Self { folder };
         fs::create_dir(shim.disk()).unwrap();
-        let compiled = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
-            .args([shim.path("shim.so").as_os_str(), source.as_os_str()])
-            .args(["-ldl", "-pthread"])
-            .status()
-            .expect("cc can be started");
-        assert!(compiled.success(), "the shim does not compile");
+        compile_shim(&shim.path("")).unwrap();
         shim
     }
 
@@ -47,6 +40,11 @@ impl Shim {
         self.path("journal")
     }
 
+    /// Everything that was written, in order.
+    pub(crate) fn happenings(&self) -> Vec<(PathBuf, Happening)> {
+        parse_journal(&fs::read(self.journal()).unwrap())
+    }
+
     pub(crate) fn control(&self) -> Control {
         Control { path: self.path("control") }
     }
@@ -56,12 +54,8 @@ impl Shim {
     pub(crate) fn start(&self, role: &str, arguments: &[&dyn AsRef<OsStr>]) -> Worker {
         let (library, disk) = (self.path("shim.so"), self.disk());
         let (journal, control) = (self.journal(), self.path("control"));
-        let environment = [
-            ("LD_PRELOAD", library.as_os_str()),
-            ("SHIM_FOLDER", disk.as_os_str()),
-            ("SHIM_JOURNAL", journal.as_os_str()),
-            ("SHIM_CONTROL", control.as_os_str()),
-        ];
+        let environment = shim_environment(&library, &disk, &journal, &control);
+        let environment = environment.map(|(name, path)| (name, path.as_os_str()));
         let file = self.file();
         let mut all: Vec<&dyn AsRef<OsStr>> = vec![&file, &control];
         all.extend(arguments);

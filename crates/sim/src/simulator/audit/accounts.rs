@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock::Tidelock;
+use tidelock::jobs::{Job, JobState};
 use tidelock::runs::{RunFilter, RunState};
 use tidelock::scopes::ScopeKind;
 
 use super::read::Found;
 use crate::simulator::state::{
-    ACCOUNTS, Board, Books, CREDIT, Guarded, HOT, Named, QUOTA, STREAMS, WorkEvent,
+    ACCOUNTS, Board, Books, CALLS, CLUBS, CREDIT, Chore, Club, ClubEvent, Guarded, HOT, Named,
+    QUOTA, STREAMS, WorkEvent, secret,
 };
 use crate::simulator::world::World;
 
 /// Checks all accounts.
 pub(super) async fn check(world: &World, found: &Found) {
-    let tidelock = Tidelock::over(world.base.clone());
+    let tidelock = Tidelock::over(world.place().base.clone());
     let accounts = Accounts { world, found, tidelock };
     accounts.work();
     accounts.transfers().await;
@@ -23,9 +25,14 @@ pub(super) async fn check(world: &World, found: &Found) {
     accounts.keys();
     accounts.quotas().await;
     accounts.books().await;
+    accounts.members().await;
+    accounts.chores().await;
+    accounts.units().await;
+    accounts.draws();
+    accounts.skips();
     accounts.reactions();
     accounts.runs().await;
-    accounts.followers();
+    followers(world, found);
 }
 
 struct Accounts<'a> {
@@ -41,9 +48,14 @@ impl Accounts<'_> {
         }
     }
 
+    /// What was asked for, and whether it was acknowledged.
+    fn asked(&self, kind: &'static str) -> BTreeMap<String, bool> {
+        self.world.facts(|facts| facts.asked.get(kind).cloned().unwrap_or_default())
+    }
+
     /// Each thing that was told is there, each thing that is there was asked for, and once.
     fn once(&self, kind: &'static str, there: &[String]) {
-        let asked = self.world.facts(|facts| facts.asked.get(kind).cloned().unwrap_or_default());
+        let asked = self.asked(kind);
         let mut seen = BTreeMap::<&str, u64>::new();
         there.iter().for_each(|name| *seen.entry(name).or_default() += 1);
         for (name, count) in &seen {
@@ -62,12 +74,11 @@ impl Accounts<'_> {
         for stream in 0..STREAMS {
             let mut units = 0;
             for event in self.found.work(&format!("work-{stream}")) {
-                let (id, change) = match event {
-                    WorkEvent::Came { id, units } => (id, units),
-                    WorkEvent::Went { id, units } => (id, -units),
+                units += match &event {
+                    WorkEvent::Came { units, .. } => *units,
+                    WorkEvent::Went { units, .. } => -units,
                 };
-                units += change;
-                names.push(id);
+                names.push(event.id().to_owned());
                 self.expect(units >= 0, || format!("work-{stream} has {units} units"));
             }
         }
@@ -136,17 +147,17 @@ impl Accounts<'_> {
     fn locks(&self) {
         let mut names = Vec::new();
         for nth in 0..HOT {
-            let bumps = self.found.payloads::<(String, u64, u64)>(&format!("bumps-{nth}"));
+            let bumps = self.found.payloads::<(String, (u64, u64))>(&format!("bumps-{nth}"));
             let guarded = self.found.record::<Guarded>(&format!("guarded/{nth}"));
             let total = guarded.map_or(0, |guarded| guarded.total);
             let count = bumps.len() as u64;
             self.expect(total == count, || {
                 format!("lock {nth} guards {total} after {count} writes: a write was overwritten")
             });
-            let mut last = 0;
-            for (id, fence, _) in bumps {
+            let mut last = (0, 0);
+            for (id, fence) in bumps {
                 self.expect(fence > last, || {
-                    format!("{id} wrote under fence {fence} of lock {nth} after {last}")
+                    format!("{id} wrote under fence {fence:?} of lock {nth} after {last:?}")
                 });
                 last = fence;
                 names.push(format!("{nth}/{id}"));
@@ -233,6 +244,118 @@ impl Accounts<'_> {
         self.once("booking", &names);
     }
 
+    /// Of an erased subject nothing is left but its events; of the others everything is.
+    async fn members(&self) {
+        let erased = self.world.facts(|facts| facts.erased.clone());
+        let texts = || {
+            let payloads = self.found.feed.iter().map(|event| event.payload.as_str());
+            payloads.chain(self.found.records.values().map(|record| record.value.as_str()))
+        };
+        for subject in erased.keys() {
+            let secret = secret(subject);
+            self.expect(!texts().any(|text| text.contains(&secret)), || {
+                format!("personal data of {subject} is in the store after its erasure")
+            });
+        }
+        let mut names = Vec::new();
+        for nth in 0..CLUBS {
+            let club = self.tidelock.aggregate::<Club>(nth.to_string());
+            let Ok(history) = club.history().await else {
+                return self.world.problem(format!("club {nth} cannot be read"));
+            };
+            for ClubEvent::Joined { id, name } in history.into_iter().map(|joined| joined.event) {
+                let subject = name.subject();
+                let expected = format!("{}{id}", secret(subject));
+                let expected = (!erased.contains_key(subject)).then_some(&expected);
+                self.expect(name.get() == expected, || {
+                    format!("the name of member {id} of {subject} is {:?}", name.get())
+                });
+                names.push(id);
+            }
+        }
+        self.once("member", &names);
+    }
+
+    /// A job was done once, or ended by an operator.
+    async fn chores(&self) {
+        let done = self.found.payloads::<String>("chores");
+        let there: BTreeSet<&String> = done.iter().collect();
+        self.expect(there.len() == done.len(), || "a job was done twice".to_owned());
+        let asked = self.asked("chore");
+        self.expect(there.iter().all(|chore| asked.contains_key(*chore)), || {
+            "a job was done that was never enqueued".to_owned()
+        });
+        for (chore, told) in asked {
+            let job = self.tidelock.jobs().get(Chore::QUEUE, &chore).await.ok().flatten();
+            let state = job.map(|job| job.state);
+            let is_done = state == Some(JobState::Done);
+            self.expect(is_done == there.contains(&chore) && (state.is_some() || !told), || {
+                format!("job {chore} is {state:?}, and done: {}", there.contains(&chore))
+            });
+            let result = self.tidelock.jobs().result::<String>(Chore::QUEUE, &chore).await;
+            self.expect(
+                !is_done || result.is_ok_and(|result| result.as_ref() == Some(&chore)),
+                || format!("job {chore} has another result than it gave"),
+            );
+        }
+    }
+
+    /// Of a unit of work all parts are there, or none.
+    async fn units(&self) {
+        let mut pushed = BTreeSet::new();
+        for nth in 0..HOT {
+            pushed.extend(self.board(&format!("board-{nth}")).await.names);
+        }
+        let work = (0..STREAMS).flat_map(|nth| self.found.work(&format!("work-{nth}")));
+        let work: BTreeSet<String> = work.map(|event| event.id().to_owned()).collect();
+        let mut count = 0;
+        for id in self.asked("unit").keys() {
+            let there = self.found.record::<(u64, u64)>(&format!("unit/{id}")).is_some();
+            count += i64::from(there);
+            let run = self.tidelock.runs().run(format!("run-{id}")).status().await;
+            let chore = self.tidelock.jobs().get(Chore::QUEUE, id).await.ok().flatten();
+            let parts = [
+                ("event", work.contains(id)),
+                ("push", pushed.contains(id)),
+                ("run", run.is_ok()),
+                ("job", chore.is_some()),
+            ];
+            for (part, is_there) in parts {
+                self.expect(is_there == there, || {
+                    format!("unit of work {id} landed: {there}, and its {part}: {is_there}")
+                });
+            }
+        }
+        let counted = self.found.record::<i64>("units").unwrap_or(0);
+        self.expect(counted == count, || format!("{count} units of work are counted as {counted}"));
+    }
+
+    /// The rate limit gave no more than its burst, and what was replenished.
+    fn draws(&self) {
+        let unit = i64::try_from(CALLS.1.as_micros()).unwrap_or(i64::MAX);
+        let mut last = i64::MIN;
+        for (full_at, (units, after)) in self.world.facts(|facts| facts.drawn.clone()) {
+            let cost = unit * i64::from(units);
+            self.expect(last.saturating_add(cost) <= full_at, || {
+                format!("{units} units of the rate cost {} microseconds", full_at - last)
+            });
+            self.expect(full_at - after <= unit * i64::from(CALLS.0), || {
+                format!("the rate is exhausted until {full_at}, after a draw at {after}")
+            });
+            last = full_at;
+        }
+    }
+
+    /// Only what an operator asked to skip was skipped.
+    fn skips(&self) {
+        let asked = self.world.facts(|facts| facts.skips.clone());
+        for (reaction, target, event) in &self.found.skipped {
+            self.expect(asked.contains(&(reaction.clone(), target.clone())), || {
+                format!("event {event} of {reaction} at {target} was skipped by nothing")
+            });
+        }
+    }
+
     /// What was never reset was handled exactly once, in order.
     fn reactions(&self) {
         let reset = self.world.facts(|facts| facts.reset.clone());
@@ -291,29 +414,28 @@ impl Accounts<'_> {
                 let reset = self
                     .world
                     .facts(|facts| facts.reset.contains(&("follow".to_owned(), stream.clone())));
-                self.expect(reset || version % 6 != 0 || names.contains(&run), || {
+                let skipped = ("follow".to_owned(), stream.clone(), event.id.to_string());
+                let is_skipped = self.found.skipped.contains(&skipped);
+                let needs_none = reset || is_skipped || version % 6 != 0;
+                self.expect(needs_none || names.contains(&run), || {
                     format!("event {version} of {stream} led to no run")
                 });
             }
         }
     }
+}
 
-    /// Every follower saw what is in the feed, in its order, and left nothing out.
-    fn followers(&self) {
-        let followed = self.world.facts(|facts| facts.followed.clone());
-        let kept = |stream: &str| !stream.starts_with('~') && !stream.starts_with("books-");
-        let feed = self.found.feed.iter().filter(|event| kept(event.stream.as_str()));
-        let feed: Vec<u64> = feed.map(|event| event.position.get()).collect();
-        for (name, events) in followed {
-            let seen: Vec<u64> = events
-                .iter()
-                .filter(|(_, stream)| kept(stream))
-                .map(|(position, _)| *position)
-                .collect();
-            self.expect(feed.starts_with(&seen), || {
-                let at = feed.iter().zip(&seen).position(|(one, other)| one != other);
-                format!("follower {name} saw another feed from its event {at:?} on")
-            });
+/// Every follower saw what is in the feed, in its order, and left nothing out.
+pub(super) fn followers(world: &World, found: &Found) {
+    let kept = |stream: &str| !stream.starts_with('~') && !stream.starts_with("books-");
+    let feed = found.feed.iter().filter(|event| kept(event.stream.as_str()));
+    let feed: Vec<u64> = feed.map(|event| event.position.get()).collect();
+    for (name, events) in world.facts(|facts| facts.followed.clone()) {
+        let seen = events.iter().filter(|(_, stream)| kept(stream));
+        let seen: Vec<u64> = seen.map(|(position, _)| *position).collect();
+        if !feed.starts_with(&seen) {
+            let at = feed.iter().zip(&seen).position(|(one, other)| one != other);
+            world.problem(format!("follower {name} saw another feed from its event {at:?} on"));
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use tidelock::jobs::{Job, JobInfo};
+use tidelock::reactions::Reactions;
 use tidelock::runs::run_of_stream;
 use tidelock::store::{
     FeedQuery, HeadQuery, Position, Record, RecordQuery, Store, StoreExt, StoredEvent, StreamState,
@@ -12,7 +14,7 @@ use tidelock::{Event, Tidelock};
 
 use crate::history::{self, Audit, FinalStream};
 use crate::simulator::app::{Handled, Tally, gathered, handled};
-use crate::simulator::state::WorkEvent;
+use crate::simulator::state::{Chore, WorkEvent};
 use crate::simulator::world::World;
 
 /// Streams, records and the feed.
@@ -21,6 +23,8 @@ pub(super) struct Found {
     pub(super) feed: Vec<StoredEvent>,
     pub(super) streams: BTreeMap<String, (StreamState, Vec<StoredEvent>)>,
     pub(super) records: BTreeMap<String, Record>,
+    /// The events that were skipped: reaction, target and event.
+    pub(super) skipped: BTreeSet<(String, String, String)>,
 }
 
 impl Found {
@@ -35,7 +39,12 @@ impl Found {
         }
         let records = store.rows(RecordQuery::prefix("")).all().await.expect(why);
         let records = records.into_iter().map(|record| (record.key.to_string(), record)).collect();
-        Self { feed, streams, records }
+        let skipped = Reactions::new(store.clone()).skipped(None).all().await.expect(why);
+        let skipped = skipped
+            .into_iter()
+            .map(|skipped| (skipped.reaction, skipped.target, skipped.event.to_string()))
+            .collect();
+        Self { feed, streams, records, skipped }
     }
 
     /// The events of a stream.
@@ -83,11 +92,31 @@ impl Found {
         for event in work {
             let targets = [("follow", event.stream.to_string()), ("gather", gathered(event))];
             for (reaction, target) in targets {
+                let skipped = (reaction.to_owned(), target.clone(), event.id.to_string());
+                if self.skipped.contains(&skipped) {
+                    continue;
+                }
                 let targets = all.entry(reaction.to_owned()).or_default();
                 targets.entry(target).or_default().push(event.id.to_string());
             }
         }
         all
+    }
+
+    /// The jobs that were enqueued and have not ended.
+    pub(super) async fn unfinished_chores(
+        &self,
+        world: &World,
+        tidelock: &Tidelock,
+    ) -> Vec<String> {
+        let mut left = Vec::new();
+        for chore in self.told(world, "chore") {
+            let job = tidelock.jobs().get(Chore::QUEUE, &chore).await.ok().flatten();
+            if !job.is_some_and(|job: JobInfo| job.state.is_ended()) {
+                left.push(chore);
+            }
+        }
+        left
     }
 
     /// The bookings of books that are not handled, of those that they still hold.

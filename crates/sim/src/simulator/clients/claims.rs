@@ -12,7 +12,7 @@ use tidelock::{ExpectedVersion, Outcome, Timestamp};
 use super::{Client, GLANCE};
 use crate::history;
 use crate::simulator::mutants::Mutant;
-use crate::simulator::state::{Guarded, HOT, QUOTA, record};
+use crate::simulator::state::{CALLS, Guarded, HOT, QUOTA, record};
 
 /// Windows of the rate.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -68,7 +68,9 @@ impl Client {
             self.sometimes("lock is taken over from a holder that was lost");
         }
         let after = Guarded { fence: fence.get(), total: before.total + 1 };
-        let event = NewEvent::of("bumped", &(id, fence.get(), after.total))?;
+        // Fences begin again in a store that was imported.
+        let era = self.process.world.place().era;
+        let event = NewEvent::of("bumped", &(id, (era, fence.get())))?;
         let stream = StreamName::new(format!("bumps-{nth}"))?;
         let write = RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&after)?);
         Ok(with.append(&stream, ExpectedVersion::Any, [event]).write(write))
@@ -152,6 +154,25 @@ impl Client {
         let pause = self.draw(|rng| rng.millis(0, 6_000));
         self.process.sleep(pause).await;
         self.refund("seats", id, reserved.refund()).await
+    }
+
+    /// Draws on a rate limit.
+    pub(super) async fn draw_rate(&self) {
+        let units = u32::try_from(self.draw(|rng| 1 + rng.below(2))).unwrap_or(1);
+        let rate = self.claims.rate("calls", CALLS.0, CALLS.1 * CALLS.0);
+        let world = &self.process.world;
+        match self.insist(async || rate.take(units).await).await {
+            Some(Ok(Outcome::Granted(usage))) => {
+                let now = world.moment().at.unwrap_or_default();
+                let full_at = history::micros(usage.full_at);
+                if world.facts(|facts| facts.drawn.insert(full_at, (units, now))).is_some() {
+                    world.problem(format!("two draws exhaust the rate until {full_at}"));
+                }
+            }
+            Some(Ok(Outcome::Refused(_))) => self.sometimes("rate is exceeded"),
+            Some(Err(error)) => self.strange("a draw", &error),
+            None => {}
+        }
     }
 
     fn begin_taking(&self, quota: &str, id: &str, units: u32) -> usize {

@@ -61,7 +61,7 @@ impl Mutated {
                 }
             }
             Mutant::AddsInTwoSteps => self.add_in_two_steps(&mut commit).await?,
-            Mutant::KeepsDeleted => keep_deleted(&mut commit),
+            Mutant::KeepsDeleted => misdirect_deletions(&mut commit, ""),
             Mutant::NeverExpires => never_expire(&mut commit),
             Mutant::ForgetsOperations => misdirect_records(&mut commit, "~operation/"),
             Mutant::ForgetsScopeOperations => misdirect_records(&mut commit, "~scope-operation/"),
@@ -70,6 +70,18 @@ impl Mutated {
                 change_number(&mut commit, "~route/", "position")?;
             }
             Mutant::KeepsQuota => keep_quota(&mut commit),
+            Mutant::LosesQuotaWithHolder => misdirect_records(&mut commit, "~claim-bucket/"),
+            Mutant::DrawsForHalf => {
+                for write in &mut commit.writes {
+                    if let Change::Rate(rate) = &mut write.change {
+                        rate.cost /= 2;
+                    }
+                }
+            }
+            Mutant::KeepsPersonalData => misdirect_deletions(&mut commit, "~personal/"),
+            Mutant::ForgetsErasures => commit.guards.retain(|guard| {
+                !matches!(guard, Guard::Record { key, .. } if key.as_str().starts_with("~erased/"))
+            }),
             _ => {}
         }
         self.store.commit(commit).await
@@ -226,9 +238,9 @@ fn trim_more(commit: &mut Commit) -> Result<()> {
     Ok(())
 }
 
-fn keep_deleted(commit: &mut Commit) {
+fn misdirect_deletions(commit: &mut Commit, prefix: &str) {
     for write in &mut commit.writes {
-        if write.change == Change::Delete {
+        if write.change == Change::Delete && write.key.as_str().starts_with(prefix) {
             write.key = elsewhere(&write.key);
             write.expected = ExpectedRevision::Any;
         }

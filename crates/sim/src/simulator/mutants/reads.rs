@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use tidelock::store::{
-    Adjusted, Adjustment, Commit, CommitOutcome, Direction, FeedPage, FeedQuery, HeadPage,
-    HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Position,
-    RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store, StoreExt, StoreLayer,
-    StreamPage, StreamQuery, async_trait,
+    Adjusted, Adjustment, Commit, CommitOutcome, Direction, FeedPage, FeedQuery, FeedStart,
+    HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
+    Position, RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store, StoreExt,
+    StoreLayer, StoredEvent, StreamPage, StreamQuery, async_trait,
 };
 
 use super::{Mutant, Mutated};
 
 /// Leases that outlast every simulation.
 const DAYS: Duration = Duration::from_secs(6 * 24 * 3600);
+
+/// Positions that a store without restores never leaves out.
+const GAP: u64 = 10_000;
 
 #[async_trait]
 impl StoreLayer for Mutated {
@@ -34,6 +37,7 @@ impl StoreLayer for Mutated {
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        let FeedStart::After(after) = query.from else { return self.store.read_feed(query).await };
         let mut page = self.store.read_feed(query).await?;
         let count = page.events.len();
         if count > 0 && self.now_and_then(Mutant::SkipsFeedEvents, 10) {
@@ -45,6 +49,18 @@ impl StoreLayer for Mutated {
         {
             page.next = Position::new(last.position.get() - 1)?;
             page.at_end = false;
+        }
+        if self.is(Mutant::StopsAtGaps) {
+            let mut last = after.get();
+            let is_gap = |event: &StoredEvent| {
+                let before = std::mem::replace(&mut last, event.position.get());
+                event.position.get() > before + GAP
+            };
+            if let Some(gap) = page.events.iter().position(is_gap) {
+                page.events.truncate(gap);
+                page.next = page.events.last().map_or(after, |event| event.position);
+                page.at_end = true;
+            }
         }
         if count > 1 && self.now_and_then(Mutant::ReordersFeed, 10) {
             page.events.swap(count - 1, count - 2);
@@ -72,6 +88,11 @@ impl StoreLayer for Mutated {
                     false => *first = slot.clone(),
                 }
             }
+        }
+        if self.is(Mutant::HidesPauses)
+            && let Some(at) = keys.iter().position(|key| key.as_str() == "~paused")
+        {
+            slots[at] = Slot::Absent;
         }
         Ok(slots)
     }

@@ -7,55 +7,28 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::dice::Dice;
+use crate::journal::Happening;
 
 /// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// An operation on a file.
-#[derive(Debug, Clone)]
-pub(crate) enum Happening {
-    Write { offset: usize, bytes: Vec<u8> },
-    Truncate { length: usize },
-    Sync,
-    FailedSync,
-    Unlink,
-}
+/// Chance, from a seed.
+pub trait Chance {
+    /// A number below this one.
+    fn below(&mut self, end: u64) -> u64;
 
-/// All operations, in order.
-pub(crate) fn read_journal(path: &Path) -> Vec<(PathBuf, Happening)> {
-    let journal = fs::read(path).unwrap();
-    let mut rest = journal.as_slice();
-    let mut happenings = Vec::new();
-    while !rest.is_empty() {
-        let kind = u32::from_ne_bytes(*take(&mut rest));
-        let path = u32::from_ne_bytes(*take(&mut rest)) as usize;
-        let offset = u64::from_ne_bytes(*take(&mut rest)) as usize;
-        let length = u64::from_ne_bytes(*take(&mut rest)) as usize;
-        let path = PathBuf::from(str::from_utf8(rest.split_off(..path).unwrap()).unwrap());
-        let bytes = rest.split_off(..length).unwrap().to_vec();
-        let happening = match kind {
-            1 => Happening::Write { offset, bytes },
-            2 => Happening::Truncate { length: offset },
-            3 => Happening::Sync,
-            4 => Happening::FailedSync,
-            5 => Happening::Unlink,
-            _ => panic!("the shim notes nothing of kind {kind}"),
-        };
-        happenings.push((path, happening));
+    /// True once in this many times.
+    fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
     }
-    happenings
-}
-
-fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> &'a [u8; N] {
-    rest.split_off(..N).and_then(|bytes| bytes.try_into().ok()).expect("the journal is whole")
 }
 
 /// A folder on a disk, between the flushes.
 #[derive(Debug, Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     files: BTreeMap<PathBuf, File>,
 }
 
@@ -73,11 +46,11 @@ struct File {
 
 impl Disk {
     /// Applies the next operation.
-    pub(crate) fn take(&mut self, path: &Path, happening: &Happening, dice: &mut Dice) {
+    pub fn take(&mut self, path: &Path, happening: &Happening, chance: &mut impl Chance) {
         match happening {
             Happening::Sync if self.is_folder(path) => self.sync_folder(),
             Happening::FailedSync if self.is_folder(path) => {}
-            Happening::Sync => self.file(path).sync(dice),
+            Happening::Sync => self.file(path).sync(chance),
             Happening::FailedSync => {
                 self.file(path).pending.iter_mut().for_each(|(_, doomed)| *doomed = true);
             }
@@ -94,17 +67,21 @@ impl Disk {
     }
 
     /// Writes into a folder what the disk might hold if the power failed now.
-    pub(crate) fn lose_power(&self, folder: &Path, dice: &mut Dice) {
+    ///
+    /// # Errors
+    /// Those of the real disk.
+    pub fn lose_power(&self, folder: &Path, chance: &mut impl Chance) -> io::Result<()> {
         for (path, file) in &self.files {
             let there = match (file.listed, file.unlinked) {
                 (true, false) => true,
                 (false, true) => false,
-                _ => dice.one_in(2),
+                _ => chance.one_in(2),
             };
-            if there {
-                fs::write(folder.join(path.file_name().unwrap()), file.after_loss(dice)).unwrap();
+            if there && let Some(name) = path.file_name() {
+                fs::write(folder.join(name), file.after_loss(chance))?;
             }
         }
+        Ok(())
     }
 
     fn file(&mut self, path: &Path) -> &mut File {
@@ -122,26 +99,26 @@ impl Disk {
 }
 
 impl File {
-    fn sync(&mut self, dice: &mut Dice) {
+    fn sync(&mut self, chance: &mut impl Chance) {
         for (happening, doomed) in std::mem::take(&mut self.pending) {
-            if !doomed || dice.one_in(2) {
+            if !doomed || chance.one_in(2) {
                 apply(&mut self.content, &happening);
             }
         }
     }
 
-    fn after_loss(&self, dice: &mut Dice) -> Vec<u8> {
+    fn after_loss(&self, chance: &mut impl Chance) -> Vec<u8> {
         let mut content = self.content.clone();
         // None of it, all of it, or some of it: the last includes most orders of the disk.
-        let fate = dice.below(4);
+        let fate = chance.below(4);
         for (happening, _) in &self.pending {
             match (fate, happening) {
                 (0, _) => {}
                 (1, _) => apply(&mut content, happening),
                 (_, Happening::Write { offset, bytes }) => {
-                    write_in_part(&mut content, *offset, bytes, dice);
+                    write_in_part(&mut content, *offset, bytes, chance);
                 }
-                (_, happening) if dice.one_in(2) => apply(&mut content, happening),
+                (_, happening) if chance.one_in(2) => apply(&mut content, happening),
                 _ => {}
             }
         }
@@ -161,9 +138,9 @@ fn apply(content: &mut Vec<u8>, happening: &Happening) {
 }
 
 /// Writes some of the sectors of the bytes: all, none, the first few, or any.
-fn write_in_part(content: &mut Vec<u8>, offset: usize, bytes: &[u8], dice: &mut Dice) {
-    let fate = dice.below(4);
-    let cut = dice.below(bytes.len() as u64 + 1) as usize;
+fn write_in_part(content: &mut Vec<u8>, offset: usize, bytes: &[u8], chance: &mut impl Chance) {
+    let fate = chance.below(4);
+    let cut = chance.below(bytes.len() as u64 + 1) as usize;
     let mut start = 0;
     while start < bytes.len() {
         let end = bytes.len().min((offset + start) / SECTOR * SECTOR + SECTOR - offset);
@@ -171,7 +148,7 @@ fn write_in_part(content: &mut Vec<u8>, offset: usize, bytes: &[u8], dice: &mut 
             0 => false,
             1 => true,
             2 => start < cut,
-            _ => dice.one_in(2),
+            _ => chance.one_in(2),
         };
         if lands {
             apply(
