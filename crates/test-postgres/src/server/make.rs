@@ -44,8 +44,8 @@ pub(super) fn fresh(
 
 /// Creates the data of a standby with its primary's address.
 ///
-/// The backup is made by hand, because a server's `pg_basebackup` is a client program, and a package
-/// of the server alone has none.
+/// The backup is made by hand, because a server's `pg_basebackup` is a client program, and a
+/// package of the server alone has none.
 pub(super) fn copy_of(
     primary: &Server,
     programs: &Programs,
