@@ -511,7 +511,10 @@ impl<T: Encoded> Replay<T> {
         let name = self.ops[op].name.clone();
         match self.ops[op].phase {
             Phase::Removed => drop(self.names.remove(&name)),
-            Phase::Abandoned if was != Phase::Orphan => self.push(Dropped { name }),
+            Phase::Abandoned if was != Phase::Orphan => {
+                self.push(Dropped { name });
+                self.return_signal(op);
+            }
             _ => {}
         }
         self.advance();
@@ -541,14 +544,33 @@ impl<T: Encoded> Replay<T> {
         }
     }
 
-    /// Begins a race, and returns its recorded winner if there is one. `None` if another race of
-    /// this activation has the name: then the activation is over.
-    pub(crate) fn begin_race(&mut self, name: &StepName) -> Option<Option<usize>> {
+    /// Begins a race of so many branches, and returns its recorded winner if there is one. `None`
+    /// if another race of this activation has the name, or if the winner is none of these branches:
+    /// then the activation is over.
+    pub(crate) fn begin_race(&mut self, name: &StepName, branches: usize) -> Option<Option<usize>> {
         if !self.racing.insert(name.clone()) {
             self.leave(Exit::Fail(used_twice(name)));
             return None;
         }
-        Some(self.races.get(name).copied())
+        let winner = self.races.get(name).copied();
+        if let Some(winner) = winner.filter(|winner| *winner >= branches) {
+            self.lacks_branch(name, winner, branches);
+            return None;
+        }
+        Some(winner)
+    }
+
+    /// A race was won by a branch that it no longer has.
+    fn lacks_branch(&mut self, name: &StepName, winner: usize, branches: usize) {
+        let name = name.as_str();
+        let (expected, found) = (
+            format!("race {name:?} won by branch {winner}, counted from 0"),
+            format!("race {name:?} with {branches} branches"),
+        );
+        self.leave(Exit::Park(format!(
+            "non-determinism: the code does not fit the history: expected {expected} (recorded), found {found}"
+        )));
+        self.mismatch.get_or_insert(Mismatch { recorded: None, expected, found });
     }
 
     /// Ends a race. One that is dropped before it is won leaves no trace.

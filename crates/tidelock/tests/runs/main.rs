@@ -16,6 +16,7 @@ mod children;
 mod deaths;
 mod endings;
 mod replay;
+mod select;
 mod steps;
 mod together;
 mod transact;

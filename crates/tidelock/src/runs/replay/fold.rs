@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tidelock_store::{Result, StoreError};
 
 use super::cursor::Mark;
-use super::operation::{Kind, Operation, Phase, operation_of};
+use super::operation::{End, Kind, Operation, Phase, operation_of};
 use super::{Cancel, Encoded, OpId, Replay};
 use crate::runs::history::{Continued, Entry, Resolution, RunOutcome, Signalled};
 use crate::runs::keys;
@@ -39,8 +39,9 @@ impl<T: Encoded> Replay<T> {
             }
             Entry::Won(won) => drop(self.races.insert(won.name, won.branch)),
             Entry::Dropped(dropped) => {
-                if let Some(op) = self.names.get(&dropped.name) {
-                    self.ops[*op].phase = Phase::PastDropped;
+                if let Some(op) = self.names.get(&dropped.name).copied() {
+                    self.ops[op].phase = Phase::PastDropped;
+                    self.return_signal(op);
                 }
             }
             entry => self.fold_operation(&entry)?,
@@ -70,6 +71,15 @@ impl<T: Encoded> Replay<T> {
             Entry::Intent(intent) => drop(self.resolutions.remove(&intent.name)),
             Entry::Received(received) => self.inbox.receive(&received.id),
             _ => {}
+        }
+    }
+
+    /// A wait is dropped before it has delivered the signal that it received: another wait receives
+    /// it.
+    pub(super) fn return_signal(&mut self, op: OpId) {
+        let Operation { end, progress, .. } = &self.ops[op];
+        if let (Some(End::Received(id)), Some(signal)) = (end, &progress.signal) {
+            self.inbox.put_back(signal, id);
         }
     }
 

@@ -48,6 +48,15 @@ impl Inbox {
         }
     }
 
+    /// Takes back that a signal was received: it is in its place again.
+    pub(super) fn put_back(&mut self, signal: &str, id: &str) {
+        let Some(payload) = self.received.remove(id) else { return };
+        let place = |id: &str| self.order.iter().position(|there| there == id);
+        let at = self.waiting.partition_point(|there| place(&there.id) < place(id));
+        let (signal, id) = (signal.to_owned(), id.to_owned());
+        self.waiting.insert(at, Signalled { signal, id, payload });
+    }
+
     /// The payload of a received signal.
     pub(crate) fn payload(&self, id: &str) -> Option<&RawJson> {
         self.received.get(id)

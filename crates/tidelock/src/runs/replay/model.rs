@@ -110,7 +110,7 @@ enum Node {
     Seq(Vec<Node>, usize),
     /// Until all are ready.
     Join(Vec<Node>, Vec<bool>),
-    /// `ctx.race`: until one is ready; the winner is recorded.
+    /// `ctx.race` and `ctx.select`: until one is ready; the winner is recorded.
     Race(StepName, Option<Option<usize>>, Vec<Node>, Vec<bool>),
     /// The first is polled once, then kept aside until the second is ready.
     Hold(Vec<Node>, usize),
@@ -144,7 +144,27 @@ fn programs() -> Vec<Node> {
             programs.push(Node::Seq(both(), 0));
         }
     }
+    programs.extend(selects());
     programs
+}
+
+/// The leaves of selects: what may be awaited in one. Three of them have many more orders of events
+/// than two.
+const SELECTED: [Leaf; 4] = [Leaf::Step, Leaf::Sleep, Leaf::Signal, Leaf::Child];
+
+/// The programs that select from three different leaves, and a step after them.
+fn selects() -> impl Iterator<Item = Node> {
+    let different = |leaves: &[Leaf; 3]| {
+        leaves[0] != leaves[1] && leaves[1] != leaves[2] && leaves[0] != leaves[2]
+    };
+    let all = SELECTED.into_iter().flat_map(|one| {
+        SELECTED.into_iter().flat_map(move |two| SELECTED.map(|three| [one, two, three]))
+    });
+    all.filter(different).map(|[one, two, three]| {
+        let leaves = vec![leaf(one, "a"), leaf(two, "b"), leaf(three, "c")];
+        let select = Node::Race(step("select"), None, leaves, vec![false; 3]);
+        Node::Seq(vec![select, leaf(Leaf::Step, "after")], 0)
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -427,14 +447,7 @@ impl World {
     }
 
     fn check(&self) -> Result<(), String> {
-        let mut received = BTreeSet::new();
-        for entry in &self.history {
-            if let Entry::Received(entry) = entry
-                && !received.insert(&entry.id)
-            {
-                return Err(format!("signal {} was received twice", entry.id));
-            }
-        }
+        self.check_signals()?;
         let is_reordered = self.delivered.iter().zip(&self.before).any(|(now, then)| now != then);
         if self.is_ordered() && is_reordered {
             return Err(format!("{:?} was delivered as {:?}", self.before, self.delivered));
@@ -448,6 +461,34 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A signal is received by one wait, unless that was dropped with it; and it is not lost.
+    fn check_signals(&self) -> Result<(), String> {
+        let mut received = BTreeMap::new();
+        for entry in &self.history {
+            match entry {
+                Entry::Received(entry) => {
+                    if let Some(other) = received.insert(&entry.id, &entry.name) {
+                        return Err(format!(
+                            "{} received {}, as {other} did",
+                            entry.name, entry.id
+                        ));
+                    }
+                }
+                Entry::Dropped(dropped) => received.retain(|_, by| **by != dropped.name),
+                _ => {}
+            }
+        }
+        let waiting = self.replay.inbox.unreceived().len();
+        let is_written = self.flight.is_none() && self.replay.outbox.is_empty();
+        match is_written && self.life == Life::Running {
+            true if waiting + received.len() != self.signals as usize => Err(format!(
+                "{} signals came, {waiting} wait and {received:?} were received",
+                self.signals
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the program takes results as they come. One that keeps an operation aside takes it
@@ -527,7 +568,8 @@ impl Node {
                 let winner = match known {
                     Some(winner) => *winner,
                     None => {
-                        let winner = world.replay.begin_race(name).ok_or("used twice")?;
+                        let winner =
+                            world.replay.begin_race(name, nodes.len()).ok_or("used twice")?;
                         *known = Some(winner);
                         winner
                     }
@@ -538,8 +580,10 @@ impl Node {
                         if winner.is_none() {
                             world.replay.won(name, at).map_err(|e| e.to_string())?;
                         }
-                        if at == 0 && !ready[1] && world.replay.is_replay() {
-                            nodes[1].poll(world)?;
+                        for later in at + 1..nodes.len() {
+                            if world.replay.is_replay() {
+                                nodes[later].poll(world)?;
+                            }
                         }
                         world.replay.end_race(name);
                         nodes.iter_mut().for_each(|node| node.abandon(world));
@@ -780,7 +824,7 @@ fn explore(program: &Node, fault: Fault) -> Result<usize, String> {
     Ok(visited.len())
 }
 
-/// RUN-2, RUN-4, RUN-5, RUN-8, RUN-14, RUN-17, RUN-23.
+/// RUN-2, RUN-4, RUN-5, RUN-8, RUN-14, RUN-17, RUN-23, RUN-57.
 #[test]
 fn every_order_of_events_keeps_the_promises_of_a_replay() {
     let mut states = 0;
