@@ -5,12 +5,17 @@
 //! leases the target next carries it out: the ack past the event, and the record of what was
 //! skipped and why, are one commit under the fence of its lease. A decision is about one place; a
 //! target that is elsewhere by then ignores it.
+//!
+//! The decision and the unblocking are two writes. A caller that dies between them leaves the
+//! target blocked, and the same call again finishes the skip.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Commit, CommitOutcome, EventId, EventType, ExpectedRevision, Item, ItemRef, Mark, Position,
     RawJson, RecordWrite, Result, Store, StoreError, StoreExt, StoredEvent, StreamName, Timestamp,
-    Version,
+    Version, When,
 };
 
 use super::rebuild::{Rebuild, StoredRebuild};
@@ -18,6 +23,9 @@ use super::{ReactionName, TargetInfo, keys};
 
 /// How often the decision is written when the record is changed at the same time.
 const ATTEMPTS: usize = 20;
+
+/// How long the record of a skipped event is kept.
+const KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// What became of a decision to skip an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +97,8 @@ impl StoredSkip {
             at: now,
         };
         let key = keys::skipped(reaction, event.position);
-        Ok(RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&skipped)?))
+        let put = RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&skipped)?);
+        Ok(put.expiring(When::In(KEPT)))
     }
 }
 

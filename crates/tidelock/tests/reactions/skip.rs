@@ -1,11 +1,13 @@
 //! Skipping the one event that a target is blocked on.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::{ReactionFilter, ResetEffects, SkipOutcome, SkippedEvent, TargetInfo};
 use tidelock::store::{RecordKey, StoreExt, StoredEvent};
 use tidelock_test_stage::{
-    Observed, Running, TestStore, append, brisk, note, on_every_store, until,
+    DyingStore, Observed, Running, TestStore, append, brisk, in_memory, note, on_every_store, until,
 };
 
 use crate::stage::{target, until_blocked, until_quiet};
@@ -17,6 +19,9 @@ on_every_store!(
     an_event_without_a_route_is_skipped,
     a_reset_handles_a_skipped_event_again,
 );
+
+/// How long the record of a skipped event is kept.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Follows the letters, and fails on one with a poison; other events are not for it.
 fn letters(tidelock: &Tidelock, seen: &Observed) -> tidelock::AppBuilder {
@@ -72,6 +77,10 @@ async fn a_skipped_event_is_recorded_and_later_ones_are_handled(stage: TestStore
     assert_eq!(one.reason, "a test letter");
     assert_eq!(one.error.as_deref(), Some("no such address"));
     assert!(tidelock.reactions().skipped(Some("mial")).all().await.unwrap().is_empty());
+    let record = RecordKey::new(format!("~skipped/mail/{:020}", one.position)).unwrap();
+    let record = tidelock.store().get_one(&record).await.unwrap().into_live().unwrap();
+    let kept = record.expires_at.unwrap().since(one.at);
+    assert!(kept.abs_diff(YEAR) < Duration::from_secs(60), "{kept:?}");
     let left =
         tidelock.store().get_one(&RecordKey::new("~rebuild/mail/anna").unwrap()).await.unwrap();
     assert!(left.live().is_none(), "the decision was carried out");
@@ -183,4 +192,31 @@ async fn a_reset_handles_a_skipped_event_again(stage: TestStore) {
     running.stop().await;
     assert_eq!(seen.lines(), ["1", "3", "1", "3"]);
     assert_eq!(skipped(&tidelock).await.len(), 1, "the same event");
+}
+
+/// REACT-28. An operator's process dies at any call of a skip: the same call again finishes it, and
+/// one event is skipped.
+#[test]
+fn a_skip_that_dies_at_any_call_is_finished_by_the_same_call() {
+    for (calls, last_words) in (0..8).flat_map(|calls| [(calls, false), (calls, true)]) {
+        in_memory(async |stage: TestStore| skip_twice(&stage, calls, last_words).await);
+    }
+}
+
+async fn skip_twice(stage: &TestStore, calls: i64, last_words: bool) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
+    post(&tidelock, "anna", &["poison", "a"]).await;
+    let running = Running::start(letters(&tidelock, &seen));
+    let blocked = until_blocked(&tidelock, "mail", "anna").await;
+    let store = DyingStore::over(stage.store().await, calls, last_words);
+    let mortal = Tidelock::over(store.clone());
+    let (first, target) = (mortal.reactions(), blocked.clone());
+    let first = tokio::spawn(async move { first.skip(&target, "a test letter").await });
+    until("it is dead or done", async || store.is_dead() || first.is_finished()).await;
+    first.abort();
+    let _done_or_not_needed = skip(&tidelock, &blocked).await;
+    until("the later letter is handled", async || seen.lines() == ["2"]).await;
+    until_quiet(&tidelock, "mail").await;
+    running.stop().await;
+    assert_eq!(skipped(&tidelock).await.len(), 1, "{calls} calls, {last_words}");
 }
