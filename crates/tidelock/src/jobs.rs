@@ -17,7 +17,9 @@ mod enqueue_all;
 mod info;
 mod job;
 mod job_record;
+mod key_limit;
 mod keys;
+mod line;
 mod operators;
 mod options;
 mod work;
@@ -34,6 +36,9 @@ pub use job::Job;
 pub use operators::Jobs;
 pub use options::JobOptions;
 pub(crate) use work::JobWork;
+
+/// Derives [`Job`](trait@Job): `#[derive(Job)] #[job(queue = "mail")]`.
+pub use tidelock_derive::Job;
 
 impl Tidelock {
     /// Enqueues a job, due immediately by default: see [`Enqueue`].

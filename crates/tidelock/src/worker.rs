@@ -11,6 +11,7 @@
 
 mod heartbeat;
 mod keys;
+mod pace;
 mod permits;
 mod poll_interval;
 mod poller;
@@ -36,6 +37,7 @@ use slots::Slots;
 use crate::pauses::Pauses;
 
 pub(crate) use keys::limited_by;
+pub(crate) use pace::GlobalRate;
 pub(crate) use permits::GlobalLimit;
 pub(crate) use poller::panic_message;
 pub(crate) use task::is_loss;

@@ -9,10 +9,11 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{QueueName, RawJson, Result, StoreError};
 
+use super::key_limit::KeyLimit;
 use super::{Job, JobCtx, JobOptions};
 use crate::handler_error::HandlerError;
 use crate::queues;
-use crate::worker::GlobalLimit;
+use crate::worker::{GlobalLimit, GlobalRate};
 
 /// A job type with its handler, as registered with an application.
 #[derive(Clone)]
@@ -43,13 +44,28 @@ impl Definition {
     pub(crate) fn problem(&self) -> Option<String> {
         let name = self.queue.as_ref().err().map(|error| error.context().to_owned());
         let limit = || Some(self.global_limit().err()?.context().to_owned());
-        name.or_else(|| self.options.problem()).or_else(limit)
+        let rate = || Some(self.global_rate().err()?.context().to_owned());
+        let per_key = || Some(self.key_limit().err()?.context().to_owned());
+        name.or_else(|| self.options.problem()).or_else(limit).or_else(rate).or_else(per_key)
     }
 
     /// The limit over all processes, if there is one.
     pub(super) fn global_limit(&self) -> Result<Option<GlobalLimit>> {
         let name = format!("queue/{}", self.name);
         self.options.global_limit.map(|limit| GlobalLimit::new(&name, limit)).transpose()
+    }
+
+    /// The rate over all processes, if there is one.
+    pub(super) fn global_rate(&self) -> Result<Option<GlobalRate>> {
+        let Some((limit, every)) = self.options.rate else { return Ok(None) };
+        let burst = self.options.burst.unwrap_or(limit);
+        GlobalRate::new(&format!("queue/{}", self.name), limit, every, burst).map(Some)
+    }
+
+    /// The limit per concurrency key, if there is one.
+    pub(super) fn key_limit(&self) -> Result<Option<KeyLimit>> {
+        let Some(jobs) = self.options.per_key else { return Ok(None) };
+        KeyLimit::new(&self.queue.clone()?, jobs, self.options.longest()).map(Some)
     }
 
     /// The name of the queue, valid or not.
@@ -80,6 +96,9 @@ pub(super) trait Handler: Send + Sync + 'static {
         payload: &RawJson,
         ctx: JobCtx,
     ) -> BoxFuture<'static, Result<RawJson, HandlerError>>;
+
+    /// The concurrency key of the job; none, if it has none or cannot be read.
+    fn concurrency_key(&self, payload: &RawJson) -> Option<String>;
 }
 
 struct Typed<F, T> {
@@ -105,6 +124,10 @@ where
         };
         let handled = (self.handler)(job, ctx);
         async move { RawJson::new(&handled.await?).map_err(unstorable) }.boxed()
+    }
+
+    fn concurrency_key(&self, payload: &RawJson) -> Option<String> {
+        payload.to::<J>().ok()?.concurrency_key()
     }
 }
 

@@ -29,6 +29,34 @@ use super::JobOptions;
 ///     }
 /// }
 /// ```
+///
+/// Or derived; `options` and `concurrency_key` are paths of functions, and can be left out:
+///
+/// ```
+/// # use std::time::Duration;
+/// use serde::{Deserialize, Serialize};
+/// use tidelock::jobs::JobOptions;
+/// use tidelock::prelude::*;
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(queue = "images", options = slow)]
+/// struct Resize { image: String, width: u32 }
+///
+/// fn slow() -> JobOptions {
+///     JobOptions::new().timeout(Duration::from_secs(60))
+/// }
+/// # assert_eq!(Resize::QUEUE, "images");
+/// # assert_eq!(format!("{:?}", Resize::options()), format!("{:?}", slow()));
+/// ```
+///
+/// A job without a queue does not compile, and neither does one with parameters:
+///
+/// ```compile_fail
+/// # use serde::{Deserialize, Serialize};
+/// # use tidelock::prelude::*;
+/// #[derive(Serialize, Deserialize, Job)]
+/// struct Resize { image: String }
+/// ```
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The queue. It belongs to this type alone: an application that registers two types for one
     /// queue is not built.
@@ -37,5 +65,14 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The options under which jobs of this type are enqueued and handled.
     fn options() -> JobOptions {
         JobOptions::new()
+    }
+
+    /// The key under which jobs are limited together, by
+    /// [`JobOptions::concurrency_per_key`](JobOptions::concurrency_per_key): a customer, a host, an
+    /// account. Jobs without a key are not limited by it.
+    ///
+    /// It has to be the same for the same job, in every process.
+    fn concurrency_key(&self) -> Option<String> {
+        None
     }
 }

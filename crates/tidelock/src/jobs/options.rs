@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidelock_store::limits;
+
 use crate::bounds;
 use crate::reactions::OnExhausted;
 use crate::retry::{Retry, RetryLimits};
@@ -32,6 +34,9 @@ pub struct JobOptions {
     pub(super) max_crashes: u32,
     pub(super) limit: Option<usize>,
     pub(super) global_limit: Option<u32>,
+    pub(super) per_key: Option<u32>,
+    pub(super) rate: Option<(u32, Duration)>,
+    pub(super) burst: Option<u32>,
     pub(super) keep_results: Option<Duration>,
     pub(super) unique_for: Option<Duration>,
 }
@@ -48,6 +53,9 @@ impl JobOptions {
             max_crashes: 3,
             limit: None,
             global_limit: None,
+            per_key: None,
+            rate: None,
+            burst: None,
             keep_results: None,
             unique_for: None,
         }
@@ -108,6 +116,35 @@ impl JobOptions {
         self
     }
 
+    /// Sets the maximum number of jobs of one [`concurrency_key`](super::Job::concurrency_key) that
+    /// are handled concurrently over all processes, from 1 to 100.
+    ///
+    /// A job for whose key there is no room waits in the key's line, by priority and arrival, and
+    /// holds up no job of another key. No failure is counted. A process that dies makes room when
+    /// its leases expire.
+    pub fn concurrency_per_key(mut self, limit: u32) -> Self {
+        self.per_key = Some(limit);
+        self
+    }
+
+    /// Sets how many jobs begin in a span of time, over all processes. Every attempt counts.
+    ///
+    /// It is a rate limit like [`Tidelock::rate`](crate::Tidelock::rate), replenished continuously
+    /// and judged by the store. Jobs that have to wait are not touched meanwhile: they keep their
+    /// place, and no attempt is counted. Processes that disagree about the rate each draw at their
+    /// own from what is common.
+    pub fn rate(mut self, limit: u32, every: Duration) -> Self {
+        self.rate = Some((limit, every));
+        self
+    }
+
+    /// Sets how many jobs begin at once after a pause, of a [`rate`](Self::rate). The default is
+    /// its limit; 1 spaces them evenly.
+    pub fn burst(mut self, jobs: u32) -> Self {
+        self.burst = Some(jobs);
+        self
+    }
+
     /// Keeps the result of a finished job for this long. By default nothing of it is kept.
     pub fn keep_results(mut self, retention: Duration) -> Self {
         self.keep_results = Some(retention);
@@ -119,6 +156,12 @@ impl JobOptions {
     pub fn unique_for(mut self, window: Duration) -> Self {
         self.unique_for = Some(window);
         self
+    }
+
+    /// How long an attempt can last, with a lot to spare.
+    pub(super) fn longest(&self) -> Duration {
+        const SPARE: Duration = Duration::from_secs(24 * 3_600);
+        self.timeout.saturating_add(self.lease).saturating_add(SPARE).min(limits::HORIZON)
     }
 
     pub(crate) fn lease_duration(&self) -> Duration {
@@ -137,6 +180,9 @@ impl JobOptions {
             Err(problem) => Some(problem.context().to_owned()),
             Ok(()) if self.limit == Some(0) => {
                 Some("at most 0 jobs at once; it needs at least 1".to_owned())
+            }
+            Ok(()) if self.rate.is_none() && self.burst.is_some() => {
+                Some("a burst without a rate".to_owned())
             }
             Ok(()) if self.has_time_limit => {
                 Some("a retry policy with a time limit; give it a number of attempts".to_owned())

@@ -4,7 +4,7 @@
 //! job that was cancelled meanwhile cannot end as if it had not been, and a payload that was
 //! replaced meanwhile is not lost: the job runs again.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -15,6 +15,8 @@ use tidelock_store::{
 };
 
 use super::job_record::{EndedAs, JobEnd, JobRecord};
+use super::key_limit::{Admission, Candidate, KeyLimit};
+use super::line::Caller;
 use super::{Definition, JobCtx, JobOptions, keys};
 use crate::handle::Tidelock;
 use crate::handler_error::HandlerError;
@@ -29,19 +31,24 @@ use crate::worker::{
 /// The payloads and records of all jobs that were leased together.
 type Slots = Shared<BoxFuture<'static, Result<Arc<Vec<Slot>>>>>;
 
+/// The concurrency keys of jobs that were leased together, and whether they are admitted.
+type Admissions = Shared<BoxFuture<'static, Result<Arc<Vec<Option<(String, Admission)>>>>>>;
+
 /// The queue handler of one job type. Clones share the same state.
 #[derive(Debug, Clone)]
 pub(crate) struct JobWork {
     tidelock: Tidelock,
     job: Arc<Definition>,
+    key_limit: Option<Arc<KeyLimit>>,
 }
 
 impl QueueHandler for JobWork {
     fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         let slots = self.slots(&tasks);
+        let admissions = self.admissions(&tasks, &slots);
         let handle = |(nth, task): (usize, LeasedTask)| {
-            let (work, slots) = (self.clone(), slots.clone());
-            async move { work.work(task, nth, slots).await }.boxed()
+            let (work, slots, admissions) = (self.clone(), slots.clone(), admissions.clone());
+            async move { work.work(task, nth, slots, admissions).await }.boxed()
         };
         tasks.into_iter().enumerate().map(handle).collect()
     }
@@ -50,14 +57,59 @@ impl QueueHandler for JobWork {
 impl JobWork {
     /// The worker's options for the queue of a job type.
     pub(crate) fn served(tidelock: &Tidelock, job: &Arc<Definition>) -> QueueOptions {
-        let work = Self { tidelock: tidelock.clone(), job: job.clone() };
+        let key_limit = job.key_limit().ok().flatten().map(Arc::new);
+        let work = Self { tidelock: tidelock.clone(), job: job.clone(), key_limit };
         let options = &job.options;
         let served = QueueOptions::new(job.known_queue(), Arc::new(work))
             .lease(options.lease)
             .max_crashes(options.max_crashes);
         let served = served.timeout(options.timeout).minding_its_time();
-        let served = served.limited(job.global_limit().ok().flatten());
+        let served = served
+            .limited(job.global_limit().ok().flatten())
+            .paced(job.global_rate().ok().flatten());
         options.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
+    }
+
+    /// The worker's options for the callers of a job type with a limit per key.
+    pub(crate) fn callers(job: &Definition) -> Option<QueueOptions> {
+        Caller::served(&job.key_limit().ok()??).ok()
+    }
+
+    /// Admits the jobs that have a concurrency key.
+    fn admissions(&self, tasks: &[LeasedTask], slots: &Slots) -> Option<Admissions> {
+        let limit = self.key_limit.clone()?;
+        let (work, slots, tasks) = (self.clone(), slots.clone(), tasks.to_vec());
+        let admit = async move {
+            let slots = slots.await?;
+            let key = |nth: usize| work.concurrency_key(slots[2 * nth].live()?);
+            let keys: Vec<Option<String>> = (0..tasks.len()).map(key).collect();
+            let candidates = tasks
+                .into_iter()
+                .zip(&keys)
+                .filter_map(|(task, key)| Some(Candidate { task, key: key.clone()? }));
+            let candidates: Vec<Candidate> = candidates.collect();
+            let mut admitted =
+                limit.admit(&**work.tidelock.store(), &candidates).await?.into_iter();
+            let admission = |key: Option<String>| {
+                let key = key?;
+                Some((key, admitted.next().expect("each candidate is decided about")))
+            };
+            Ok(Arc::new(keys.into_iter().map(admission).collect()))
+        };
+        Some(admit.boxed().shared())
+    }
+
+    /// The concurrency key as it is stored. The code that tells it is the user's, and may panic.
+    fn concurrency_key(&self, payload: &Record) -> Option<String> {
+        let told = || self.job.handler.concurrency_key(&payload.value);
+        match catch_unwind(AssertUnwindSafe(told)) {
+            Ok(key) => key.as_deref().map(keys::stored),
+            Err(panic) => {
+                let (queue, error) = (self.job.name(), panic_message(&*panic));
+                tracing::warn!(queue, error, "a concurrency key panicked; the job is not limited");
+                None
+            }
+        }
     }
 
     /// Read after the leases were granted: a later change is found by the commit that ends the job.
@@ -68,12 +120,41 @@ impl JobWork {
         async move { Ok(Arc::new(get_all(&*store, &keys).await?)) }.boxed().shared()
     }
 
-    async fn work(self, task: LeasedTask, nth: usize, slots: Slots) -> Result<TaskOutcome> {
+    async fn work(
+        self,
+        task: LeasedTask,
+        nth: usize,
+        slots: Slots,
+        admissions: Option<Admissions>,
+    ) -> Result<TaskOutcome> {
         let slots = slots.await?;
         let Some(payload) = slots[2 * nth].live().cloned() else { return finish(&task).await };
+        let admission = match admissions {
+            Some(admissions) => admissions.await?[nth].clone(),
+            None => None,
+        };
+        match admission {
+            Some((_, Admission::Waits)) => return Ok(TaskOutcome::Deferred),
+            Some((_, Admission::Lost)) => return Ok(TaskOutcome::Lost),
+            Some((_, Admission::Admitted)) | None => {}
+        }
         let record = JobRecord::read(&slots[2 * nth + 1])?;
         let has_record = slots[2 * nth + 1].live().is_some();
-        JobTurn { work: &self, task, payload, has_record }.run(record).await
+        let turn = JobTurn { work: &self, task: task.clone(), payload, has_record };
+        let outcome = turn.run(record).await;
+        if let Some((key, _)) = admission {
+            self.leave(&key, &task).await;
+        }
+        outcome
+    }
+
+    /// Makes room for the next job of a key. If that fails, the caller of the key finds the room.
+    async fn leave(&self, key: &str, task: &LeasedTask) {
+        let Some(limit) = &self.key_limit else { return };
+        if let Err(error) = limit.leave(&**self.tidelock.store(), key, &task.token()).await {
+            let item = &task.lease().item;
+            tracing::warn!(%item, %error, "the room of a job is free when its lease has expired");
+        }
     }
 }
 

@@ -463,6 +463,8 @@ impl App {
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let jobs = self.jobs.iter().map(|job| JobWork::served(&self.tidelock, job));
         let worker = jobs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
+        let callers = self.jobs.iter().filter_map(|job| JobWork::callers(job));
+        let worker = callers.fold(worker, Worker::serve);
         let has_schedules = !self.workflows.is_empty() || !self.jobs.is_empty();
         let housekeeping = has_schedules.then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);

@@ -1,12 +1,18 @@
-//! Keys of global limits: the only place that spells their queues and item keys.
+//! Keys of global limits: the only place that spells their queues, item keys and records.
 
-use tidelock_store::{ItemKey, ItemRef, QueueName, Result};
+use tidelock_store::{ItemKey, ItemRef, QueueName, RecordKey, Result};
 
 const PERMITS: &str = "~permits/";
+const PACE: &str = "~pace/";
 
 /// The queue of the permits of a limit of this name.
 pub(super) fn permits(limit: &str) -> Result<QueueName> {
     QueueName::new(format!("{PERMITS}{limit}"))
+}
+
+/// The record of the rate of this name.
+pub(super) fn pace(rate: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("{PACE}{rate}"))
 }
 
 /// The permit of this number, beginning with 1.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::heartbeat::RenewalGuard;
+use super::pace::Pace;
 use super::permits::{Permit, Permits};
 use super::slots::Slot;
 use super::{LeasedTask, QueueOptions, TaskFuture, TaskOutcome, WorkerShared, timed_out};
@@ -39,6 +40,8 @@ pub(super) struct Poller {
     permits: Option<Arc<Permits>>,
     /// Whether more is due than there are permits: then permits come first.
     is_saturated: bool,
+    /// The pace of the queue's global rate, if it has one.
+    pace: Option<Pace>,
 }
 
 /// What to wait for.
@@ -61,6 +64,7 @@ impl Poller {
             subject: PauseSubject::of(&options.queue),
             permits: permits.map(|limit| Permits::new(shared, limit, &options)),
             is_saturated: false,
+            pace: options.rate.as_ref().map(|rate| Pace::new(&shared.store, rate)),
             options,
             poll,
             error_pause,
@@ -105,8 +109,12 @@ impl Poller {
         }
     }
 
-    /// Waits for a change hint, for at most `wait`. Without a permit, it is one about permits.
+    /// Waits for a change hint, for at most `wait`. Without a permit, it is one about permits; at a
+    /// pace that allows nothing, there is none to wait for.
     async fn wait(&self, hints: &mut Hints, wait: Duration) {
+        if let Some(closed) = self.pace.as_ref().and_then(Pace::closed_for) {
+            return tokio::time::sleep(closed).await;
+        }
         match (&self.permits, &mut hints.permits) {
             (Some(permits), Some(hint)) if self.is_saturated => tokio::select! {
                 biased;
@@ -140,18 +148,43 @@ impl Poller {
         if self.is_paused().await? {
             return Ok(Some(self.poll));
         }
-        let Some(permits) = self.permits.clone() else {
-            let leased = self.lease(slots.len()).await?;
-            let wait = self.wait_after(&leased);
-            self.start_all(leased.leases, slots, Vec::new()).await;
-            return Ok(wait);
+        let allowed = match &mut self.pace {
+            Some(pace) => pace.allow(slots.len()).await?,
+            None => slots.len(),
         };
-        let Some((leased, held)) = self.lease_limited(&permits, slots.len()).await? else {
+        if allowed == 0 {
             return Ok(Some(self.poll));
+        }
+        let (mut leased, mut held) = match self.permits.clone() {
+            None => (self.lease(allowed).await?, Vec::new()),
+            Some(permits) => match self.lease_limited(&permits, allowed).await? {
+                Some(limited) => limited,
+                None => {
+                    self.pace.iter_mut().for_each(Pace::held_up);
+                    return Ok(Some(self.poll));
+                }
+            },
         };
-        let wait = if self.is_saturated { None } else { self.wait_after(&leased) };
+        self.keep_pace(&mut leased, &mut held, allowed).await?;
+        let more_is_due = self.is_saturated || self.pace.as_ref().is_some_and(Pace::is_saturated);
+        let wait = if more_is_due { None } else { self.wait_after(&leased) };
         self.start_all(leased.leases, slots, held).await;
         Ok(wait)
+    }
+
+    /// Gives back the items that may not begin yet, with their permits.
+    async fn keep_pace(
+        &mut self,
+        leased: &mut Leased,
+        held: &mut Vec<Permit>,
+        allowed: usize,
+    ) -> Result<()> {
+        let Some(pace) = &mut self.pace else { return Ok(()) };
+        let granted = pace.grant(leased.leases.len(), allowed).await;
+        let early = leased.leases.split_off(granted.as_ref().map_or(0, |granted| *granted));
+        held.truncate(leased.leases.len());
+        self.release(early).await;
+        granted.map(drop)
     }
 
     async fn lease(&self, most: usize) -> Result<Leased> {

@@ -8,7 +8,7 @@ use tidelock_store::plan::check_renewal;
 use tidelock_store::{LaneName, Lease, LeaseRequest, QueueName, Result, WorkerName};
 use tokio::sync::Semaphore;
 
-use super::{GlobalLimit, QueueHandler, TIMEOUT};
+use super::{GlobalLimit, GlobalRate, QueueHandler, TIMEOUT};
 
 /// A queue, or one lane of it, with its handler and limits.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct QueueOptions {
     pub(super) pooled: bool,
     /// The limit over all processes.
     pub(super) global: Option<GlobalLimit>,
+    /// The rate over all processes.
+    pub(super) rate: Option<GlobalRate>,
 }
 
 impl QueueOptions {
@@ -45,6 +47,7 @@ impl QueueOptions {
             limit: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             pooled: true,
             global: None,
+            rate: None,
         }
     }
 
@@ -109,6 +112,13 @@ impl QueueOptions {
     #[must_use]
     pub(crate) fn limited(mut self, limit: Option<GlobalLimit>) -> Self {
         self.global = limit;
+        self
+    }
+
+    /// Limits the items that begin in a span of time, over all processes.
+    #[must_use]
+    pub(crate) fn paced(mut self, rate: Option<GlobalRate>) -> Self {
+        self.rate = rate;
         self
     }
 

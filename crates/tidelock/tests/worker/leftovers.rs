@@ -122,7 +122,15 @@ impl Job for Letter {
     const QUEUE: &'static str = "letters";
 
     fn options() -> JobOptions {
-        JobOptions::new().keep_results(DAY).unique_for(2 * DAY).global_concurrency(2)
+        JobOptions::new()
+            .keep_results(DAY)
+            .unique_for(2 * DAY)
+            .global_concurrency(2)
+            .concurrency_per_key(1)
+    }
+
+    fn concurrency_key(&self) -> Option<String> {
+        Some(format!("box-{}", self.0 % 3))
     }
 }
 

@@ -8,9 +8,11 @@ mod doctor;
 mod durations;
 mod jobs;
 mod jobs_processes;
+mod key_limits;
 mod leftovers;
 mod pauses;
 mod queues;
+mod rates;
 mod schedules;
 
 use std::sync::Arc;
