@@ -33,7 +33,7 @@ mod claim_set;
 mod claim_wait;
 mod entry;
 mod held_claim;
-mod keys;
+pub(crate) mod keys;
 mod lease_term;
 mod operation;
 

@@ -18,8 +18,11 @@ mod subject;
 // Checks with their own rules for what they read.
 #[cfg(feature = "postgres")]
 mod blockers;
+mod claim_outcomes;
 mod hot;
+mod hot_records;
 mod routes;
+mod stuck_workers;
 mod unserved;
 mod versions;
 
@@ -154,6 +157,7 @@ impl Doctor {
     pub async fn examine(&self) -> Result<Diagnosis> {
         let exam = Examination::begin(&self.store, self.bounds).await?;
         let mut findings = Findings::new(self.bounds.show);
+        let sample = hot_records::Sample::take(&exam).await?;
         findings.add(versions::check(self).await?);
         let routes = routes::check(&exam, &mut findings).await?;
         checks::items(&exam, &routes, &mut findings).await?;
@@ -161,6 +165,7 @@ impl Doctor {
         checks::claims(&exam, &mut findings).await?;
         checks::closings(&exam, &mut findings).await?;
         hot::check(&exam, &mut findings).await?;
+        sample.compare(&exam, &mut findings).await?;
         #[cfg(feature = "postgres")]
         if let Some(postgres) = &self.postgres {
             blockers::check(postgres, &exam, &mut findings).await?;

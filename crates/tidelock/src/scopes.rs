@@ -36,7 +36,7 @@ mod call;
 mod counter;
 mod edits;
 
-mod keys;
+pub(crate) mod keys;
 mod listing;
 mod name;
 mod operation;

@@ -217,6 +217,12 @@ pub(crate) struct DoctorArgs {
     /// How long something can be held without progress before it counts as hung
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     hung_after: Duration,
+    /// From which share on recent claims that timed out or failed are reported, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = Thresholds::default().failing_claims)]
+    failing_claims: u8,
+    /// How long the writes to records are watched, to find hot ones; 0s does without
+    #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = duration)]
+    sample: Duration,
     /// Show at most this many findings of each kind
     #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().show)]
     show: usize,
@@ -233,6 +239,8 @@ impl DoctorArgs {
         Thresholds {
             stuck_after: self.stuck_after,
             hung_after: self.hung_after,
+            failing_claims: self.failing_claims,
+            sample: self.sample,
             show: self.show,
             scan: self.scan,
             runs: self.runs,

@@ -25,6 +25,8 @@ pub(super) const WAITER_MARKS: &str = "~claim-line/";
 
 /// Key prefix of all quota windows.
 const WINDOWS: &str = "~claim-window/";
+const TAKEN: &str = "~claim-taken/";
+const RATES: &str = "~claim-rate/";
 
 /// Record of a claim: its claimant and result.
 pub(super) fn record(key: &ClaimKey) -> Result<RecordKey> {
@@ -100,12 +102,32 @@ pub(super) fn taken(key: &ClaimKey) -> Result<RecordKey> {
 
 /// Counter of the units taken, by the quota's whole name.
 pub(super) fn taken_of(quota: &str) -> Result<RecordKey> {
-    of("~claim-taken/", quota)
+    of(TAKEN, quota)
 }
 
 /// Record of a rate limit: when everything taken will have been replenished.
 pub(super) fn rate(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim-rate", key)
+}
+
+/// Key prefix of the counters of units taken, of all quotas.
+pub(crate) fn quotas_taken() -> String {
+    TAKEN.to_owned()
+}
+
+/// Returns the whole name of the quota whose units a record counts.
+pub(crate) fn quota_of_taken(taken: &RecordKey) -> Option<&str> {
+    taken.as_str().strip_prefix(TAKEN)
+}
+
+/// Key prefix of the records of all rate limits.
+pub(crate) fn rates() -> String {
+    RATES.to_owned()
+}
+
+/// Returns the whole name of the rate limit of a record.
+pub(crate) fn rate_of(record: &RecordKey) -> Option<&str> {
+    record.as_str().strip_prefix(RATES)
 }
 
 /// Ledger: the times at which reservations of a quota end.

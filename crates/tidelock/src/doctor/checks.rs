@@ -10,10 +10,12 @@ use tidelock_store::{
     Item, ItemFilter, ItemQuery, ItemRef, Result, StoreExt, StreamQuery, Timestamp, Version, limits,
 };
 
+use super::claim_outcomes::ClaimOutcomes;
 use super::display::{ahead, many, span};
 use super::examination::{Examination, unfinished};
 use super::finding::{Finding, FindingKind, Findings, Severity};
 use super::remedy::{RemedyAction, RemedyTask};
+use super::stuck_workers::HeldLeases;
 use super::subject::Subject;
 use super::unserved::{self, Unserved};
 use crate::claims::{ClaimInfo, ClaimState};
@@ -53,7 +55,7 @@ pub(super) async fn items(
     findings: &mut Findings,
 ) -> Result<()> {
     let (mut unserved, all) = (Unserved::default(), ItemFilter::default);
-    let mut batch = Batch::default();
+    let (mut batch, mut held) = (Batch::default(), HeldLeases::default());
     for filter in
         [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
     {
@@ -75,6 +77,7 @@ pub(super) async fn items(
                 Some(finding) => Some(finding),
                 None => hung(&item, exam).await?,
             };
+            let finding = held.count(&item, finding, exam);
             if finding.is_some() || unserved.concerns(&item, exam) {
                 batch.checked.push((item, finding));
             }
@@ -84,6 +87,7 @@ pub(super) async fn items(
         }
     }
     batch.report(exam, &mut unserved, findings).await?;
+    held.report(exam, findings);
     unserved.report(exam, findings);
     Ok(())
 }
@@ -108,8 +112,7 @@ impl Batch {
     ) -> Result<()> {
         let ended = self.ended(exam).await?;
         for (item, finding) in self.checked.drain(..) {
-            let is_hung = finding.as_ref().is_some_and(|found| found.kind == FindingKind::Hung);
-            if !is_hung && run_of(&item.item).is_some_and(|run| ended.contains(&run)) {
+            if run_of(&item.item).is_some_and(|run| ended.contains(&run)) {
                 continue;
             }
             match finding {
@@ -366,9 +369,11 @@ async fn orphaned(run: &RunInfo, exam: &Examination, findings: &mut Findings) ->
 pub(super) async fn claims(exam: &Examination, findings: &mut Findings) -> Result<()> {
     let claims = Tidelock::over(exam.store.clone()).claims();
     let (mut after, mut scanned) = (None, 0);
+    let mut outcomes = ClaimOutcomes::default();
     loop {
         let page = claims.page("", after.take(), limits::PAGE_SIZE).await?;
         scanned += page.items.len();
+        page.items.iter().for_each(|claim| outcomes.count(claim, exam));
         page.items.iter().filter_map(|claim| abandoned(claim, exam)).for_each(|finding| {
             findings.add(finding);
         });
@@ -376,11 +381,13 @@ pub(super) async fn claims(exam: &Examination, findings: &mut Findings) -> Resul
             Some(next) if scanned < exam.thresholds.scan => after = Some(next),
             Some(_) => {
                 findings.add(unfinished(Subject::Claims, scanned));
-                return Ok(());
+                break;
             }
-            None => return Ok(()),
+            None => break,
         }
     }
+    outcomes.finding(exam).into_iter().for_each(|finding| findings.add(finding));
+    Ok(())
 }
 
 /// An abandoned claim: its lease expired before the claimant recorded a result.

@@ -20,6 +20,10 @@ pub struct Thresholds {
     /// The default is twice the default timeout of a handler. Increase it if handlers have longer
     /// timeouts.
     pub hung_after: Duration,
+    /// From which share on recent claims that timed out or failed are reported, in percent.
+    pub failing_claims: u8,
+    /// How long the writes to records are watched, to find hot ones; zero does without.
+    pub sample: Duration,
     /// How many findings of each kind are kept. The rest are counted.
     pub show: usize,
     /// How many work items are read at most, each for the blocked, the held and the remaining ones.
@@ -33,6 +37,8 @@ impl Default for Thresholds {
         Self {
             stuck_after: Duration::from_secs(30),
             hung_after: 2 * TIMEOUT,
+            failing_claims: 10,
+            sample: Duration::from_millis(250),
             show: 10,
             scan: 100_000,
             runs: 200,

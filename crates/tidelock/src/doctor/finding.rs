@@ -126,6 +126,8 @@ finding_kinds! {
     ExpiryLoop => "expiry_loop",
     /// An item has been held for long without progress.
     Hung => "hung",
+    /// A worker renews its leases and makes no progress with any.
+    Stuck => "stuck",
     /// Items are due, and no worker takes them.
     Unserved => "unserved",
     /// An item failed and is retried.
@@ -134,8 +136,10 @@ finding_kinds! {
     Expiring => "expiring",
     /// No run waits for a result.
     Orphaned => "orphaned",
-    /// Many writers contend for the same stream or lock.
+    /// Many writers contend for the same stream, record, scope, quota or lock.
     Hot => "hot",
+    /// A share of the recent claims timed out or failed.
+    FailingClaims => "failing_claims",
     /// A scan limit was reached.
     Unfinished => "unfinished",
 }

@@ -3,8 +3,7 @@
 //!
 //! Nothing is scanned. Streams: the newest events of the feed show which stream each commit wrote
 //! to. Locks: the store keeps a wait queue per contended lock, which is removed when it is empty.
-//! Of a record that many commits write to, a store keeps only the newest revision; each process
-//! counts that contention in its metrics.
+//! Records have [their own check](super::hot_records).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

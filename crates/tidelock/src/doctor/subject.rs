@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use tidelock_store::{Item, ItemRef, Mark, QueueName, StreamName};
+use tidelock_store::{Item, ItemRef, Mark, QueueName, RecordKey, StreamName, WorkerName};
 
 use crate::reactions::TargetInfo;
 use crate::runs::{RunId, WorkflowVersion, run_of};
@@ -33,6 +33,12 @@ pub enum Subject {
     Claim(String),
     /// A stream.
     Stream(StreamName),
+    /// A record.
+    Record(RecordKey),
+    /// A scope, by its kind and id.
+    Scope(String),
+    /// A worker.
+    Worker(WorkerName),
     /// A queue.
     Queue(QueueName),
     /// An item of a queue.
@@ -83,6 +89,9 @@ impl fmt::Display for Subject {
             Self::Claims => f.write_str("claims"),
             Self::Claim(claim) => write!(f, "claim {claim:?}"),
             Self::Stream(stream) => write!(f, "stream {stream:?}"),
+            Self::Record(record) => write!(f, "record {:?}", record.as_str()),
+            Self::Scope(scope) => write!(f, "scope {scope:?}"),
+            Self::Worker(worker) => write!(f, "worker {:?}", worker.as_str()),
             Self::Queue(queue) => write!(f, "queue {queue:?}"),
             Self::Item(item) => write!(f, "{item}"),
             Self::Reaction(reaction) => write!(f, "reaction {reaction:?}"),

@@ -7,12 +7,12 @@ use super::kind::ScopeKind;
 const DOCUMENT: &str = "~scope/";
 
 /// Key prefix of the documents of a kind, narrowed by an id prefix; of all kinds if none is given.
-pub(super) fn documents(kind: Option<&str>, id_prefix: &str) -> String {
+pub(crate) fn documents(kind: Option<&str>, id_prefix: &str) -> String {
     kind.map_or(DOCUMENT.to_owned(), |kind| format!("{DOCUMENT}{kind}/{id_prefix}"))
 }
 
 /// Returns the kind and the id of a scope from its document's key.
-pub(super) fn named(document: &RecordKey) -> Option<(&str, &str)> {
+pub(crate) fn named(document: &RecordKey) -> Option<(&str, &str)> {
     document.as_str().strip_prefix(DOCUMENT)?.split_once('/')
 }
 

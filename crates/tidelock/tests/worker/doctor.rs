@@ -1,17 +1,20 @@
-//! The doctor's findings about reserved queues.
+//! The doctor's findings about reserved queues, workers, claims and records.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tidelock::When;
+use tidelock::claims::{IdempotencyClaim, OnFailure};
 use tidelock::doctor::{Doctor, Finding, FindingKind, Thresholds};
 use tidelock::store::{
-    Commit, ItemFilter, ItemQuery, ItemRef, LeaseRequest, LeaseToken, QueueName, Settlement, Store,
-    StoreExt, StreamName, Wake, WorkerName,
+    Bounds, Commit, ItemFilter, ItemQuery, ItemRef, LeaseRequest, LeaseToken, QueueName, RecordKey,
+    RecordWrite, Settlement, Store, StoreExt, StreamName, Wake, WorkerName,
 };
-use tidelock_test_stage::{TestStore, on_every_store, until};
+use tidelock_test_stage::{TestStore, in_memory, on_every_store, until};
 
 on_every_store!(
+    a_worker_that_makes_no_progress_with_any_lease_is_one_finding,
+    a_share_of_claims_that_fail_is_a_finding,
     a_closing_whose_process_died_is_found_once,
     a_dead_holder_is_replaced_by_the_application_of_its_queue,
     a_permit_that_no_worker_needs_is_no_problem,
@@ -128,4 +131,113 @@ async fn a_permit_that_no_worker_needs_is_no_problem(stage: TestStore) {
         assert!(found.is_none(), "after {deaths} deaths: {found:?}");
         die_over(&*store, "~permits/mail").await;
     }
+}
+
+/// The findings of a kind.
+async fn of_kind(
+    store: &std::sync::Arc<dyn Store>,
+    bounds: Thresholds,
+    kind: FindingKind,
+) -> Vec<String> {
+    let found = Doctor::over(store.clone()).within(bounds).examine().await.unwrap().findings;
+    let found = found.into_iter().filter(|finding| finding.kind == kind);
+    found.map(|finding| format!("{}: {}", finding.subject, finding.what)).collect()
+}
+
+/// CMD-5. The items that it holds are no findings of their own; that of a worker with one lease is.
+async fn a_worker_that_makes_no_progress_with_any_lease_is_one_finding(stage: TestStore) {
+    let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+    let queue = tidelock.queue("mail");
+    let lease = async |worker: &str, keys: &[&str]| {
+        for key in keys {
+            queue.enqueue(key).await.unwrap();
+            queue.lease(worker).duration(Duration::from_secs(3_600)).await.unwrap();
+        }
+    };
+    lease("sleeper", &["a", "b", "c", "d"]).await;
+    lease("patient", &["e"]).await;
+    let bounds = Thresholds { hung_after: Duration::ZERO, ..Thresholds::default() };
+    let stuck = of_kind(&store, bounds, FindingKind::Stuck).await;
+    assert_eq!(stuck.len(), 1, "{stuck:?}");
+    assert!(stuck[0].starts_with("worker \"sleeper\": it renews 4 leases"), "{stuck:?}");
+    assert!(stuck[0].ends_with("item \"c\" of queue \"mail\" and 1 more"), "{stuck:?}");
+    let hung = of_kind(&store, bounds, FindingKind::Hung).await;
+    assert!(hung.len() == 1 && hung[0].contains("\"e\""), "{hung:?}");
+    assert!(of_kind(&store, Thresholds::default(), FindingKind::Stuck).await.is_empty());
+}
+
+/// CMD-5. Of enough claims.
+async fn a_share_of_claims_that_fail_is_a_finding(stage: TestStore) {
+    let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+    let claim = async |from: usize, to: usize, fails: bool| {
+        for nth in from..to {
+            let claim = tidelock.idempotency(format!("pay-{nth}")).on_failure(OnFailure::Remember);
+            let claim = claim.claim::<usize>().await.unwrap();
+            let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };
+            match fails {
+                true => won.fail("no funds").await.unwrap(),
+                false => drop(won.complete(&nth).await.unwrap()),
+            }
+        }
+    };
+    let found = async |failing_claims: u8| {
+        let bounds = Thresholds { failing_claims, ..Thresholds::default() };
+        of_kind(&store, bounds, FindingKind::FailingClaims).await
+    };
+    claim(0, 5, true).await;
+    assert!(found(10).await.is_empty(), "too few to say anything");
+    claim(5, 25, false).await;
+    let what = "claims: of 25 that were acquired in the last hour, 0 timed out and 5 failed: 20 %";
+    assert_eq!(found(10).await, [what]);
+    assert!(found(21).await.is_empty());
+}
+
+/// CMD-5. A scope, a quota, a rate limit and a record of a user that are written again and again;
+/// and others that are not.
+#[test]
+fn records_that_are_written_again_and_again_are_hot() {
+    in_memory(async |stage: TestStore| {
+        let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+        let scope = RecordKey::new("~scope/cart/7").unwrap();
+        let [till, diary] = ["till", "diary"].map(|key| RecordKey::new(key).unwrap());
+        let write = async |key: &RecordKey| {
+            let add = RecordWrite::add(key, 1, Bounds::NONE);
+            store.commit(Commit::new().write(add)).await.unwrap().committed().unwrap();
+        };
+        for _ in 0..100 {
+            write(&diary).await;
+        }
+        let hot = async || {
+            for _ in 0..1_000 {
+                write(&scope).await;
+                write(&till).await;
+                tidelock.quota("calls", 1_000_000).take(1).await.unwrap().granted().unwrap();
+                // A record of a rate that is replenished at once is gone at once.
+                let rate = tidelock.rate("mails", 10_000, Duration::from_secs(36_000_000));
+                rate.take(1).await.unwrap().granted().unwrap();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let examined = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let hot = of_kind(&store, Thresholds::default(), FindingKind::Hot).await;
+            let still = Thresholds { sample: Duration::ZERO, ..Thresholds::default() };
+            assert!(of_kind(&store, still, FindingKind::Hot).await.is_empty());
+            hot
+        };
+        let mut found = tokio::select! {
+            found = examined => found,
+            () = hot() => panic!("the examination is over before"),
+        };
+        found.sort();
+        let subjects: Vec<_> = found.iter().filter_map(|found| found.split(": ").next()).collect();
+        let expected = [
+            "claim \"quota/calls\"",
+            "claim \"rate/mails\"",
+            "record \"till\"",
+            "scope \"cart/7\"",
+        ];
+        assert_eq!(subjects, expected, "{found:?}");
+        assert!(of_kind(&store, Thresholds::default(), FindingKind::Hot).await.is_empty());
+    });
 }
