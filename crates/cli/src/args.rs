@@ -16,7 +16,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use environment::WithEnvironment;
 
-pub(crate) use jobs::{DiscardArgs, JobsArgs, PauseArgs, PauseSubjectArgs, SchedulesArgs};
+pub(crate) use jobs::{
+    DiscardArgs, JobsArgs, PauseArgs, PauseSubjectArgs, ScheduleContent, SchedulesArgs,
+};
 pub(crate) use listing::{
     ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, Paging, ReactionsArgs, ScopesArgs, StreamsArgs,
 };

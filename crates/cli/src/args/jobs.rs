@@ -1,10 +1,12 @@
 //! Arguments of the commands about jobs, schedules and pauses.
 
+use std::time::Duration;
+
 use tidelock::jobs::JobState;
-use tidelock::store::{NamePattern, QueueName};
+use tidelock::store::{NamePattern, QueueName, RawJson};
 
 use super::listing::Paging;
-use super::values::pattern;
+use super::values::{duration, json, pattern};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct JobsArgs {
@@ -53,6 +55,8 @@ pub(crate) struct SchedulesArgs {
     pub(crate) schedule: Option<String>,
     #[command(flatten)]
     pub(crate) verb: ScheduleVerb,
+    #[command(flatten)]
+    pub(crate) content: ScheduleContent,
     /// Do not ask for confirmation
     #[arg(long, short, requires = "delete")]
     pub(crate) yes: bool,
@@ -62,6 +66,10 @@ pub(crate) struct SchedulesArgs {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false, requires = "schedule")]
 pub(crate) struct ScheduleVerb {
+    /// Create or change it: minute, hour, day, month, day of the week; or six fields, with seconds
+    /// first
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) cron: Option<String>,
     /// Start nothing until it is resumed
     #[arg(long)]
     pub(crate) pause: bool,
@@ -74,6 +82,29 @@ pub(crate) struct ScheduleVerb {
     /// Delete it; what it has started is left alone
     #[arg(long)]
     pub(crate) delete: bool,
+}
+
+/// What a schedule starts, and when.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScheduleContent {
+    /// Start runs of this workflow
+    #[arg(long, requires = "cron", conflicts_with = "queue")]
+    pub(crate) workflow: Option<String>,
+    /// Enqueue jobs in this queue
+    #[arg(long, requires = "cron")]
+    pub(crate) queue: Option<QueueName>,
+    /// The input of the runs, or the payload of the jobs, as JSON
+    #[arg(long, value_name = "JSON", requires = "cron", default_value = "null", value_parser = json)]
+    pub(crate) input: RawJson,
+    /// The time zone of the pattern
+    #[arg(long, requires = "cron", default_value = "UTC")]
+    pub(crate) zone: String,
+    /// Leave an occurrence out while the run or job of an earlier one is unfinished
+    #[arg(long, requires = "cron")]
+    pub(crate) skip_overlap: bool,
+    /// Leave out missed occurrences that are older than this; by default the newest starts
+    #[arg(long, value_name = "DURATION", requires = "cron", value_parser = duration)]
+    pub(crate) tolerance: Option<Duration>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,12 +1,12 @@
-//! `tidelock schedules`: lists schedules, and pauses, resumes, triggers or deletes one.
+//! `tidelock schedules`: lists schedules, and creates, pauses, resumes, triggers or deletes one.
 
 use serde::Serialize;
-use tidelock::runs::{ScheduleError, ScheduleInfo};
+use tidelock::runs::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo};
 use tidelock::{Tidelock, Timestamp};
 
 use super::Cx;
 use super::confirm::confirm;
-use crate::args::SchedulesArgs;
+use crate::args::{ScheduleContent, SchedulesArgs};
 use crate::failure::{Failure, Result};
 use crate::output::{TableRow, ahead};
 
@@ -37,7 +37,9 @@ pub(crate) async fn run(args: SchedulesArgs, Cx { store_url, out }: Cx<'_>) -> R
             false => Err(missing(name)),
         };
     }
-    let schedule = if args.verb.pause {
+    let schedule = if let Some(pattern) = args.verb.cron {
+        schedules.put(name, schedule(pattern, args.content)?).await
+    } else if args.verb.pause {
         schedules.pause(name).await
     } else if args.verb.resume {
         schedules.resume(name).await
@@ -48,6 +50,24 @@ pub(crate) async fn run(args: SchedulesArgs, Cx { store_url, out }: Cx<'_>) -> R
         Ok(found.ok_or_else(|| missing(name))?)
     };
     Ok(out.one(&Row { schedule: schedule.map_err(failure)?, now })?)
+}
+
+/// The schedule that the arguments describe.
+fn schedule(pattern: String, content: ScheduleContent) -> Result<Schedule> {
+    let schedule = Schedule::cron(pattern).zone(content.zone);
+    let schedule = match (content.workflow, content.queue) {
+        (Some(workflow), _) => schedule.starts(workflow, &content.input),
+        (None, Some(queue)) => schedule.enqueues_in(queue.as_str(), &content.input),
+        (None, None) => {
+            let what = "a schedule starts runs or enqueues jobs";
+            return Err(Failure::usage(what, "--workflow or --queue, and --input"));
+        }
+    };
+    let schedule = match content.tolerance {
+        Some(tolerance) => schedule.catch_up(CatchUp::Skip { tolerance }),
+        None => schedule,
+    };
+    Ok(schedule.overlap(if content.skip_overlap { Overlap::Skip } else { Overlap::Allow }))
 }
 
 fn missing(name: &str) -> Failure {

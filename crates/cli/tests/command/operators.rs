@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
+use tidelock::runs::Overlap;
 
 use crate::harness::{Shop, append, block, counted, mail, wake};
 
@@ -14,7 +15,7 @@ on_files_and_postgres!(
     a_dry_run_does_nothing,
     jobs_are_listed_discarded_and_cancelled,
     what_is_paused_is_listed_and_resumed,
-    a_schedule_is_paused_triggered_and_deleted,
+    a_schedule_is_created_paused_triggered_and_deleted,
 );
 
 fn item(shop: &Shop, key: &str) -> Value {
@@ -182,12 +183,28 @@ fn what_is_paused_is_listed_and_resumed(shop: &Shop) {
 }
 
 /// JOB-13.
-fn a_schedule_is_paused_triggered_and_deleted(shop: &Shop) {
+fn a_schedule_is_created_paused_triggered_and_deleted(shop: &Shop) {
+    let create = ["schedules", "nightly", "--cron", "30 2 * * *", "--zone", "Europe/Berlin"];
+    let with = |more: &[&'static str]| [&create[..], more].concat();
+    let jobs = with(&["--queue", "reports", "--input", r#"{"of":"yesterday"}"#, "--skip-overlap"]);
+    shop.with(|store| async move { drop(store) });
+    shop.ok(&jobs);
     shop.with(|store| async move {
-        let nightly = Schedule::cron("30 2 * * *").zone("Europe/Berlin");
+        let nightly = Schedule::cron("30 2 * * *").zone("Europe/Berlin").overlap(Overlap::Skip);
         let nightly = nightly.enqueues_in("reports", &json!({ "of": "yesterday" }));
-        Tidelock::over(store).schedules().put("nightly", nightly).await.unwrap();
+        let schedules = Tidelock::over(store).schedules();
+        let before = schedules.get("nightly").await.unwrap().unwrap();
+        let same = schedules.put("nightly", nightly).await.unwrap();
+        assert_eq!(same, before, "as the library creates it");
     });
+    for wrong in [
+        &create[..],
+        &with(&["--queue", "a", "--workflow", "b"]),
+        &["schedules", "nightly", "--queue", "a"],
+    ] {
+        assert_eq!(shop.run(wrong).code, 2, "{wrong:?}");
+    }
+    assert!(shop.run(&["schedules", "odd", "--cron", "every day", "--queue", "a"]).code != 0);
     assert!(shop.ok(&["schedules"]).contains("job in reports"));
     assert!(shop.ok(&["schedules", "nightly", "--pause"]).contains("paused"));
     let triggered = shop.json(&["schedules", "nightly", "--trigger"]).remove(0);
