@@ -1,5 +1,6 @@
 //! Command-line arguments.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -58,6 +59,13 @@ pub(crate) enum Command {
     /// run, and the store calls of a run; the time to resume a run by the number of recorded steps;
     /// and the cost of a worker while all runs sleep.
     Runs(RunsArgs),
+    /// Measure jobs
+    ///
+    /// Jobs per second that are enqueued, by one caller and by 32, alone and a hundred in each
+    /// call, beside commits of as many events; and worked off by one process and by four, with
+    /// global limits and pauses unused and used. With --peer, beside the job queues of others on
+    /// the same PostgreSQL server, in turns. And the calls of the store that a job costs.
+    Jobs(JobsArgs),
     /// Do a lot of short-lived work, and check what is left of it
     ///
     /// Runs, keyed requests, queue items, operations and scopes, in ten slices; after each one the
@@ -71,6 +79,9 @@ pub(crate) enum Command {
     /// The server of `serve --minutes` (internal)
     #[command(hide = true)]
     Server,
+    /// One process of `jobs` (internal)
+    #[command(hide = true)]
+    JobsWorker(JobsWorkerArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -182,6 +193,60 @@ pub(crate) struct RunsArgs {
     /// Number of sleeping runs
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) sleeping: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobsArgs {
+    /// sqlite: or postgres:, as for `store`; several are measured one after the other
+    #[arg(required = true, value_name = "STORE")]
+    pub(crate) urls: Vec<String>,
+    /// Print one JSON object per line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Measure only this; can be repeated
+    #[arg(long, value_name = "PART")]
+    only: Vec<JobsPart>,
+    /// Seconds to enqueue for, and as long again for each of the others
+    #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Jobs of a backlog
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) jobs: usize,
+    /// Times that each backlog is worked off; the median is reported
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) rounds: u8,
+    /// Jobs that a process works on at once
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) slots: usize,
+    /// The program of the job queues to compare with: `crates/bench/peers`, compiled
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) peer: Option<PathBuf>,
+}
+
+/// A measurement of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum JobsPart {
+    /// Jobs that are enqueued
+    Enqueue,
+    /// Jobs that are worked off
+    Drain,
+    /// Calls of the store
+    Calls,
+}
+
+impl JobsArgs {
+    pub(crate) fn measures(&self, part: JobsPart) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobsWorkerArgs {
+    #[arg(long)]
+    pub(crate) slots: usize,
+    /// Work off the jobs that have a global limit
+    #[arg(long)]
+    pub(crate) limited: bool,
 }
 
 #[derive(Debug, clap::Args)]

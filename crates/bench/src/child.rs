@@ -4,6 +4,7 @@
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 
 use crate::failure::Failure;
@@ -22,7 +23,16 @@ impl Child {
     /// Starts a child with these arguments, sends it the first line, and waits until it is ready.
     /// Secrets belong into the line: other users can see arguments.
     pub(crate) fn start(args: &[String], first: &str) -> Result<Self, Failure> {
-        let mut process = Command::new(env::current_exe()?)
+        Self::start_program(&env::current_exe()?, args, first)
+    }
+
+    /// Starts a child that is another program, with the same first lines.
+    pub(crate) fn start_program(
+        program: &Path,
+        args: &[String],
+        first: &str,
+    ) -> Result<Self, Failure> {
+        let mut process = Command::new(program)
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -76,6 +76,11 @@ impl Database {
         format!("{}{joint}schema={schema}", self.url)
     }
 
+    /// The URL as it was named, or that of the private server.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The configuration of clients with these schemas in their search path, in order.
     pub(crate) fn config(&self, schemas: &[&str]) -> Config {
         let mut config = Config::clone(&self.config);

@@ -4,7 +4,8 @@
 //! rows, without the contract. Tidelock and the baseline alternate, slice by slice, so that noise
 //! of the machine affects both: quote the ratio, never the absolute figures.
 //!
-//! Not here: micro-benchmarks, and other systems.
+//! Not here: micro-benchmarks. Other systems are driven by a program of their own (`peers`), so
+//! that what measures Tidelock alone compiles none of them.
 
 mod args;
 mod failure;
@@ -22,6 +23,7 @@ mod clock;
 mod measure;
 
 mod http;
+mod jobs;
 mod reactions;
 mod runs;
 mod serve;
@@ -76,6 +78,8 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Server => serve::serve_in_process().await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::Runs(args) => runs::measure_all(args).await,
+            Command::Jobs(args) => jobs::measure_all(args).await,
+            Command::JobsWorker(args) => jobs::work(args).await,
             Command::Soak(args) => soak::measure_all(args).await,
         }
     })

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::check::Check;
 use crate::measure::{Figures, Measured};
@@ -15,9 +16,20 @@ pub(crate) struct Report {
     json: bool,
 }
 
+/// A line of the report, for people or for programs.
+pub(crate) trait Line {
+    fn as_text(&self) -> String;
+
+    fn as_json(&self) -> Value;
+
+    fn said(&self, json: bool) -> String {
+        if json { self.as_json().to_string() } else { self.as_text() }
+    }
+}
+
 /// One line of JSON.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct Row<'a> {
     workload: &'a str,
     callers: usize,
     ops_per_s: f64,
@@ -62,7 +74,7 @@ impl Report {
     }
 
     pub(crate) fn row(&self, case: &Case, measured: &Measured) -> io::Result<()> {
-        let line = Line::new(case, measured);
+        let line = Row::new(case, measured);
         if self.json {
             return write_line(&serde_json::to_string(&line).expect("names and numbers are JSON"));
         }
@@ -71,7 +83,7 @@ impl Report {
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> Row<'a> {
     fn new(case: &Case, measured: &'a Measured) -> Self {
         let baseline = measured.baseline_ops_per_s();
         let baselines =
@@ -151,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_line_has_exactly_the_fields_that_programs_read() {
-        let line = Line {
+        let line = Row {
             workload: "feed",
             callers: 1,
             ops_per_s: 1.5,

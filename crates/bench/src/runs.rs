@@ -20,11 +20,15 @@ use crate::args::{RunsArgs, RunsPart};
 use crate::failure::Failure;
 use crate::measure::SLICES;
 use crate::progress::Progress;
-use crate::report::{round, write_line};
+use crate::report::{Line, round, write_line};
 use crate::target::Target;
 use flow::Flow;
 use idle::Idle;
 use resume::Resumed;
+
+pub(crate) use calls::{Calls, Each};
+pub(crate) use counting_store::CountingStore;
+pub(crate) use driven::Driven;
 
 /// Concurrent runs.
 const CALLERS: [usize; 2] = [1, 32];
@@ -64,17 +68,6 @@ async fn measure_on(target: &Target, args: &RunsArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// A line of the report, for people or for programs.
-trait Line {
-    fn as_text(&self) -> String;
-
-    fn as_json(&self) -> Value;
-
-    fn said(&self, json: bool) -> String {
-        if json { self.as_json().to_string() } else { self.as_text() }
-    }
 }
 
 impl Line for Target {

@@ -26,7 +26,8 @@ use crate::progress::Progress;
 use crate::target::Target;
 
 pub(crate) use case::{Case, chosen, chosen_claims, chosen_events, chosen_scopes};
-pub(crate) use processes::serve;
+pub(crate) use commits::writers;
+pub(crate) use processes::{Done, Team, serve};
 
 /// A workload.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ pub(super) struct Counters {
 
 /// The counts up to a moment, or between two.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     commits: u64,
     leases: u64,
     reads: u64,
@@ -25,11 +25,11 @@ pub(super) struct Calls {
 
 /// The counts per run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Each {
-    pub(super) commits: f64,
-    pub(super) leases: f64,
-    pub(super) reads: f64,
-    pub(super) other: f64,
+pub(crate) struct Each {
+    pub(crate) commits: f64,
+    pub(crate) leases: f64,
+    pub(crate) reads: f64,
+    pub(crate) other: f64,
 }
 
 impl Counters {
@@ -50,7 +50,7 @@ pub(super) fn count(counter: &AtomicU64) {
 }
 
 impl Calls {
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             commits: self.commits - earlier.commits,
             leases: self.leases - earlier.leases,
@@ -64,7 +64,7 @@ impl Calls {
     }
 
     #[allow(clippy::cast_precision_loss)] // never as many as 2^53 calls
-    pub(super) fn each(self, of: u64) -> Each {
+    pub(crate) fn each(self, of: u64) -> Each {
         let each = |count: u64| count as f64 / of as f64;
         Each {
             commits: each(self.commits),

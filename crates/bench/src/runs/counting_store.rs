@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_micros(200);
 
 /// The counting layer.
 #[derive(Debug)]
-pub(super) struct CountingStore {
+pub(crate) struct CountingStore {
     store: Arc<dyn Store>,
     counters: Counters,
     /// Leases settled by commits.
@@ -31,7 +31,7 @@ pub(super) struct CountingStore {
 }
 
 impl CountingStore {
-    pub(super) fn over(store: &Arc<dyn Store>) -> Arc<Self> {
+    pub(crate) fn over(store: &Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             store: store.clone(),
             counters: Counters::default(),
@@ -41,7 +41,7 @@ impl CountingStore {
         })
     }
 
-    pub(super) fn calls(&self) -> Calls {
+    pub(crate) fn calls(&self) -> Calls {
         self.counters.calls()
     }
 

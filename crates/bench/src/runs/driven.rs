@@ -7,20 +7,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
-pub(super) struct Driven {
+pub(crate) struct Driven {
     stop: CancellationToken,
     app: JoinHandle<tidelock::store::Result<Stopped>>,
 }
 
 impl Driven {
-    pub(super) fn start(app: AppBuilder) -> Result<Self, Failure> {
+    pub(crate) fn start(app: AppBuilder) -> Result<Self, Failure> {
         let app = app.build().map_err(wrong)?;
         let stop = CancellationToken::new();
         Ok(Self { app: tokio::spawn(app.run_until(stop.clone().cancelled_owned())), stop })
     }
 
     /// Returns when nothing is left to settle.
-    pub(super) async fn stop(self) -> Result<(), Failure> {
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
         self.stop.cancel();
         self.app.await.map_err(wrong)??;
         Ok(())

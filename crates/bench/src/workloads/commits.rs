@@ -27,7 +27,7 @@ pub(super) async fn measure(
 }
 
 /// This many callers; the first one's stream has the number `first`, the next one's the next.
-pub(super) fn writers(
+pub(crate) fn writers(
     store: &Arc<dyn Store>,
     first: usize,
     callers: usize,
@@ -37,7 +37,7 @@ pub(super) fn writers(
     Ok(Callers(numbers.map(|n| Writer::new(store.clone(), n, events)).collect::<Result<_, _>>()?))
 }
 
-pub(super) struct Writer {
+pub(crate) struct Writer {
     store: Arc<dyn Store>,
     stream: StreamName,
     expected: ExpectedVersion,

@@ -11,9 +11,9 @@ use crate::baseline;
 use crate::failure::Failure;
 use crate::fixture::Fixture;
 use crate::measure::{self, Comparison, Measured};
-use team::Team;
 
-pub(crate) use member::serve;
+pub(crate) use member::{Done, serve};
+pub(crate) use team::Team;
 
 const PROCESSES: usize = 4;
 

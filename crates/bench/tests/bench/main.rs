@@ -1,5 +1,6 @@
 //! The `tidelock-bench` binary, run as people and programs run it.
 
+mod jobs;
 mod reactions;
 mod runs;
 mod store;

@@ -33,7 +33,10 @@ fn no_crate_allows_unsafe_code() {
         // The tutorial is what a reader types.
         if manifest.path.starts_with("crates/") && manifest.path != "crates/tutorial/Cargo.toml" {
             let inherits = manifest.text.contains("[lints]\nworkspace = true");
-            assert!(inherits, "{} does not take the workspace's lints", manifest.path);
+            // A program outside of the workspace cannot.
+            let forbids = manifest.text.contains("\n[workspace]\n")
+                && manifest.text.contains("\nunsafe_code = \"forbid\"\n");
+            assert!(inherits || forbids, "{} allows unsafe code", manifest.path);
         }
     }
 }

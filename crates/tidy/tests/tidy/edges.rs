@@ -14,6 +14,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["tidelock", "tidelock-http", "tidelock-test-postgres", "tidelock-tower"],
         &[],
     ),
+    ("tidelock-bench-peers", &[], &[]),
     (
         "tidelock-cli",
         &["tidelock", "tidelock-http"],

@@ -16,7 +16,7 @@ use crate::workloads::commits::writers;
 /// The result of one slice of a process. All times are in microseconds; absolute ones are from the
 /// machine's clock.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(crate) struct Done {
     pub(super) begun: u64,
     pub(super) ended: u64,
     pub(super) ops: u64,
@@ -47,6 +47,20 @@ impl Done {
     fn new(begun: u64, run_slice: &Slice) -> Self {
         let times = run_slice.times.iter().copied().map(micros).collect();
         Self { begun, ended: begun + micros(run_slice.elapsed), ops: run_slice.ops, times }
+    }
+}
+
+impl Slice {
+    /// The slices of several processes as one: from the first start to the last end.
+    pub(crate) fn all_of(done: impl IntoIterator<Item = Done>) -> Self {
+        let (mut all, mut begun, mut ended) = (Self::default(), u64::MAX, 0);
+        for one in done {
+            (begun, ended) = (begun.min(one.begun), ended.max(one.ended));
+            all.ops += one.ops;
+            all.times.extend(one.times.into_iter().map(Duration::from_micros));
+        }
+        all.elapsed = Duration::from_micros(ended.saturating_sub(begun));
+        all
     }
 }
 

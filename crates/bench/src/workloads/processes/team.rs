@@ -10,11 +10,11 @@ use crate::child::Child;
 use crate::failure::Failure;
 use crate::measure::{Side, Slice};
 
-pub(super) struct Team(Vec<Child>);
+pub(crate) struct Team(Vec<Child>);
 
 impl Team {
     /// This many processes with this many callers each; the streams are numbered from `first` on.
-    pub(super) fn start(
+    pub(crate) fn start(
         url: &str,
         processes: usize,
         callers: usize,
@@ -41,18 +41,7 @@ impl Side for Team {
     /// The time is from the first start to the last end.
     async fn run_slice(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let done = block_in_place(|| self.work(slice))?;
-        let begun = done.iter().map(|done| done.begun).min().unwrap_or_default();
-        let ended = done.iter().map(|done| done.ended).max().unwrap_or_default();
-        Ok(Slice {
-            ops: done.iter().map(|done| done.ops).sum(),
-            elapsed: Duration::from_micros(ended.saturating_sub(begun)),
-            times: done
-                .iter()
-                .flat_map(|done| &done.times)
-                .copied()
-                .map(Duration::from_micros)
-                .collect(),
-        })
+        Ok(Slice::all_of(done))
     }
 }
 
