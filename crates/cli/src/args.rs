@@ -20,11 +20,12 @@ pub(crate) use jobs::{
     DiscardArgs, JobsArgs, PauseArgs, PauseSubjectArgs, ScheduleContent, SchedulesArgs,
 };
 pub(crate) use listing::{
-    ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, Paging, ReactionsArgs, ScopesArgs, StreamsArgs,
+    ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, Paging, ProjectionsArgs, ReactionsArgs,
+    RowsArgs, ScopesArgs, StreamsArgs,
 };
 pub(crate) use operator::{
-    CloseArgs, DeferArgs, EraseArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs,
-    Selector, SkipArgs, UnblockArgs,
+    CloseArgs, DeferArgs, EraseArgs, Origin, PrioritizeArgs, RebuildArgs, ReleaseArgs, RerouteArgs,
+    ResetArgs, Selector, SkipArgs, UnblockArgs,
 };
 pub(crate) use runs::{
     CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunSelector, RunsArgs, SignalArgs,
@@ -106,6 +107,10 @@ pub(crate) enum Command {
     Leases(LeasesArgs),
     /// List the targets of reactions with their lag, or the progress of routing
     Reactions(ReactionsArgs),
+    /// List projections, and how far their rebuilds are
+    Projections(ProjectionsArgs),
+    /// Show the rows of a projection, or the row of one target
+    Rows(RowsArgs),
     /// List jobs: waiting, running or failed; ended ones by their state
     Jobs(JobsArgs),
     /// End jobs without having done them: blocked ones, or all that are unfinished
@@ -155,6 +160,11 @@ pub(crate) enum Command {
     /// A reaction handles every event again. Its effects outside the store are not repeated unless
     /// requested. A worker that holds an item loses its lease.
     Reset(ResetArgs),
+    /// Rebuild a projection beside the rows that are read; or give up a rebuild
+    ///
+    /// Readers go on with the old rows until every new one is complete. The processes that run the
+    /// projection do the work, with the fold that they have.
+    Rebuild(RebuildArgs),
     /// Keep items from being leased for a while
     Defer(DeferArgs),
     /// Change the priority of items

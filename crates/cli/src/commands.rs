@@ -27,13 +27,16 @@ mod leases;
 mod migrate;
 mod pause;
 mod prioritize;
+mod projections;
 mod reactions;
+mod rebuild;
 mod release;
 mod reroute;
 mod reset;
 mod resolve;
 mod resume;
 mod retry;
+mod rows;
 mod runs;
 mod schedules;
 mod scopes;
@@ -68,6 +71,8 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Events(args) => events::run(args, cx).await?,
         Command::Leases(args) => leases::run(args, cx).await?,
         Command::Reactions(args) => reactions::run(args, cx).await?,
+        Command::Projections(args) => projections::run(args, cx).await?,
+        Command::Rows(args) => rows::run(args, cx).await?,
         Command::Jobs(args) => jobs::run(args, cx).await?,
         Command::Discard(args) => discard::run(args, cx).await?,
         Command::Schedules(args) => schedules::run(args, cx).await?,
@@ -85,6 +90,7 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Unblock(args) => unblock::run(args, cx).await?,
         Command::Skip(args) => skip::run(args, cx).await?,
         Command::Reset(args) => reset::run(args, cx).await?,
+        Command::Rebuild(args) => rebuild::run(args, cx).await?,
         Command::Defer(args) => defer::run(args, cx).await?,
         Command::Prioritize(args) => prioritize::run(args, cx).await?,
         Command::Reroute(args) => reroute::run(args, cx).await?,

@@ -51,6 +51,7 @@ pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod overview;
 pub(crate) mod pauses;
+pub(crate) mod projections;
 pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod rates;

@@ -27,8 +27,8 @@ use crate::auth::{Authorize, Role, admit};
 use crate::requests::{Counted, count};
 use crate::resources::{
     audit as audited, claims, commits, correlation, doctor, feed, follow, health, jobs, leases,
-    locks, metrics, openapi as document, overview, pauses, queues, quotas, rates, reactions,
-    records, runs, schedules, scopes, singletons, states, streams, subjects, whoami,
+    locks, metrics, openapi as document, overview, pauses, projections, queues, quotas, rates,
+    reactions, records, runs, schedules, scopes, singletons, states, streams, subjects, whoami,
 };
 use crate::{audit, idempotency, openapi, origin, query, ui};
 
@@ -165,6 +165,13 @@ fn table(served: &AppState) -> Table {
         .operator(routes!(reactions::defer))
         .operator(routes!(reactions::prioritize))
         .operator(routes!(reactions::reroute))
+        // Projections
+        .reader(routes!(projections::list))
+        .reader(routes!(projections::show))
+        .reader(routes!(projections::rows))
+        .reader(routes!(projections::row))
+        .operator(routes!(projections::rebuild))
+        .operator(routes!(projections::cancel))
 }
 
 /// Builds the router, and lists its routes.

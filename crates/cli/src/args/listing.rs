@@ -125,6 +125,29 @@ impl ValueEnum for ItemStateArg {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct ProjectionsArgs {
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RowsArgs {
+    /// The projection
+    pub(crate) projection: String,
+    /// Only the row of this target
+    #[arg(long, conflicts_with_all = ["after", "limit", "all"])]
+    pub(crate) target: Option<String>,
+    /// Only rows after that of this target
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) after: Option<String>,
+    /// Show rows in full
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct ReactionsArgs {
     /// Only reactions that match; * matches any characters, ? one
     #[arg(value_name = "PATTERN", value_parser = pattern)]

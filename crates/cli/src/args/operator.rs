@@ -83,6 +83,24 @@ pub(crate) struct ResetArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct RebuildArgs {
+    /// The projection
+    pub(crate) projection: String,
+    /// Build from the remaining events even where others were removed when their stream was closed
+    #[arg(long)]
+    pub(crate) partial: bool,
+    /// Give up the rebuild: the rows that are read stay
+    #[arg(long, conflicts_with = "partial")]
+    pub(crate) cancel: bool,
+    /// Show what would be rebuilt, and do nothing
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct DeferArgs {
     /// A duration from now, such as 5m, or a time, such as 2030-01-31T12:00:00Z
     #[arg(value_parser = when)]

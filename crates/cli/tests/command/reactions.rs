@@ -1,6 +1,11 @@
 //! Reactions: lists, and operators' commands by name.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::store::{Store, StoredEvent};
+use tidelock_test_stage::{Running, brisk, until};
 
 use crate::harness::{Shop, append, counted, mail};
 
@@ -9,6 +14,7 @@ on_files_and_postgres!(
     a_reaction_is_unblocked_reset_and_rerouted_by_name,
     a_truncated_list_says_so,
     a_reset_that_would_skip_events_is_refused,
+    a_projection_is_listed_paged_and_rebuilt,
 );
 
 fn three_orders(shop: &Shop) {
@@ -112,4 +118,67 @@ fn a_reset_that_would_skip_events_is_refused(shop: &Shop) {
     );
     let partial: Vec<&str> = reset.into_iter().chain(["--partial"]).collect();
     assert_eq!(shop.ok(&partial), "reset: 1 of 1 targets\n");
+}
+
+/// Folds the events of every stream into a row, until no rebuild is left, and there are so many
+/// rows.
+async fn fold(store: &Arc<dyn Store>, by: u64, rows: usize) {
+    let tidelock = Tidelock::over(store.clone());
+    let count = move |row: &mut u64, _: StoredEvent| *row += by;
+    let app = tidelock.app().worker(brisk("fold")).projection("counts", on_any(), count);
+    let running = Running::start(app);
+    let reactions = tidelock.reactions();
+    until("all rows are there", async || {
+        let info = reactions.projection("counts").await.unwrap();
+        let is_over = info.is_some_and(|info| info.rebuild.is_none() && !info.deleting);
+        is_over && reactions.rows::<u64>("counts").all().await.unwrap().len() == rows
+    })
+    .await;
+    running.stop().await;
+}
+
+/// REACT-30.
+fn a_projection_is_listed_paged_and_rebuilt(shop: &Shop) {
+    shop.with(|store| async move {
+        for nth in 0..3 {
+            append(&*store, &format!("order-{nth}"), "placed", &[json!("north")]).await;
+        }
+        fold(&store, 1, 3).await;
+    });
+    let shown = json!([{ "projection": "counts", "rebuild": null, "deleting": false }]);
+    assert_eq!(json!(shop.json(&["projections"])), shown);
+    let row = |nth: u64, row: u64| json!({ "target": format!("order-{nth}"), "row": row });
+    assert_eq!(json!(shop.json(&["rows", "counts"])), json!([row(0, 1), row(1, 1), row(2, 1)]));
+    let first = shop.run(&["rows", "counts", "--limit", "2"]);
+    assert!(first.out.contains("order-1") && !first.out.contains("order-2"), "{first:?}");
+    assert!(first.err.contains("--after \"order-1\""), "{first:?}");
+    let rest = shop.json(&["rows", "counts", "--after", "order-1"]);
+    assert_eq!(json!(rest), json!([row(2, 1)]));
+    assert_eq!(json!(shop.json(&["rows", "counts", "--target", "order-0"])), json!([row(0, 1)]));
+    assert_eq!(shop.run(&["rows", "counts", "--target", "order-9"]).code, 4);
+    for unknown in
+        [&["rows", "count"][..], &["rebuild", "count", "-y"], &["rebuild", "count", "--cancel"]]
+    {
+        let refused = shop.run(unknown);
+        assert!(
+            refused.code == 4 && refused.err.contains("did you mean \"counts\"?"),
+            "{refused:?}"
+        );
+    }
+
+    let dry = shop.run(&["rebuild", "counts", "--dry-run"]);
+    assert!(dry.code == 0 && dry.err.contains("would be rebuilt"), "{dry:?}");
+    assert_eq!(shop.run(&["rebuild", "counts"]).code, 2, "it asks first");
+    assert_eq!(shop.run(&["rebuild", "counts", "--cancel"]).code, 4, "there is none");
+    assert_eq!(json!(shop.json(&["projections"])), shown, "nothing was done");
+    shop.ok(&["rebuild", "counts", "-y"]);
+    let rebuild = shop.json(&["projections"])[0]["rebuild"].clone();
+    assert_eq!((&rebuild["targets"], &rebuild["lag"]), (&json!(3), &json!(3)), "{rebuild}");
+    assert!(shop.ok(&["rebuild", "counts", "-y"]).contains("already"));
+    shop.ok(&["rebuild", "counts", "--cancel"]);
+    shop.ok(&["rebuild", "counts", "--partial", "-y"]);
+    assert_eq!(shop.json(&["projections"])[0]["rebuild"]["partial"], true);
+    shop.with(|store| async move { fold(&store, 10, 3).await });
+    assert_eq!(json!(shop.json(&["rows", "counts"])), json!([row(0, 10), row(1, 10), row(2, 10)]));
+    assert_eq!(json!(shop.json(&["projections"])), shown);
 }

@@ -24,7 +24,7 @@ use crate::paging::Page;
 pub(crate) use operations::*;
 pub(crate) use skips::*;
 
-fn reactions(served: &AppState) -> Reactions {
+pub(super) fn reactions(served: &AppState) -> Reactions {
     Reactions::new(Arc::clone(served.tidelock().store()))
 }
 

@@ -24,6 +24,7 @@ mod locks;
 mod metrics_reference;
 mod names;
 mod once;
+mod projections;
 mod queues;
 mod quotas;
 mod reactions;

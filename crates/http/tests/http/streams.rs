@@ -222,7 +222,7 @@ async fn invalid_requests_are_refused(stage: TestStore) {
         (json!({ "events": [] }), "invalid"),
         (json!({ "events": [{ "type": "", "data": "canary" }] }), "body-invalid"),
         (json!({ "events": [{ "type": "t", "data": "canary", "canary": 1 }] }), "body-invalid"),
-        (json!({ "events": [{ "type": "t", "data": "canary", "metadata": [] }] }), "invalid"),
+        (json!({ "events": [{ "type": "t", "data": "canary", "metadata": [] }] }), "body-invalid"),
         (json!({ "events": [{ "type": "t", "data": 1, "id": "canary" }] }), "body-invalid"),
         (json!({ "events": [{ "type": "t", "data": 1 }], "expected": "canary" }), "body-invalid"),
         (json!("canary"), "body-invalid"),

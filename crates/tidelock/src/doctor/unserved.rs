@@ -9,7 +9,7 @@ use super::display::{many, span};
 use super::examination::Examination;
 use super::finding::{Finding, FindingKind, Findings};
 use super::subject::Subject;
-use crate::reactions::keys::{link_removals, reaction_of};
+use crate::reactions::keys::{link_removals, projection_rebuilds, reaction_of};
 use crate::runs::keys;
 
 #[derive(Debug, Default)]
@@ -94,6 +94,11 @@ impl QueueServer {
                 Self::of(Subject::Queue(queue.clone()), waits, "reaction").advice(
                     "start a process that registers a reaction with computed targets; each of them does this",
                 )
+            }
+            (None, None) if *queue == projection_rebuilds() => {
+                let waits = "no process rebuilds it, or deletes the rows of an earlier rebuild";
+                Self::of(Subject::Queue(queue.clone()), waits, "projection")
+                    .advice("start a process that registers a projection; each of them does this")
             }
             (None, None) => Self::of(Subject::Queue(queue.clone()), work, "item")
                 .advice("start or add a worker that serves it"),

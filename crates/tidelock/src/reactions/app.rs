@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Batch, Each, Fold, Handler};
 use super::leftovers::RemovingLinks;
+use super::projections::{self, Rebuilding};
 use super::reaction::Reaction;
 use super::recent::Recent;
 use super::route::Route;
@@ -394,6 +395,9 @@ impl App {
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         for reaction in &self.reactions {
             register(self.tidelock.store(), reaction).await?;
+            if reaction.handler.projection().is_some() {
+                projections::register(self.tidelock.store(), &reaction.name).await?;
+            }
         }
         for workflow in &self.workflows {
             workflow.registered().announce(&**self.tidelock.store(), workflow.known_name()).await?;
@@ -469,6 +473,7 @@ impl App {
         let housekeeping = has_schedules.then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);
         let worker = self.link_removals().into_iter().fold(worker, Worker::serve);
+        let worker = self.rebuilds().into_iter().fold(worker, Worker::serve);
         self.reactions.iter().fold(worker, |worker, reaction| {
             let targets = self.targets(reaction, recent);
             let worker = targets.into_iter().fold(worker, Worker::serve);
@@ -483,6 +488,15 @@ impl App {
             self.reactions.iter().any(|reaction| matches!(reaction.route, Route::Computed(_)));
         let served = QueueOptions::new(&keys::link_removals(), Arc::new(RemovingLinks));
         computed.then(|| served.max_crashes(u32::MAX).timeout(LINK_REMOVAL_TIMEOUT))
+    }
+
+    /// Served by processes that have projections. A rebuild takes as long as it takes, and that its
+    /// holder died says nothing about it.
+    fn rebuilds(&self) -> Option<QueueOptions> {
+        let projects = self.reactions.iter().any(|it| it.handler.projection().is_some());
+        let served = QueueOptions::new(&keys::projection_rebuilds(), Arc::new(Rebuilding));
+        let served = served.lease(self.route_lease).max_crashes(u32::MAX);
+        projects.then_some(served.outside_the_pool().minding_its_time())
     }
 
     fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<QueueOptions> {

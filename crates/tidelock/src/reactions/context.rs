@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tidelock_store::{EventId, ItemKey, LeaseToken, Result, StoredEvent};
+use tidelock_store::{EventId, ItemKey, LeaseToken, RecordKey, Result, StoredEvent};
 use tokio_util::sync::CancellationToken;
 
 use super::ReactionName;
@@ -26,6 +26,7 @@ struct Shared {
     reaction: ReactionName,
     rebuild: bool,
     silent: bool,
+    row: Option<RecordKey>,
     tx: Tx,
 }
 
@@ -45,6 +46,7 @@ impl ReactionCtx {
         reaction: &ReactionName,
         cause: &StoredEvent,
         replay: Replay,
+        row: Option<RecordKey>,
     ) -> Self {
         let metadata = Metadata {
             reaction: Some(reaction.to_string()),
@@ -55,6 +57,7 @@ impl ReactionCtx {
             reaction: reaction.clone(),
             rebuild: replay.rebuild,
             silent: replay.silent,
+            row,
             tx: Tx::new(tidelock, metadata, effect_key(reaction, cause.id)),
         };
         Self { shared: Arc::new(shared) }
@@ -138,6 +141,11 @@ impl ReactionCtx {
     /// Ends the unit of work when it is dropped, however the handler ends.
     pub(crate) fn owner(&self) -> TxOwner {
         TxOwner::new(self.shared.tx.clone())
+    }
+
+    /// The row that a projection folds into.
+    pub(crate) fn row(&self) -> Option<&RecordKey> {
+        self.shared.row.as_ref()
     }
 
     pub(crate) fn task(&self) -> &LeasedTask {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::{ItemKey, RecordKey, Result, StoredEvent};
+use tidelock_store::{RawJson, Store, StoredEvent};
 
-use super::{Input, ReactionCtx, ReactionName};
+use super::{Input, ReactionCtx};
 use crate::handler_error::HandlerError;
 
 pub(crate) use fold::Fold;
@@ -20,9 +20,9 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// The maximum number of events per call.
     fn batch(&self) -> usize;
 
-    /// The record that a projection folds the events of this target into.
-    fn row(&self, _reaction: &ReactionName, _target: &ItemKey) -> Result<Option<RecordKey>> {
-        Ok(None)
+    /// The fold, if this is a projection.
+    fn projection(&self) -> Option<&dyn Projection> {
+        None
     }
 
     /// Handles events of one target, oldest first. `events` is never empty.
@@ -31,6 +31,17 @@ pub(crate) trait Handler: Send + Sync + 'static {
         events: Vec<StoredEvent>,
         context: ReactionCtx,
     ) -> BoxFuture<'static, Result<(), HandlerError>>;
+}
+
+/// A fold of events into the row of their target.
+pub(crate) trait Projection: Send + Sync {
+    /// Folds events into a row; into an empty one, if there is none.
+    fn fold(
+        &self,
+        store: Arc<dyn Store>,
+        row: Option<RawJson>,
+        events: Vec<StoredEvent>,
+    ) -> BoxFuture<'static, Result<RawJson, HandlerError>>;
 }
 
 /// One event per call.

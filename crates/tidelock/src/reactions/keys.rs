@@ -24,6 +24,10 @@ const LINK_REMOVALS: &str = "~link-removal";
 const REBUILD: &str = "~rebuild/";
 const SKIPPED: &str = "~skipped/";
 const ROWS: &str = "projection/";
+const NEWER_ROWS: &str = "projection:";
+const GENERATIONS: &str = "~projection/";
+const REBUILT: &str = "~projection-rebuilt/";
+const REBUILDS: &str = "~projection-rebuilds";
 
 /// Whether a stream, record, queue or item name is reserved for Tidelock.
 pub fn is_reserved(name: &str) -> bool {
@@ -136,7 +140,9 @@ pub(crate) fn is_own_stream(stream: &str) -> bool {
 /// Whether a record belongs to the state of reactions: cursors, skipped events, and rows of
 /// projections.
 pub(crate) fn is_own_record(key: &str) -> bool {
-    [ROUTE, REBUILD, SKIPPED, ROWS].iter().any(|prefix| key.starts_with(prefix))
+    [ROUTE, REBUILD, SKIPPED, ROWS, NEWER_ROWS, GENERATIONS, REBUILT]
+        .iter()
+        .any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether a queue holds targets or routes of reactions.
@@ -165,12 +171,57 @@ pub(crate) fn rerouted(reaction: &ReactionName, operation: &str) -> Result<Recor
     RecordKey::new(format!("~reaction-operation/{reaction}/{operation}"))
 }
 
-/// The row of a projection's target.
-pub(crate) fn row(reaction: &str, target: &str) -> Result<RecordKey> {
-    RecordKey::new(format!("{ROWS}{reaction}/{target}"))
+/// The row of a projection's target, of one generation of rows.
+pub(crate) fn row(projection: &str, generation: u32, target: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("{}{target}", rows(projection, generation)))
 }
 
-/// The prefix of a projection's rows.
-pub(crate) fn rows(reaction: &str) -> String {
-    format!("{ROWS}{reaction}/")
+/// The prefix of a projection's rows of one generation. Those of the first one have no number.
+pub(crate) fn rows(projection: &str, generation: u32) -> String {
+    match generation {
+        0 => format!("{ROWS}{projection}/"),
+        _ => format!("{NEWER_ROWS}{generation}/{projection}/"),
+    }
+}
+
+/// The record of a projection's generations.
+pub(crate) fn generations(projection: &ReactionName) -> RecordKey {
+    RecordKey::new(format!("{GENERATIONS}{projection}"))
+        .expect("a reaction's name leaves room for its key")
+}
+
+/// The prefix of the records of all projections' generations.
+pub(crate) fn all_generations() -> &'static str {
+    GENERATIONS
+}
+
+/// The projection of such a record.
+pub(crate) fn projection_of(generations: &RecordKey) -> Option<&str> {
+    generations.as_str().strip_prefix(GENERATIONS)
+}
+
+/// The record of how far a target's row of one generation is rebuilt.
+pub(crate) fn rebuilt(
+    projection: &ReactionName,
+    generation: u32,
+    target: &ItemKey,
+) -> Result<RecordKey> {
+    RecordKey::new(format!("{}{target}", all_rebuilt(projection, generation)))
+}
+
+/// The prefix of such records of one generation.
+pub(crate) fn all_rebuilt(projection: &ReactionName, generation: u32) -> String {
+    format!("{REBUILT}{generation}/{projection}/")
+}
+
+/// The queue of projections that are rebuilt, or that have rows to delete.
+pub(crate) fn projection_rebuilds() -> QueueName {
+    QueueName::new(REBUILDS).expect("it is short and plain")
+}
+
+/// The item of a projection in that queue.
+pub(crate) fn projection_rebuild(projection: &ReactionName) -> ItemRef {
+    let key =
+        ItemKey::new(projection.as_str()).expect("a reaction's name leaves room for its item's");
+    ItemRef { queue: projection_rebuilds(), key }
 }

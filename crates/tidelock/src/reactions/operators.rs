@@ -5,7 +5,6 @@ mod filter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use tidelock_store::{
     Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, ItemRef,
     LaneName, Mark, NamePattern, Priority, QueueName, RawJson, Record, RecordKey, RecordQuery,
@@ -282,7 +281,7 @@ impl Reactions {
         self.reset_items(items, effects, true).await
     }
 
-    async fn resettable(&self, filter: &ReactionFilter) -> Result<Vec<Item>> {
+    pub(super) async fn resettable(&self, filter: &ReactionFilter) -> Result<Vec<Item>> {
         let items = self.items(filter).await?.into_iter();
         Ok(items.filter(|item| !keys::is_unrouted(&item.item.key)).collect())
     }
@@ -395,66 +394,6 @@ impl Reactions {
             Some(operation.as_ref()),
         )
         .await
-    }
-
-    /// Returns a projection's row of a target, if there is one.
-    ///
-    /// # Errors
-    /// Returns the store's error, or `Invalid` if the row is not an `S`.
-    ///
-    /// # Examples
-    /// ```
-    /// # use tidelock::prelude::*;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let sold: Option<i64> = tidelock.reactions().row("sales", "assam").await?;
-    /// assert_eq!(sold, None);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn row<S: DeserializeOwned>(
-        &self,
-        projection: impl AsRef<str>,
-        target: impl AsRef<str>,
-    ) -> Result<Option<S>> {
-        let slot = self.store.get_one(&keys::row(projection.as_ref(), target.as_ref())?).await?;
-        slot.into_live().map(|record| record.value.to()).transpose()
-    }
-
-    /// Lists the rows of a projection with their targets, ordered by target.
-    ///
-    /// # Errors
-    /// Reading it fails with `Unreadable` if a row is not an `S`.
-    ///
-    /// # Examples
-    /// ```
-    /// # use tidelock::prelude::*;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let tidelock = Tidelock::open("memory:").await?;
-    /// let sales: Vec<(String, i64)> = tidelock.reactions().rows("sales").all().await?;
-    /// assert!(sales.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn rows<S>(&self, projection: impl AsRef<str>) -> List<(String, S), RecordKey>
-    where
-        S: DeserializeOwned + 'static,
-    {
-        let (store, prefix) = (self.store.clone(), keys::rows(projection.as_ref()));
-        List::new(move |after, limit| {
-            let (store, prefix) = (store.clone(), prefix.clone());
-            async move {
-                let query = RecordQuery { prefix: prefix.clone(), after, limit };
-                let page = store.full_page(query).await?;
-                let row = |record: Record| {
-                    Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?))
-                };
-                let items = page.records.into_iter().map(row).collect::<Result<_>>()?;
-                Ok(Page { items, next: page.next })
-            }
-        })
     }
 
     /// Returns the name in this filter that does not exist, if any, to explain an empty result. A

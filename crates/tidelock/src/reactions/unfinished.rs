@@ -13,6 +13,7 @@ use tidelock_store::{
 };
 
 use super::links::Link;
+use super::projections::{Generations, Rebuilt};
 use super::router::Cursor;
 use super::{ReactionName, keys};
 
@@ -31,6 +32,8 @@ pub struct Unfinished {
     pub behind: u64,
     /// Whether it made progress during the wait.
     pub advanced: bool,
+    /// Whether it is a projection whose rebuild has to handle them again.
+    pub rebuilding: bool,
 }
 
 impl Unfinished {
@@ -54,7 +57,11 @@ impl Unfinished {
             let name =
                 keys::routed_reaction(route.key.as_str()).and_then(|n| ReactionName::new(n).ok());
             let Some(name) = name.filter(|name| !ignored.contains(name.as_str())) else { continue };
-            if let Some(unfinished) = events.of(&name, &route.value.to()?, None).await? {
+            let cursor = route.value.to()?;
+            if let Some(unfinished) = events.of(&name, &cursor, None).await? {
+                return Ok(Some(unfinished));
+            }
+            if let Some(unfinished) = events.rebuilding(&name, &cursor).await? {
                 return Ok(Some(unfinished));
             }
         }
@@ -75,6 +82,7 @@ impl Unfinished {
             at: routed.get(),
             behind: last.get().saturating_sub(routed.get()),
             advanced: false,
+            rebuilding: false,
         }
     }
 
@@ -88,6 +96,7 @@ impl Unfinished {
             at: item.at.get(),
             behind: if keys::is_unrouted(&item.item.key) { lag.min(1) } else { lag },
             advanced: false,
+            rebuilding: false,
         }
     }
 }
@@ -101,6 +110,11 @@ impl fmt::Display for Unfinished {
             false => "; is a process running it?",
         };
         match (target, blocked) {
+            _ if self.rebuilding => write!(
+                f,
+                "projection {reaction:?} is being rebuilt, and has {behind} {events} of this stream to handle again; \
+                 allow more time, or cancel the rebuild"
+            ),
             (None, _) => write!(
                 f,
                 "reaction {reaction:?} has not routed all of its events yet: it is up to {behind} {events} behind{hint}"
@@ -149,6 +163,41 @@ impl StreamEvents<'_> {
             (false, _) => self.own(reaction).await?,
         };
         Ok(item.map(|item| Unfinished::at(reaction, &item)))
+    }
+
+    /// What the rebuild of this projection has left to do with them. Where targets are computed,
+    /// nothing is known of single events: all of them are left until the rebuild is complete.
+    async fn rebuilding(
+        &self,
+        reaction: &ReactionName,
+        cursor: &Cursor,
+    ) -> Result<Option<Unfinished>> {
+        if !self.stream.as_str().starts_with(&cursor.streams) || cursor.start >= self.position {
+            return Ok(None);
+        }
+        let Some(generations) = Generations::find(self.store, reaction).await? else {
+            return Ok(None);
+        };
+        let Some(building) = generations.in_progress() else { return Ok(None) };
+        let at = match cursor.computed {
+            true => 0,
+            false => {
+                let target = ItemKey::new(self.stream.as_str())?;
+                let rebuilt = keys::rebuilt(reaction, building.generation, &target)?;
+                let there = Rebuilt::read(&self.store.get_one(&rebuilt).await?)?;
+                there.map_or(0, |there| there.at.get())
+            }
+        };
+        let behind = self.through.get().saturating_sub(at);
+        Ok((behind > 0).then(|| Unfinished {
+            reaction: reaction.to_string(),
+            target: (!cursor.computed).then(|| self.stream.to_string()),
+            blocked: None,
+            at,
+            behind,
+            advanced: false,
+            rebuilding: true,
+        }))
     }
 
     /// The target of the stream itself, if it has not handled these events.

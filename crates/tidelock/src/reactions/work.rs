@@ -4,6 +4,7 @@
 //! ends the lease with a commit: the next event's handler reads these writes. Calls that stage
 //! nothing share one ack.
 
+mod beside;
 mod page;
 
 use std::panic::AssertUnwindSafe;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, TryFutureExt};
 use tidelock_store::{
-    Commit, ExpectedRevision, Lease, Mark, Position, RecordWrite, Result, Settlement, Store,
-    StoreError, StoredEvent,
+    Commit, ExpectedRevision, Lease, Mark, Position, RecordKey, RecordWrite, Result, Settlement,
+    Store, StoreError, StoredEvent,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -22,6 +23,7 @@ use tracing::Instrument;
 
 use super::context::{ReactionCtx, Replay};
 use super::options::OnExhausted;
+use super::projections::Generations;
 use super::reaction::Reaction;
 use super::rebuild::Rebuild;
 use super::recent::Recent;
@@ -35,13 +37,20 @@ use crate::trace_context::{Traces, scoped};
 use crate::worker::{
     LeasedTask, QueueHandler, TaskFuture, TaskOutcome, panic_message, timed_out, within,
 };
+use beside::Beside;
 use page::Page;
 
 /// How long calls that stage nothing may keep a target before their progress is acknowledged.
 const MAX_TURN: Duration = Duration::from_secs(60);
 
-/// The rebuilds of all items that were leased together, read in one call.
-type Rebuilds = Shared<BoxFuture<'static, Result<Arc<Vec<Option<Rebuild>>>>>>;
+/// What is rebuilt of items that were leased together, read in one call.
+type Rebuilds = Shared<BoxFuture<'static, Result<Arc<Begun>>>>;
+
+/// The resets of such items, and the generations of the projection, if it is one.
+struct Begun {
+    resets: Vec<Option<Rebuild>>,
+    generations: Generations,
+}
 
 /// The queue handler of a reaction's targets. Clones share the same state.
 #[derive(Debug, Clone)]
@@ -81,30 +90,64 @@ impl ReactionWork {
     fn rebuilds(self, tasks: &[LeasedTask]) -> Rebuilds {
         let keys =
             tasks.iter().map(|task| Rebuild::key(&self.reaction.name, &task.lease().item.key));
-        let keys: Result<Vec<_>> = keys.collect();
+        let projection = self.reaction.handler.projection();
+        let generations = projection.map(|_| Ok(keys::generations(&self.reaction.name)));
+        let keys: Result<Vec<_>> = keys.chain(generations).collect();
+        let leased = tasks.len();
         async move {
             let slots = self.store.get(&keys?).await?;
-            Ok(Arc::new(slots.iter().map(Rebuild::read).collect::<Result<_>>()?))
+            let (resets, generations) = slots.split_at(leased);
+            let resets = resets.iter().map(Rebuild::read).collect::<Result<_>>()?;
+            let generations = generations.first().map(Generations::read).transpose()?;
+            Ok(Arc::new(Begun { resets, generations: generations.unwrap_or_default() }))
         }
         .boxed()
         .shared()
     }
 
     async fn work(self, task: LeasedTask, nth: usize, rebuilds: Rebuilds) -> Result<TaskOutcome> {
+        let begun = rebuilds.await?;
+        let rebuild = begun.resets[nth].clone();
         if keys::is_unrouted(&task.lease().item.key) {
-            let rebuild = rebuilds.await?[nth].clone();
             return unrouted::route_again(&self.store, &self.reaction, &task, rebuild).await;
         }
-        let rebuild = rebuilds.await?[nth].clone();
-        let page = Page::read(&self, task.lease(), rebuild.as_ref()).await?;
+        let mut beside = self.beside(&task, &begun.generations).await?;
+        if let Some(beside) = &mut beside
+            && !beside.catch_up(&task).await?
+        {
+            return Ok(TaskOutcome::Lost);
+        }
+        let stored = rebuild.as_ref().map(|rebuild| &rebuild.stored);
+        let page = Page::read(&self, task.lease(), stored).await?;
         if let Some(gone) = self.gone(&task, rebuild.as_ref(), &page).await? {
             let error =
                 format!("{gone}; to handle the remaining events anyway, request a partial reset");
             return task.settle(Settlement::block(task.token(), error)).await;
         }
-        TargetTurn { work: &self, started: Instant::now(), done: task.lease().at, task, rebuild }
-            .run(page)
-            .await
+        let (started, done) = (Instant::now(), task.lease().at);
+        let row = self.row(&task, begun.generations.live)?;
+        TargetTurn { work: &self, started, done, task, rebuild, row, beside }.run(page).await
+    }
+
+    /// The record that a projection folds the events of this target into.
+    fn row(&self, task: &LeasedTask, generation: u32) -> Result<Option<RecordKey>> {
+        let Reaction { name, handler, .. } = &*self.reaction;
+        let target = task.lease().item.key.as_str();
+        handler.projection().map(|_| keys::row(name.as_str(), generation, target)).transpose()
+    }
+
+    /// The next row of the target, while the projection is rebuilt.
+    async fn beside(
+        &self,
+        task: &LeasedTask,
+        generations: &Generations,
+    ) -> Result<Option<Beside<'_>>> {
+        match (self.reaction.handler.projection(), generations.in_progress()) {
+            (Some(projection), Some(building)) => {
+                Beside::begin(self, projection, task.lease(), building).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Deleted events that a rebuild still has to handle: anywhere when it begins, and in its next
@@ -145,6 +188,10 @@ struct TargetTurn<'a> {
     rebuild: Option<Rebuild>,
     /// Events up to this mark are handled.
     done: Mark,
+    /// The row, if this is a projection.
+    row: Option<RecordKey>,
+    /// Its next row, while the projection is rebuilt.
+    beside: Option<Beside<'a>>,
 }
 
 impl TargetTurn<'_> {
@@ -211,6 +258,7 @@ impl TargetTurn<'_> {
             &reaction.name,
             &events[0],
             self.replay(mark),
+            self.row.clone(),
         );
         let _owner = context.owner();
         let traces = Traces::of(&events);
@@ -238,22 +286,24 @@ impl TargetTurn<'_> {
         self.ack_with(Vec::new()).await
     }
 
-    async fn ack_with(self, records: Vec<RecordWrite>) -> Result<TaskOutcome> {
+    async fn ack_with(mut self, records: Vec<RecordWrite>) -> Result<TaskOutcome> {
         let settlement = Settlement::ack(self.task.token(), self.done);
         let mut commit = records.into_iter().fold(Commit::new().settle(settlement), Commit::write);
         commit.writes.extend(self.rebuild_after(self.done)?);
-        commit.writes.extend(self.row_deletion()?);
+        commit.writes.extend(self.row_deletion());
+        commit.writes.extend(self.beside_through(self.done).await?);
         let outcome = self.task.commit(commit).await?;
         Ok(outcome.committed().map_or(TaskOutcome::Lost, |_| TaskOutcome::Acked))
     }
 
     async fn commit_staged(
-        self,
+        mut self,
         mut staged: Staged,
         done: Mark,
         events: usize,
     ) -> Result<TaskOutcome> {
         staged.commit.writes.extend(self.rebuild_after(done)?);
+        staged.commit.writes.extend(self.beside_through(done).await?);
         let settlement = Settlement::ack(self.task.token(), done);
         match staged.land(&self.task, settlement).await? {
             Landed::Settled(settled) => Ok(settled),
@@ -268,11 +318,17 @@ impl TargetTurn<'_> {
 
     /// Deletes the row from before the reset with the ack that begins the rebuild, if no event has
     /// replaced it: there may be no event left, or none in the first page.
-    fn row_deletion(&self) -> Result<Option<RecordWrite>> {
-        let Some(_) = self.starting_rebuild() else { return Ok(None) };
-        let Reaction { name, handler, .. } = &*self.work.reaction;
-        let row = handler.row(name, &self.task.lease().item.key)?;
-        Ok(row.map(|row| RecordWrite::delete(&row, ExpectedRevision::Any)))
+    fn row_deletion(&self) -> Option<RecordWrite> {
+        let row = self.row.as_ref().filter(|_| self.starting_rebuild().is_some())?;
+        Some(RecordWrite::delete(row, ExpectedRevision::Any))
+    }
+
+    /// Moves the next row with the ack.
+    async fn beside_through(&mut self, done: Mark) -> Result<Vec<RecordWrite>> {
+        match &mut self.beside {
+            Some(beside) => beside.through(done).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Changes the record of a rebuild with the ack that completes it.

@@ -8,7 +8,7 @@ use tidelock::closing::discard;
 use tidelock::events::AggregateRef;
 use tidelock::prelude::*;
 use tidelock::reactions::ReactionFilter;
-use tidelock::reactions::{EventsGone, ResetEffects, ResetError};
+use tidelock::reactions::{EventsGone, RebuildOutcome, ResetEffects, ResetError};
 use tidelock::store::{
     Commit, ItemRef, NewEvent, QueueName, StoreExt, StoredEvent, StreamName, Wake,
 };
@@ -26,6 +26,8 @@ on_every_store!(
     a_partial_reset_with_no_event_left_deletes_the_row,
     a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row,
     events_that_go_in_the_middle_of_a_rebuild_block_the_target,
+    a_projection_is_not_rebuilt_once_events_were_cleared_away,
+    a_close_waits_for_a_rebuild_that_has_to_handle_the_events_again,
 );
 
 /// Counts the events of an account, per stream and for all of them together.
@@ -337,5 +339,76 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: TestS
             .unwrap();
         until_counted(&tidelock, reaction, target, 3).await;
     }
+    running.stop().await;
+}
+
+async fn until_rebuilt(tidelock: &Tidelock, projection: &str) {
+    until("the rebuild is over", async || {
+        let info = tidelock.reactions().projection(projection).await.unwrap().unwrap();
+        assert_eq!(info.rebuild.as_ref().and_then(|it| it.error.clone()), None);
+        info.rebuild.is_none() && !info.deleting
+    })
+    .await;
+}
+
+/// REACT-32. On request it is built from what is left: nothing of a stream that was closed for
+/// good.
+async fn a_projection_is_not_rebuilt_once_events_were_cleared_away(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let running = counting(&tidelock);
+    let kept = counted(&tidelock, "kept", 10).await;
+    let closed = counted(&tidelock, "closed", 10).await;
+    counted(&tidelock, "whole", 2).await;
+    until_counted(&tidelock, "sums", "all", 22).await;
+    cut(&kept, "keep_last").await;
+    cut(&closed, "close").await;
+    kept.execute(pay(1)).await.unwrap();
+    until_counted(&tidelock, "counts", "account-kept", 11).await;
+    let reactions = tidelock.reactions();
+    for projection in ["counts", "sums"] {
+        let refused = reactions.rebuild(projection).await.unwrap_err();
+        assert!(refused.to_string().contains("a rebuild would leave them out"), "{refused}");
+        let info = reactions.projection(projection).await.unwrap().unwrap();
+        assert_eq!((info.rebuild, info.deleting), (None, false), "nothing began");
+        let outcome = reactions.rebuild_partial(projection).await.unwrap();
+        assert_eq!(outcome, RebuildOutcome::Started);
+        until_rebuilt(&tidelock, projection).await;
+    }
+    assert_eq!(row(&tidelock, "counts", "account-kept").await, 4);
+    assert_eq!(row(&tidelock, "counts", "account-whole").await, 2);
+    let closed: Option<u64> = reactions.row("counts", "account-closed").await.unwrap();
+    assert_eq!(closed, None);
+    assert_eq!(row(&tidelock, "sums", "all").await, 6);
+    running.stop().await;
+}
+
+/// REACT-32. Unless the close ignores the projection: then the rebuild says what it misses.
+async fn a_close_waits_for_a_rebuild_that_has_to_handle_the_events_again(stage: TestStore) {
+    let tidelock = stage.tidelock().await;
+    let running = counting(&tidelock);
+    let account = counted(&tidelock, "busy", 10).await;
+    until_counted(&tidelock, "sums", "all", 10).await;
+    running.stop().await;
+    let reactions = tidelock.reactions();
+    for projection in ["counts", "sums"] {
+        assert_eq!(reactions.rebuild(projection).await.unwrap(), RebuildOutcome::Started);
+        let books = account.archive_to(discard).within(std::time::Duration::ZERO);
+        let refused = books.keep_last(3).await.unwrap_err().to_string();
+        let says = format!("projection {projection:?} is being rebuilt");
+        assert!(refused.contains(&says), "{refused}");
+        assert!(reactions.cancel_rebuild(projection).await.unwrap());
+    }
+    assert_eq!(reactions.rebuild("counts").await.unwrap(), RebuildOutcome::Started);
+    account.archive_to(discard).ignore_reaction("counts").keep_last(3).await.unwrap();
+    let running = counting(&tidelock);
+    until("the rebuild has failed", async || {
+        let info = reactions.projection("counts").await.unwrap().unwrap();
+        info.rebuild.is_some_and(|it| it.error.is_some())
+    })
+    .await;
+    let info = reactions.projection("counts").await.unwrap().unwrap();
+    let error = info.rebuild.unwrap().error.unwrap();
+    assert!(error.contains("account-busy") && error.contains("leave them out"), "{error}");
+    assert_eq!(row(&tidelock, "counts", "account-busy").await, 10);
     running.stop().await;
 }

@@ -16,6 +16,7 @@ mod many;
 mod operators;
 mod own_tables;
 mod processes;
+mod rebuilds;
 mod routing;
 mod skip;
 mod stage;

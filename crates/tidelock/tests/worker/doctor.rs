@@ -87,6 +87,7 @@ async fn a_dead_holder_is_replaced_by_the_application_of_its_queue(stage: TestSt
         ("~schedules", "a process that registers a workflow"),
         ("~run-retention", "a process that registers a workflow"),
         ("~link-removal", "a process that registers a reaction with computed targets"),
+        ("~projection-rebuilds", "a process that registers a projection"),
     ];
     for (queue, by) in served {
         let item = ItemRef::parse(queue, "corner").unwrap();

@@ -149,12 +149,13 @@ pub(crate) async fn reset(
     let effects = if asked.repeat_effects { ResetEffects::Repeat } else { ResetEffects::Keep };
     act(&served, &meant, asked.dry_run, async |reactions| match asked.partial {
         true => Ok(reactions.reset_partial(&meant, effects).await?),
-        false => reactions.reset(&meant, effects).await.map_err(not_reset),
+        false => reactions.reset(&meant, effects).await.map_err(reset_problem),
     })
     .await
 }
 
-fn not_reset(error: ResetError) -> Problem {
+/// The problem of a reset or a rebuild that was refused.
+pub(crate) fn reset_problem(error: ResetError) -> Problem {
     match error {
         ResetError::Store(error) => error.into(),
         gone => Problem::conflict("events-gone", format!("{gone}, with partial: true")),

@@ -10,14 +10,19 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{ItemKey, Mark, RecordKey, Result, StoreExt, StoredEvent};
+use tidelock_store::{
+    ExpectedRevision, Mark, RawJson, RecordKey, RecordWrite, Result, Store, StoreExt, StoredEvent,
+};
 
-use super::Handler;
+use super::{Handler, Projection};
 use crate::handler_error::HandlerError;
-use crate::reactions::{Input, ReactionCtx, ReactionName, keys};
+use crate::reactions::{Input, ReactionCtx};
 
 /// Events folded per call.
 const BATCH: usize = 1_000;
+
+/// A projection is always handled with the key of its row.
+const NO_ROW: &str = "the target of a projection has no row";
 
 /// Folds events into a row.
 pub(crate) struct Fold<I, S, F> {
@@ -31,6 +36,33 @@ impl<I, S, F> Fold<I, S, F> {
     }
 }
 
+impl<I, S, F> Projection for Fold<I, S, F>
+where
+    I: Input,
+    S: Default + Serialize + DeserializeOwned + Send + 'static,
+    F: Fn(&mut S, I) + Send + Sync + 'static,
+{
+    fn fold(
+        &self,
+        store: Arc<dyn Store>,
+        row: Option<RawJson>,
+        events: Vec<StoredEvent>,
+    ) -> BoxFuture<'static, Result<RawJson, HandlerError>> {
+        let fold = self.fold.clone();
+        async move {
+            let mut row: S = match row {
+                Some(row) => row.to().map_err(HandlerError::fatal)?,
+                None => S::default(),
+            };
+            for event in I::read(&*store, events).await? {
+                fold(&mut row, event);
+            }
+            Ok(RawJson::new(&row)?)
+        }
+        .boxed()
+    }
+}
+
 impl<I, S, F> Handler for Fold<I, S, F>
 where
     I: Input,
@@ -41,8 +73,8 @@ where
         BATCH
     }
 
-    fn row(&self, reaction: &ReactionName, target: &ItemKey) -> Result<Option<RecordKey>> {
-        keys::row(reaction.as_str(), target.as_str()).map(Some)
+    fn projection(&self) -> Option<&dyn Projection> {
+        Some(self)
     }
 
     fn handle(
@@ -50,28 +82,21 @@ where
         events: Vec<StoredEvent>,
         context: ReactionCtx,
     ) -> BoxFuture<'static, Result<(), HandlerError>> {
-        let fold = self.fold.clone();
+        let (fold, kinds) = (self.fold.clone(), self.kinds);
         async move {
-            let key = keys::row(context.reaction(), context.target().as_str())?;
-            let mut row: S = read(&context, &key).await?;
-            for event in I::read(&**context.store(), events).await? {
-                fold(&mut row, event);
-            }
-            Ok(context.put(&key, &row)?)
+            let key = context.row().cloned().ok_or_else(|| HandlerError::fatal(NO_ROW))?;
+            let row = read(&context, &key).await?;
+            let folded = Self { fold, kinds }.fold(context.store().clone(), row, events).await?;
+            let put = RecordWrite::put(&key, ExpectedRevision::Any, folded);
+            Ok(context.write(put)?)
         }
         .boxed()
     }
 }
 
-async fn read<S: Default + DeserializeOwned>(
-    context: &ReactionCtx,
-    key: &RecordKey,
-) -> Result<S, HandlerError> {
+async fn read(context: &ReactionCtx, key: &RecordKey) -> Result<Option<RawJson>> {
     if context.task().lease().at == Mark::ZERO {
-        return Ok(S::default());
+        return Ok(None);
     }
-    match context.store().get_one(key).await?.into_live() {
-        Some(record) => record.value.to().map_err(HandlerError::fatal),
-        None => Ok(S::default()),
-    }
+    Ok(context.store().get_one(key).await?.into_live().map(|record| record.value))
 }

@@ -11,7 +11,7 @@ use super::ReactionWork;
 use crate::reactions::gone::before;
 use crate::reactions::keys;
 use crate::reactions::links::Link;
-use crate::reactions::rebuild::Rebuild;
+use crate::reactions::rebuild::StoredRebuild;
 use crate::reactions::recent::Recent;
 use crate::reactions::route::Route;
 
@@ -31,7 +31,7 @@ impl Page {
     pub(super) async fn read(
         work: &ReactionWork,
         lease: &Lease,
-        rebuild: Option<&Rebuild>,
+        rebuild: Option<&StoredRebuild>,
     ) -> Result<Self> {
         match work.reaction.route {
             Route::Own => own(work, lease, rebuild).await,
@@ -44,6 +44,13 @@ impl Page {
         let count = most.clamp(1, self.entries.len().max(1)).min(self.entries.len());
         let (marks, events): (Vec<Mark>, Vec<StoredEvent>) = self.entries.drain(..count).unzip();
         Some((events, marks.last().copied()?))
+    }
+
+    /// Leaves out what is after this mark.
+    pub(super) fn up_to(mut self, mark: Mark) -> Self {
+        self.entries.retain(|(at, _)| *at <= mark);
+        self.through = self.through.min(mark);
+        self
     }
 
     /// The mark reached with the event at `mark`: after the last event, the whole page.
@@ -65,7 +72,7 @@ impl Page {
     }
 }
 
-async fn own(work: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
+async fn own(work: &ReactionWork, lease: &Lease, rebuild: Option<&StoredRebuild>) -> Result<Page> {
     let stream = StreamName::new(lease.item.key.as_str())?;
     let from = first_wanted(work, lease, &stream).await?;
     let Segment { events, more, gone } = match rebuild {
@@ -143,7 +150,11 @@ async fn first_after(work: &ReactionWork, stream: &StreamName, start: Position) 
     }
 }
 
-async fn linked(work: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
+async fn linked(
+    work: &ReactionWork,
+    lease: &Lease,
+    rebuild: Option<&StoredRebuild>,
+) -> Result<Page> {
     let stream = keys::links(&work.reaction.name, &lease.item.key)?;
     let from = Version::new(lease.at.get() + 1)?;
     let limit = work.reaction.options.page;
@@ -163,14 +174,12 @@ async fn linked(work: &ReactionWork, lease: &Lease, rebuild: Option<&Rebuild>) -
 
 /// The last event that a rebuild has to handle and that is deleted, by its link.
 fn missing(
-    rebuild: &Rebuild,
+    rebuild: &StoredRebuild,
     links: &[StoredEvent],
     events: &[Option<StoredEvent>],
 ) -> Result<Option<(StreamName, Version)>> {
-    let mut followed = links
-        .iter()
-        .zip(events)
-        .filter(|(link, _)| Mark::from(link.version) <= rebuild.stored.through);
+    let mut followed =
+        links.iter().zip(events).filter(|(link, _)| Mark::from(link.version) <= rebuild.through);
     let dead = followed.rfind(|(_, event)| event.is_none());
     dead.map(|(link, _)| Ok(link.payload.to::<Link>()?.into_parts())).transpose()
 }

@@ -580,9 +580,9 @@ impl Node {
                         if winner.is_none() {
                             world.replay.won(name, at).map_err(|e| e.to_string())?;
                         }
-                        for later in at + 1..nodes.len() {
+                        for later in &mut nodes[at + 1..] {
                             if world.replay.is_replay() {
-                                nodes[later].poll(world)?;
+                                later.poll(world)?;
                             }
                         }
                         world.replay.end_race(name);
