@@ -3,6 +3,8 @@
 //! The messages of serde quote the input. Clients are told the position and what was expected
 //! instead, so that no payload reaches a log or a screen by way of an error.
 
+mod objects;
+
 use std::error::Error;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -12,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 use tidelock::problem::Problem;
@@ -20,6 +22,7 @@ use tidelock::problem::Problem;
 use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::serve::BodyTimeout;
+use objects::Objects;
 
 /// Names in a path, validated as they are parsed.
 #[derive(Debug)]
@@ -95,6 +98,10 @@ pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), P
 pub(crate) async fn whole(body: axum::body::Body, served: &AppState) -> Result<Bytes, Problem> {
     let limit = served.limits().body_bytes;
     let announced = body.size_hint().exact();
+    // Refused before a byte of it is read.
+    if announced.is_some_and(|bytes| bytes > limit as u64) {
+        return Err(too_large(announced, limit));
+    }
     match Limited::new(body, limit).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large(announced, limit)),
@@ -133,7 +140,7 @@ fn unread(error: &(dyn Error + 'static)) -> Problem {
 /// Parses JSON.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut from);
+    let parsed = serde_path_to_error::deserialize(Objects(&mut from));
     let refused = |wrong: String| {
         Problem::bad_request("body-invalid", format!("the body cannot be used: {wrong}"))
     };
@@ -141,8 +148,19 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         Ok(parsed) => {
             from.end().map(|()| parsed).map_err(|error| refused(wrong_with(&error, None)))
         }
+        // What is no value of an enum is reported as a syntax error.
+        Err(error) if is_misshapen(error.inner(), bytes) => {
+            Err(refused(in_words("it does not fit", &field(error.path()))))
+        }
         Err(error) => Err(refused(wrong_with(error.inner(), Some(error.path())))),
     }
+}
+
+/// Whether a syntax error is about JSON that is fine, and of another form than was expected.
+fn is_misshapen(error: &serde_json::Error, bytes: &[u8]) -> bool {
+    error.classify() == Category::Syntax
+        && !error.to_string().starts_with(RECURSION)
+        && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
 /// Describes what is wrong with a body, without quoting it.
@@ -154,7 +172,13 @@ fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
         // These messages are the parser's own, and quote nothing.
         Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
         Category::Data | Category::Io => {
-            in_words(&tidelock::store::unfit(error), &path.map_or_else(String::new, field))
+            let place = path.map_or_else(String::new, field);
+            // The last name in the path of an unknown field is the client's.
+            let known = match error.to_string().starts_with("unknown field") {
+                true => place.rsplit_once('.').map_or("", |(known, _)| known),
+                false => &place,
+            };
+            in_words(&tidelock::store::unfit(error), known)
         }
     }
 }
@@ -162,12 +186,17 @@ fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
 /// How the parser's message begins when the nesting is too deep.
 const RECURSION: &str = "recursion limit exceeded";
 
+/// The field whose own fields are named by the client.
+const FREE: &str = "attributes";
+
 /// The path of the invalid field: known fields, and list indexes. Names that the client chose are
 /// not repeated.
 fn field(path: &Path) -> String {
-    let known = path
-        .iter()
-        .take_while(|segment| matches!(segment, Segment::Seq { .. } | Segment::Map { .. }));
+    let mut is_chosen = false;
+    let known = path.iter().take_while(|segment| {
+        let is_of_a_choice = std::mem::replace(&mut is_chosen, segment.to_string() == FREE);
+        !is_of_a_choice && matches!(segment, Segment::Seq { .. } | Segment::Map { .. })
+    });
     known.map(ToString::to_string).fold(String::new(), |path, segment| {
         match segment.starts_with('[') || path.is_empty() {
             true => path + &segment,
@@ -187,7 +216,8 @@ fn in_words(unfit: &str, field: &str) -> String {
     if let Some(own) = unfit.strip_prefix("it ") {
         return format!("{named} {own}");
     }
-    let Some(expected) = unfit.strip_prefix("expected ") else { return unfit.to_owned() };
+    let of = if field.is_empty() { String::new() } else { format!("field {field}: ") };
+    let Some(expected) = unfit.strip_prefix("expected ") else { return format!("{of}{unfit}") };
     let (expected, place) =
         expected.find(" at line ").map_or((expected, ""), |at| expected.split_at(at));
     let words = match expected.split(' ').next() {
@@ -197,7 +227,7 @@ fn in_words(unfit: &str, field: &str) -> String {
         Some("f32" | "f64") => "a number",
         _ => expected,
     };
-    format!("expected {words}{place}")
+    format!("{of}expected {words}{place}")
 }
 
 /// An optional JSON body.
@@ -274,7 +304,7 @@ mod tests {
         );
         assert_eq!(
             in_words("expected u64 at line 3 column 4", "events"),
-            "expected a whole number, not below 0 at line 3 column 4"
+            "field events: expected a whole number, not below 0 at line 3 column 4"
         );
         assert_eq!(in_words("expected a boolean", ""), "expected a boolean");
         assert!(

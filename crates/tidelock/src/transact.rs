@@ -180,12 +180,22 @@ impl<F> Transact<'_, F> {
         loop {
             let tx = Tx::new(self.tidelock, self.metadata.clone(), effect_key.clone());
             let tx = TxOwner::new(tx);
-            let value = (self.closure)(tx.clone()).await?;
-            let conflict = match self.land(tx.finish()).await? {
+            let (value, mut staged) = match (self.closure)(tx.clone()).await {
+                Ok(value) => (value, tx.finish()),
+                Err(error) => {
+                    tx.finish().give_up(&**self.tidelock.store()).await;
+                    return Err(error);
+                }
+            };
+            let conflict = match self.land(&mut staged).await? {
                 Tries::Over(committed) => return Ok(Landed::Committed(value, committed)),
-                Tries::Refused(conflict, error) => return Ok(Landed::Refused(conflict, error)),
+                Tries::Refused(conflict, error) => {
+                    staged.give_up(&**self.tidelock.store()).await;
+                    return Ok(Landed::Refused(conflict, error));
+                }
                 Tries::Again(conflict) => conflict,
             };
+            staged.give_up(&**self.tidelock.store()).await;
             if !attempts.next(self.tidelock.random()).await {
                 return Err(gave_up(attempts.made, &conflict).into());
             }
@@ -193,7 +203,7 @@ impl<F> Transact<'_, F> {
     }
 
     /// Commits what was staged.
-    async fn land(&self, mut staged: Staged) -> Result<Tries, Error> {
+    async fn land(&self, staged: &mut Staged) -> Result<Tries, Error> {
         if staged.is_empty() {
             return Ok(Tries::Over(None));
         }
@@ -206,7 +216,7 @@ impl<F> Transact<'_, F> {
                     return Ok(Tries::Refused(conflict, error));
                 }
                 Tried::Moved(conflict) => return Ok(Tries::Again(HandlerError::again(conflict))),
-                Tried::Refused(error) => return refused(error, &staged),
+                Tried::Refused(error) => return refused(error, staged),
             }
         }
         Ok(Tries::Again(too_slow()))

@@ -4,6 +4,7 @@ mod part;
 mod refusal;
 mod response;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use axum::Json as Answer;
@@ -66,6 +67,9 @@ pub(crate) struct CommitRequest {
     guards: Vec<GuardPart>,
 }
 
+/// The parts of a commit that remember what the request was answered.
+const OF_THE_KEY: usize = 2;
+
 /// What a request is answered.
 enum Told {
     Now(CommitResponse),
@@ -96,18 +100,39 @@ pub(crate) async fn commit(
     Body(request): Body<CommitRequest>,
 ) -> Result<Response, Problem> {
     let marker = once.operation().map(|operation| keys::commit(&operation)).transpose()?;
-    let parts = Parts::of(request)?;
+    let parts = Parts::of(request, marker.is_some())?;
+    let mut reused = BTreeSet::new();
+    loop {
+        let refused = match attempt(&served, marker.as_ref(), &parts, &reused).await {
+            Err(refused) if refused.code() == "id-reused" => refused,
+            answered => return answered.map_err(without_internals),
+        };
+        // The store does not judge the other parts of such a commit: they are judged without it.
+        match parts.reusing(&served, &refused).filter(|nth| reused.insert(*nth)) {
+            Some(_) => {}
+            None => return Err(refused),
+        }
+    }
+}
+
+/// Commits the parts, or tells which do not hold. The ids of these signals are known to be those of
+/// others.
+async fn attempt(
+    served: &AppState,
+    marker: Option<&RecordKey>,
+    parts: &Parts,
+    reused: &BTreeSet<usize>,
+) -> Result<Response, Problem> {
     let refusals = Mutex::new(Refusals::default());
-    let (served, staged) = (&served, &parts);
     let committed = served.tidelock().transact(async |tx: Tx| -> Result<Told, Problem> {
-        if let Some(marker) = &marker
+        if let Some(marker) = marker
             && let Some(earlier) = tx.get::<CommitResponse>(marker.as_str()).await?
         {
             return Ok(Told::Earlier(earlier));
         }
         let mut refused = Refusals::default();
-        let response = staged.stage(served, &tx, &mut refused).await?;
-        match (&marker, refused.is_empty()) {
+        let response = parts.stage(served, &tx, reused, &mut refused).await?;
+        match (marker, refused.is_empty()) {
             // The store judges the other parts, and writes nothing.
             (_, false) => tx.write(impossible()?)?,
             (Some(marker), true) => tx.write(remembered(marker, &response)?)?,
@@ -116,7 +141,7 @@ pub(crate) async fn commit(
         *refusals.lock().unwrap_or_else(PoisonError::into_inner) = refused;
         Ok(Told::Now(response))
     });
-    match committed.outcome().await.map_err(without_internals)? {
+    match committed.outcome().await? {
         Outcome::Granted((Told::Now(mut response), committed)) => {
             response.complete(committed.as_ref());
             Ok((StatusCode::CREATED, Answer(response)).into_response())
@@ -132,25 +157,32 @@ pub(crate) async fn commit(
 
 impl Parts {
     /// Checks what can be checked without the store.
-    fn of(mut request: CommitRequest) -> Result<Self, Problem> {
+    fn of(mut request: CommitRequest, is_keyed: bool) -> Result<Self, Problem> {
         let mut events = Vec::with_capacity(request.appends.len());
         for (nth, part) in request.appends.iter_mut().enumerate() {
             events.push(part.take_events().map_err(about("appends", nth))?);
         }
         let parts = Self { request, events };
-        parts.check()?;
+        parts.check(is_keyed)?;
         Ok(parts)
     }
 
-    fn check(&self) -> Result<(), Problem> {
+    /// The signal whose id the store says was used for another event.
+    fn reusing(&self, served: &AppState, refused: &Problem) -> Option<usize> {
+        let (runs, refused) = (served.tidelock().runs(), refused.to_json());
+        self.request.signals.iter().position(|part| part.is_of(&runs, &refused))
+    }
+
+    fn check(&self, is_keyed: bool) -> Result<(), Problem> {
         let CommitRequest { appends, records, .. } = &self.request;
         once_each("appends", appends.iter().map(|part| part.stream.as_str()))?;
         once_each("records", records.iter().map(|part| part.key.as_str()))?;
+        let most = most::PARTS_PER_COMMIT - if is_keyed { OF_THE_KEY } else { 0 };
         match self.count() {
             0 => Err(Problem::bad_request("commit-empty", "the commit has no parts: add some")),
-            count if count > most::PARTS_PER_COMMIT => {
-                let most = most::PARTS_PER_COMMIT;
-                let detail = format!("the commit has {count} parts; the limit is {most}");
+            count if count > most => {
+                let keyed = if is_keyed { " with an Idempotency-Key" } else { "" };
+                let detail = format!("the commit has {count} parts; the limit is {most}{keyed}");
                 Err(Problem::bad_request("limit-exceeded", detail))
             }
             _ => Ok(()),
@@ -180,6 +212,7 @@ impl Parts {
         &self,
         served: &AppState,
         tx: &Tx,
+        reused: &BTreeSet<usize>,
         refused: &mut Refusals,
     ) -> Result<CommitResponse, Problem> {
         let of = &self.request;
@@ -191,16 +224,31 @@ impl Parts {
             response.records.push(part.stage(tx).map_err(about("records", nth))?);
         }
         for (nth, part) in of.scopes.iter().enumerate() {
-            response.scopes.extend(refused.note("scopes", nth, part.stage(served, tx).await)?);
+            response.scopes.extend(refused.note(
+                "scopes",
+                nth,
+                part.subject(),
+                part.stage(served, tx).await,
+            )?);
         }
         for (nth, part) in of.quotas.iter().enumerate() {
-            response.quotas.extend(refused.note("quotas", nth, part.stage(served, tx).await)?);
+            response.quotas.extend(refused.note(
+                "quotas",
+                nth,
+                part.subject(),
+                part.stage(served, tx).await,
+            )?);
         }
         for (nth, part) in of.rates.iter().enumerate() {
-            response.rates.extend(refused.note("rates", nth, part.stage(served, tx).await)?);
+            response.rates.extend(refused.note(
+                "rates",
+                nth,
+                part.subject(),
+                part.stage(served, tx).await,
+            )?);
         }
         for (nth, part) in of.completions.iter().enumerate() {
-            refused.note("completions", nth, part.stage(served, tx).await)?;
+            refused.note("completions", nth, part.subject(), part.stage(served, tx).await)?;
         }
         for (nth, part) in of.enqueues.iter().enumerate() {
             part.stage(served, tx).map_err(about("enqueues", nth))?;
@@ -209,13 +257,17 @@ impl Parts {
             part.stage(served, tx).await.map_err(about("settlements", nth))?;
         }
         for (nth, part) in of.runs.iter().enumerate() {
-            refused.note("runs", nth, part.stage(tx).await)?;
+            refused.note("runs", nth, part.subject(), part.stage(tx).await)?;
         }
         for (nth, part) in of.signals.iter().enumerate() {
-            refused.note("signals", nth, part.stage(tx, nth).await)?;
+            let staged = match reused.contains(&nth) {
+                true => Err(part.reused()),
+                false => part.stage(tx, nth).await,
+            };
+            refused.note("signals", nth, part.subject(), staged)?;
         }
         for (nth, part) in of.guards.iter().enumerate() {
-            refused.note("guards", nth, part.stage(tx).await)?;
+            refused.note("guards", nth, Vec::new(), part.stage(tx).await)?;
         }
         Ok(response)
     }

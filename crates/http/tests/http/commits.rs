@@ -164,6 +164,24 @@ async fn a_refused_commit_names_every_part(stage: TestStore) {
     assert_eq!(code("signals[0]"), "no-run");
     assert_eq!(code("guards[1]"), "revision-conflict");
     assert_eq!(told.len(), 11, "{told:#?}");
+    // Each names what it is about, as the request does.
+    let subjects = [
+        ("appends[0]", json!({ "stream": "order-7" })),
+        ("records[0]", json!({ "key": "orders/7" })),
+        ("scopes[0]", json!({ "kind": "user", "id": "ada" })),
+        ("quotas[0]", json!({ "key": "orders/ada" })),
+        ("rates[0]", json!({ "key": "calls" })),
+        ("completions[0]", json!({ "key": "pay:42" })),
+        ("settlements[0]", json!({ "queue": "todo", "key": "a" })),
+        ("runs[0]", json!({ "id": "run-7" })),
+        ("signals[0]", json!({ "run": "run-0" })),
+        ("guards[1]", json!({ "key": "closed" })),
+    ];
+    for (part, subject) in subjects {
+        for (field, name) in subject.as_object().unwrap() {
+            assert_eq!(&of(part)[field], name, "{part}: {:#}", of(part));
+        }
+    }
     assert_eq!(seen(&writer).await, before);
 }
 
@@ -205,6 +223,8 @@ async fn a_part_that_makes_no_sense_is_named(stage: TestStore) {
         assert!(detail.contains(about), "{detail}");
     }
     for parts in [
+        json!({ "guards": [{ "record": { "key": "~claim/lock/a", "expected": "none" } }] }),
+        json!({ "guards": [{ "stream": { "name": "~x", "expected": "none" } }] }),
         json!({ "appends": [{ "stream": "~x", "events": event }] }),
         json!({ "records": [{ "key": "~claim/lock/a", "change": "delete" }] }),
         json!({ "enqueues": [{ "queue": "~route/x", "items": [{ "key": "a" }] }] }),
@@ -328,7 +348,86 @@ async fn every_lost_item_is_named(stage: TestStore) {
     assert_eq!(keys, [&json!("a"), &json!("b")], "{told}");
 }
 
+/// HTTP-40: a signal whose id was used for another one is a part that does not hold, beside the
+/// others.
+async fn a_reused_signal_id_is_a_part(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let start = json!({ "workflow": "approval", "version": 1, "input": 0 });
+    writer.post("/v1/runs/run-0", &start).await.ok(201);
+    let signal = |payload: &str, id: &str| json!({ "run": "run-0", "signal": { "name": "approve", "payload": payload, "id": id } });
+    let first = json!({ "signals": [signal("by Ada", "a"), signal("by Bo", "b")] });
+    commit(&writer, &first).await.ok(201);
+    commit(&writer, &first).await.ok(201);
+    let other = json!({
+        "signals": [signal("by Cy", "c"), signal("by Cy", "a"), signal("by Cy", "b")],
+        "records": [{ "key": "none", "expected": "exists", "change": "delete" }],
+    });
+    let refused = commit(&writer, &other).await;
+    refused.refused(409, "commit-refused");
+    let told = refused.json()["parts"].clone();
+    let of = |part: &Value| json!([part["part"], part["code"], part["run"], part["id"]]);
+    let told: Vec<_> = told.as_array().unwrap().iter().map(of).collect();
+    assert_eq!(
+        json!(told),
+        json!([
+            ["signals[1]", "other-signal", "run-0", "a"],
+            ["signals[2]", "other-signal", "run-0", "b"],
+            ["records[0]", "revision-conflict", null, null],
+        ])
+    );
+}
+
+/// HTTP-40: what was prepared for units that are not taken is taken back.
+async fn a_refused_take_leaves_no_quota(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let take = |units: u32| json!({ "key": "mails", "take": { "limit": 3, "units": units } });
+    let other = json!([{ "key": "none", "expected": "exists", "change": "delete" }]);
+    for parts in [
+        json!({ "quotas": [take(4)] }),
+        json!({ "quotas": [take(1)], "records": other }),
+        json!({ "quotas": [take(1), take(3)] }),
+    ] {
+        commit(&writer, &parts).await.refused(409, "commit-refused");
+        let quotas = writer.get("/v1/quotas").await.ok(200);
+        assert_eq!(quotas["items"], json!([]), "{parts}");
+    }
+    let alone = json!({ "limit": 3, "units": 4 });
+    writer.post("/v1/quotas/mails/take", &alone).await.refused(429, "quota-exceeded");
+    assert_eq!(writer.get("/v1/quotas").await.ok(200)["items"], json!([]));
+    commit(&writer, &json!({ "quotas": [take(3)] })).await.ok(201);
+    commit(&writer, &json!({ "quotas": [take(1)] })).await.refused(409, "commit-refused");
+    assert_eq!(writer.get("/v1/quotas/mails?limit=3").await.ok(200)["used"], 3);
+}
+
+/// HTTP-40: as many parts as the limit says.
+async fn a_commit_has_as_many_parts_as_the_limit_says(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let parts = |count: usize| {
+        let put = |nth: usize| json!({ "key": format!("r/{nth}"), "change": { "put": nth } });
+        json!({ "records": (0..count).map(put).collect::<Vec<_>>() })
+    };
+    commit(&writer, &parts(1_000)).await.ok(201);
+    keyed(&writer, &parts(998)).await.ok(201);
+    let key = [("idempotency-key", "order-8")];
+    let too_many = parts(999);
+    let keyed = writer.send_with(Method::POST, "/v1/commits", &key, Some(&too_many)).await;
+    for (refused, says) in [
+        (commit(&writer, &parts(1_001)).await, "1001 parts; the limit is 1000"),
+        (keyed, "999 parts; the limit is 998 with an Idempotency-Key"),
+    ] {
+        refused.refused(400, "limit-exceeded");
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(says), "{detail}");
+    }
+}
+
 over_sockets!(
+    a_reused_signal_id_is_a_part,
+    a_refused_take_leaves_no_quota,
+    a_commit_has_as_many_parts_as_the_limit_says,
     changes_of_one_scope_follow_each_other,
     every_lost_item_is_named,
     parts_of_every_pattern_land_together,

@@ -69,6 +69,95 @@ async fn json_that_is_too_deep_is_refused_with_its_name_and_limit(stage: TestSto
     server.stop().await;
 }
 
+/// HTTP-11. Valid JSON of another form: it is not called invalid, and the place is named.
+async fn json_of_another_form_is_refused_with_its_place(stage: TestStore) {
+    let server = Server::start(&stage).await;
+    let append = "/v1/streams/a/events";
+    let commits = "/v1/commits";
+    for (path, body, says) in [
+        // A list in the place of an object.
+        (append, r#"[[{"type":"t","data":1}],null]"#, "expected an object"),
+        (append, r#"{"events":[["t",1]]}"#, "field events[0]: expected an object"),
+        (commits, r#"{"appends":[["s",[]]]}"#, "field appends[0]: expected an object"),
+        (
+            commits,
+            r#"{"records":[{"key":"a","change":{"add":[1]}}]}"#,
+            "field records[0].change: expected an object",
+        ),
+        ("/v1/queues/mail/lease", "[1000]", "expected an object"),
+        // A value that no variant has, which the parser calls a syntax error.
+        (
+            commits,
+            r#"{"records":[{"key":"a","change":7}]}"#,
+            "field records[0].change does not accept",
+        ),
+        (
+            commits,
+            r#"{"records":[{"key":"a","change":{"put":1,"delete":null}}]}"#,
+            "field records[0].change does not accept",
+        ),
+        // Another type.
+        (commits, r#"{"appends":{}}"#, "field appends: expected a sequence"),
+        (
+            commits,
+            r#"{"quotas":[{"key":"q","take":{"limit":"many"}}]}"#,
+            "field quotas[0].take.limit: expected a whole number",
+        ),
+        (commits, r#"{"scopes":[{"kind":"k"}]}"#, "field scopes[0]: missing field `id`"),
+        (
+            commits,
+            r#"{"appends":[{"stream":"s","events":[{"type":"t","data":1,"metadata":"x"}]}]}"#,
+            "field appends[0].events[0].metadata: expected an object",
+        ),
+        (
+            append,
+            r#"{"events":[{"type":"t","data":1,"metadata":[1]}]}"#,
+            "field events[0].metadata: expected an object",
+        ),
+    ] {
+        let (status, problem) = send(&server, "POST", path, body).await;
+        let detail = problem["detail"].as_str().unwrap();
+        assert_eq!((status, &problem["code"]), (400, &json!("body-invalid")), "{problem}");
+        assert!(detail.contains(says) && !detail.contains("not JSON"), "{body}: {detail}");
+    }
+    let named = r#"{"workflow":"w","version":1,"input":1,"attributes":{"canary":7}}"#;
+    let (_, problem) = send(&server, "POST", "/v1/runs/r", named).await;
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("field attributes: expected a string"), "{detail}");
+    for body in ["{", r#"{"appends":["#, r#"{"records":[{"key":"a","change":{"put":"#, "{}x"] {
+        let (status, problem) = send(&server, "POST", commits, body).await;
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(status == 400 && detail.contains("it is not JSON"), "{body}: {detail}");
+    }
+    server.stop().await;
+}
+
+/// HTTP-11. Before a byte of it is sent, on every route that takes a body, with a key and without.
+async fn an_announced_body_that_is_too_large_is_refused_at_once(stage: TestStore) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = Server::start(&stage).await;
+    for route in tidelock_http::Api::over(&server.tidelock).routes() {
+        let takes_a_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
+        if !takes_a_body {
+            continue;
+        }
+        let path = route.path.replace('{', "").replace('}', "");
+        for key in ["", "Idempotency-Key: a\r\n"] {
+            let mut socket = tokio::net::TcpStream::connect(server.address).await.unwrap();
+            let head = format!(
+                "{} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {OPERATOR}\r\n\
+                 Content-Type: application/json\r\nContent-Length: 52428800\r\n{key}\r\n",
+                route.method
+            );
+            socket.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = [0; 12];
+            socket.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 413", "{} {path} {key}", route.method);
+        }
+    }
+    server.stop().await;
+}
+
 /// HTTP-11.
 async fn oversized_input_is_refused_with_its_name_and_limit(stage: TestStore) {
     let server = Server::start(&stage).await;
@@ -248,6 +337,8 @@ async fn an_unknown_name_is_a_404(stage: TestStore) {
 }
 
 over_sockets!(
+    json_of_another_form_is_refused_with_its_place,
+    an_announced_body_that_is_too_large_is_refused_at_once,
     json_that_is_too_deep_is_refused_with_its_name_and_limit,
     oversized_input_is_refused_with_its_name_and_limit,
     an_unknown_name_is_a_404,

@@ -248,11 +248,18 @@ impl Quota {
             debit.booking = Some(Booking::lasting(self, debit.window, life, false).await?);
         }
         for _ in 0..ATTEMPTS {
-            if let AcquireOutcome::Won(_) =
-                acquire(&self.claims, &mut [&mut debit as &mut dyn Acquire], with.clone()).await?
-            {
-                self.cache(debit.window);
-                return Ok(Ok(debit));
+            let acquired =
+                acquire(&self.claims, &mut [&mut debit as &mut dyn Acquire], with.clone()).await;
+            match acquired {
+                Ok(AcquireOutcome::Won(_)) => {
+                    self.cache(debit.window);
+                    return Ok(Ok(debit));
+                }
+                Ok(_) => {}
+                Err(refused) => {
+                    self.close_unused(debit.window).await?;
+                    return Err(refused);
+                }
             }
             if let Some(exceeded) = self.make_room(&mut debit).await? {
                 return Ok(Err(exceeded));
@@ -281,7 +288,7 @@ impl Quota {
         units: u32,
         staged: i64,
         landing: &Landing,
-    ) -> Result<Outcome<(Commit, Grant), (QuotaExceeded, Vec<Guard>)>, ClaimError> {
+    ) -> Result<Outcome<ProposedDraw, (QuotaExceeded, Vec<Guard>)>, ClaimError> {
         self.check()?;
         self.claims.refuse_operation()?;
         let window = self.current_window().await?;
@@ -298,10 +305,16 @@ impl Quota {
             }
             if after(used) <= self.limit {
                 let grant = Grant { landing: Some(landing.clone()), ..debit.grant() };
-                return Ok(Outcome::Granted((debit.stage(Commit::new())?, grant)));
+                let (parts, unless) =
+                    (debit.stage(Commit::new())?, self.closing_unused(debit.window)?);
+                return Ok(Outcome::Granted(ProposedDraw { parts, unless, grant }));
             }
             debit.refusal = Some(DebitRefusal::Exceeded(used.saturating_add(staged)));
             if let Some(exceeded) = self.make_room(&mut debit).await? {
+                // A window that was opened for these units only is closed by now.
+                if debit.window.opened.is_some() {
+                    guards = self.guards().await?;
+                }
                 return Ok(Outcome::Refused((exceeded, guards)));
             }
         }
@@ -330,6 +343,9 @@ impl Quota {
         match debit.refusal.take() {
             Some(DebitRefusal::Exceeded(used)) => {
                 let any = crediting::credit(&self.claims, &self.key(), debit.window).await?;
+                if !any {
+                    self.close_unused(debit.window).await?;
+                }
                 return Ok((!any).then(|| debit.exceeded(used)));
             }
             Some(DebitRefusal::Over) => debit.window = self.open().await?,
@@ -400,6 +416,26 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
+    /// Deletes a window that was opened for units which were then refused, unless others were taken
+    /// from it since.
+    async fn close_unused(&self, window: Window) -> Result<(), ClaimError> {
+        if let Some(close) = self.closing_unused(window)? {
+            let _closed_or_used = self.claims.store().commit(close).await?;
+        }
+        Ok(())
+    }
+
+    /// The commit that does so, if this process has just opened the window.
+    fn closing_unused(&self, window: Window) -> Result<Option<Commit>, StoreError> {
+        let Some(opened) = window.opened else { return Ok(None) };
+        let delete = |key: &RecordKey, revision| {
+            RecordWrite::delete(key, ExpectedRevision::Revision(revision))
+        };
+        let (key, taken) = (keys::window(&self.key())?, self.counter()?);
+        let commit = Commit::new().write(delete(&key, window.revision));
+        Ok(Some(commit.write(delete(&taken, opened))))
+    }
+
     /// Rejects a negative limit.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.limit {
@@ -424,6 +460,7 @@ impl Quota {
     }
 
     fn cache(&self, window: Window) {
+        let window = Window { opened: None, ..window };
         *self.cached_window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
     }
 
@@ -439,6 +476,14 @@ fn seen(slot: &Slot) -> ExpectedRevision {
 }
 
 /// Returns the window after an attempt to open one, unless it is over already.
+/// The parts of a commit that take units, and what they give.
+pub(crate) struct ProposedDraw {
+    pub(crate) parts: Commit,
+    /// What is committed if these parts never are.
+    pub(crate) unless: Option<Commit>,
+    pub(crate) grant: Grant,
+}
+
 fn opened_window(
     key: &RecordKey,
     outcome: CommitOutcome,
@@ -449,8 +494,9 @@ fn opened_window(
         CommitOutcome::Committed(committed) => {
             let end = end.map(|end| end.resolve(committed.at));
             let revision = committed.writes.first()?.revision?;
-            let secret = Some(secret);
-            (end.is_none_or(|end| end > committed.at)).then_some(Window { revision, end, secret })
+            let (secret, opened) = (Some(secret), committed.writes.get(1)?.revision);
+            let window = Window { revision, end, secret, opened };
+            (end.is_none_or(|end| end > committed.at)).then_some(window)
         }
         CommitOutcome::Conflict(conflict) => Window::of(super::acquire::found(&conflict, key)?),
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{Commit, ExpectedRevision, RawJson, RecordWrite};
 
+use super::quota::ProposedDraw;
 use super::{
     AttachedKey, ClaimGuard, Grant, Quota, QuotaExceeded, RateExceeded, RateLimit, RateUsage,
     Reservation, Singleton, SingletonTaken,
@@ -42,18 +43,20 @@ impl Tx {
         let (counter, landing) = (quota.counter()?, Landing::default());
         loop {
             let before = self.staged(|staged| staged.added_to(&counter))?;
-            let (parts, grant) = match quota.propose(units, before, &landing).await? {
-                Outcome::Granted(proposed) => proposed,
-                Outcome::Refused((exceeded, guards)) => {
-                    self.pin(guards)?;
-                    return Ok(Outcome::Refused(exceeded));
-                }
-            };
+            let ProposedDraw { parts, unless, grant } =
+                match quota.propose(units, before, &landing).await? {
+                    Outcome::Granted(proposed) => proposed,
+                    Outcome::Refused((exceeded, guards)) => {
+                        self.pin(guards)?;
+                        return Ok(Outcome::Refused(exceeded));
+                    }
+                };
             // A concurrent call may have staged units meanwhile.
             if self.staged(|staged| {
                 let is_current = staged.added_to(&counter) == before;
                 if is_current {
                     staged.add(&counter, parts);
+                    staged.unless.extend(unless);
                     staged.landings.push(landing.clone());
                 }
                 is_current

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Change, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Guard, Part, RecordKey,
-    RecordWrite, Result, Settlement, StreamName, ViolationKind,
+    RecordWrite, Result, Settlement, Store, StreamName, ViolationKind,
 };
 
 use super::commit_via::{CommitVia, Sender, ViaOutcome, kept};
@@ -29,6 +29,8 @@ pub(crate) struct Staged {
     pub(crate) derived: Vec<RecordKey>,
     /// Told when the commit has landed.
     pub(crate) landings: Vec<Landing>,
+    /// Committed, each by itself, if the parts never land.
+    pub(crate) unless: Vec<Commit>,
     pub(crate) via: CommitVia,
 }
 
@@ -190,14 +192,28 @@ impl Staged {
             match self.attempt(Sender::Task(task), &own, attempts).await? {
                 Tried::Landed(_) => return Ok(Landed::Settled(settled)),
                 Tried::Lost(_) => return Ok(Landed::Settled(TaskOutcome::Lost)),
-                Tried::Refused(failure) => return Ok(Landed::Refused(failure)),
+                Tried::Refused(failure) => return Ok(self.refused(task, failure).await),
                 Tried::Moved(conflict) => {
-                    return Ok(Landed::Refused(HandlerError::again(conflict)));
+                    return Ok(self.refused(task, HandlerError::again(conflict)).await);
                 }
                 Tried::Stale => {}
             }
         }
-        Ok(Landed::Refused(too_slow()))
+        Ok(self.refused(task, too_slow()).await)
+    }
+
+    async fn refused(self, task: &LeasedTask, failure: HandlerError) -> Landed {
+        self.give_up(&**task.store()).await;
+        Landed::Refused(failure)
+    }
+
+    /// Takes back what was prepared for parts that never land.
+    pub(crate) async fn give_up(self, store: &dyn Store) {
+        for commit in self.unless {
+            if let Err(error) = store.commit(commit).await {
+                tracing::debug!(%error, "what a refused commit had prepared is left");
+            }
+        }
     }
 
     /// Tries once to land it with these parts of the caller.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tidelock::Tx;
 use tidelock::claims::Claims;
 use tidelock::problem::Problem;
+use tidelock::runs::{RunError, RunId, Runs};
 use tidelock::scopes::DocumentChange;
 use tidelock::store::{
     Bounds, Edit, ExpectedRevision, ExpectedVersion, Fence, Guard, NewEvent, RawJson, RecordKey,
@@ -21,6 +22,7 @@ use super::super::scopes::{kind, problems};
 use super::super::streams::expectation::Expected;
 use super::super::streams::{NewEventDto, check_is_not_reserved};
 use super::super::{quotas, records};
+use super::refusal::Subject;
 use super::response::{CommitAppendDto, CommitRecordDto, CommitScopeDto};
 use crate::app_state::AppState;
 
@@ -253,6 +255,10 @@ impl ScopeChangeDto {
 }
 
 impl ScopePart {
+    pub(super) fn subject(&self) -> Subject {
+        vec![("kind", self.kind.as_str().into()), ("id", self.id.as_str().into())]
+    }
+
     pub(super) async fn stage(
         &self,
         served: &AppState,
@@ -279,6 +285,10 @@ pub(crate) struct QuotaPart {
 }
 
 impl QuotaPart {
+    pub(super) fn subject(&self) -> Subject {
+        vec![("key", self.key.as_str().into())]
+    }
+
     pub(super) async fn stage(&self, served: &AppState, tx: &Tx) -> Result<Value, Problem> {
         let (quota, units) = self.take.quota(&self.key, &served.tidelock().claims())?;
         let grant = tx.take(&quota, units).await?.granted()?;
@@ -298,6 +308,10 @@ pub(crate) struct RatePart {
 }
 
 impl RatePart {
+    pub(super) fn subject(&self) -> Subject {
+        vec![("key", self.key.as_str().into())]
+    }
+
     pub(super) async fn stage(&self, served: &AppState, tx: &Tx) -> Result<RateUseDto, Problem> {
         let (rate, units) = self.take.rate(&self.key, &served.tidelock().claims())?;
         Ok(tx.take_rate(&rate, units).await?.granted()?.into())
@@ -320,6 +334,10 @@ pub(crate) struct CompletionPart {
 }
 
 impl CompletionPart {
+    pub(super) fn subject(&self) -> Subject {
+        vec![("key", self.key.as_str().into())]
+    }
+
     pub(super) async fn stage(&self, served: &AppState, tx: &Tx) -> Result<(), Problem> {
         let claim = key_of(&served.tidelock().claims(), &self.key).attach(self.fence);
         Ok(tx.complete_attached(&claim, &self.result).await?)
@@ -388,6 +406,10 @@ pub(crate) struct RunPart {
 }
 
 impl RunPart {
+    pub(super) fn subject(&self) -> Subject {
+        vec![("id", self.id.as_str().into())]
+    }
+
     pub(super) async fn stage(&self, tx: &Tx) -> Result<(), Problem> {
         let start = tx.start(&self.start.workflow, &self.id, &self.start.input);
         self.start.options(start)?.await?;
@@ -407,6 +429,27 @@ pub(crate) struct SignalPart {
 }
 
 impl SignalPart {
+    pub(super) fn subject(&self) -> Subject {
+        let id = self.signal.id.as_deref();
+        let named = id.map(|id| ("id", Value::from(id)));
+        [("run", Value::from(self.run.as_str()))].into_iter().chain(named).collect()
+    }
+
+    /// Whether another signal was sent under the id of this one, by what the store says.
+    pub(super) fn is_of(&self, runs: &Runs, refused: &str) -> bool {
+        let event = self.signal.id.as_ref().map(|id| runs.run(&self.run).signal_event(id));
+        event.is_some_and(|event| event.is_ok_and(|event| refused.contains(&event.to_string())))
+    }
+
+    /// The refusal of an id that another signal was sent under.
+    pub(super) fn reused(&self) -> Problem {
+        let id = self.signal.id.clone().unwrap_or_default();
+        match RunId::new(&self.run) {
+            Ok(run) => Problem::from(RunError::OtherSignal { run, id }),
+            Err(invalid) => RunError::from(invalid).into(),
+        }
+    }
+
     pub(super) async fn stage(&self, tx: &Tx, nth: usize) -> Result<(), Problem> {
         let asked = &self.signal;
         let signal = tx.signal(&self.run, &asked.name, &asked.payload);
@@ -454,6 +497,7 @@ impl GuardPart {
     pub(super) async fn stage(&self, tx: &Tx) -> Result<(), Problem> {
         let (guard, unmet) = match self {
             Self::Stream(StreamGuard { name, expected }) => {
+                check_is_not_reserved(name)?;
                 let expected = expected.version();
                 let found = tx.store().head(name).await?.state;
                 let unmet = (!found.meets(expected)).then(|| {
@@ -466,6 +510,7 @@ impl GuardPart {
                 (Guard::Stream { stream: name.clone(), expected }, unmet)
             }
             Self::Record(RecordGuard { key, expected }) => {
+                records::check_is_not_reserved(key)?;
                 let expected = expected.revision();
                 let found = tx.store().get_one(key).await?;
                 let unmet = (!found.meets(expected)).then(|| {

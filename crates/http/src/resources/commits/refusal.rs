@@ -25,17 +25,28 @@ impl Refusals {
         &mut self,
         parts: &'static str,
         nth: usize,
+        subject: Subject,
         staged: Result<T, Problem>,
     ) -> Result<Option<T>, Problem> {
         match staged {
             Ok(staged) => Ok(Some(staged)),
             Err(problem) if is_refusal(&problem) => {
-                self.0.push(part(parts, nth, &problem));
+                self.0.push(part(parts, nth, &about(problem, subject)));
                 Ok(None)
             }
             Err(problem) => Err(super::about(parts, nth)(problem)),
         }
     }
+}
+
+/// What a part is about: the fields that name it in the request.
+pub(super) type Subject = Vec<(&'static str, Value)>;
+
+/// Adds the subject. A field of the problem itself goes first.
+fn about(problem: Problem, subject: Subject) -> Problem {
+    let told: Value = serde_json::from_str(&problem.to_json()).unwrap_or_default();
+    let missing = subject.into_iter().filter(|(field, _)| told.get(*field).is_none());
+    missing.fold(problem, |problem, (field, value)| problem.with(field, value))
 }
 
 /// Whether the request makes sense, and the state says no.
@@ -136,6 +147,7 @@ fn by_store(reason: &ViolationReason, request: &CommitRequest, claims: &Claims) 
         }
         ViolationReason::LeaseLost { lease, .. } => {
             let problem = Problem::conflict("fence-lost", detail)
+                .with("queue", &lease.item.queue)
                 .with("key", &lease.item.key)
                 .with("fence", lease.fence);
             let nth = request.settlements.iter().position(|part| {
@@ -165,5 +177,6 @@ fn record(
     // Any other record is one that a part rests on, and no part of the request.
     let nth = request.completions.iter().position(|part| part.is_of(claims, key))?;
     let lost = "another claimant has acquired the claim since: discard this work";
-    Some(part("completions", nth, &Problem::conflict("fence-lost", lost)))
+    let problem = about(Problem::conflict("fence-lost", lost), request.completions[nth].subject());
+    Some(part("completions", nth, &problem))
 }

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidelock::problem::Problem;
 use tidelock::store::{
     Appended, Committed, Conflict, EventId, EventType, NewEvent, Position, RawJson, StoreExt,
@@ -47,11 +48,24 @@ pub(in super::super) struct NewEventDto {
     data: RawJson,
     /// The metadata; `correlation`, `causation` (an event's id), `actor` and `traceparent` have a
     /// meaning. Without a `traceparent`, that of the request's header is stored.
+    #[serde(default, deserialize_with = "object")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<RawJson>,
     /// Its id, a UUID: sent again under it, it is appended once. Random by default.
     #[schema(value_type = Option<String>, format = "uuid")]
     id: Option<EventId>,
+}
+
+/// Reads an object as it is.
+fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RawJson>, D::Error> {
+    let json = Option::<RawJson>::deserialize(from)?;
+    let is_object = |json: &RawJson| json.as_str().trim_ascii_start().starts_with('{');
+    match json {
+        Some(json) if !is_object(&json) => {
+            Err(D::Error::invalid_type(Unexpected::Other("another value"), &"an object"))
+        }
+        json => Ok(json),
+    }
 }
 
 /// Gives each event without an id one that is equal in every retry of the request.

@@ -113,7 +113,12 @@ impl Pledge {
 
     fn view(&self, slots: &[Slot]) -> Result<View> {
         let booked = slots[0].live().map(|there| Ok((there.value.to()?, there.revision)));
-        let window = Window { revision: self.grant.window, end: self.grant.ends, secret: None };
+        let window = Window {
+            revision: self.grant.window,
+            end: self.grant.ends,
+            secret: None,
+            opened: None,
+        };
         Ok(View {
             booked: booked.transpose()?,
             is_open: slots[1].live().is_some_and(|open| open.revision == self.grant.window),
@@ -168,7 +173,12 @@ impl Pledge {
 
     /// Removes past entries from the ledger.
     pub(in super::super) async fn tidy(&self) -> Result<(), ClaimError> {
-        let window = Window { revision: self.grant.window, end: self.grant.ends, secret: None };
+        let window = Window {
+            revision: self.grant.window,
+            end: self.grant.ends,
+            secret: None,
+            opened: None,
+        };
         booking::read_ledger(&self.quota, window).await.map(drop)
     }
 

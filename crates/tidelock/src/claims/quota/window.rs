@@ -18,6 +18,8 @@ pub(in super::super) struct Window {
     pub(in super::super) end: Option<Timestamp>,
     /// Unknown for windows that older programs opened.
     pub(super) secret: Option<Secret>,
+    /// The revision of its counter, if this process has just opened it.
+    pub(super) opened: Option<Revision>,
 }
 
 /// With which the grants of one window are sealed.
@@ -38,7 +40,7 @@ impl Window {
         slot.live().map(|record| {
             let content = record.value.to::<WindowContent>().ok();
             let secret = content.map(|content| content.secret);
-            Self { revision: record.revision, end: record.expires_at, secret }
+            Self { revision: record.revision, end: record.expires_at, secret, opened: None }
         })
     }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{RawJson, StoreError, Version};
+use tidelock_store::{EventId, RawJson, StoreError, Version};
 
 use super::commit_target::CommitTarget;
 use super::info::load_summary;
@@ -218,6 +218,15 @@ impl<O> RunHandle<O> {
         let request = self.id().and_then(|run| SignalRequest::new(run.clone(), name, payload));
         let request = request.map(|request| request.once(self.asked_as()));
         SendSignal::new(CommitTarget::Store(self.tidelock.clone()), request)
+    }
+
+    /// Returns the id of the event that a signal with this id is stored as. A store reports it when
+    /// another signal was sent under the id before.
+    ///
+    /// # Errors
+    /// `Invalid` if the run's id is not valid.
+    pub fn signal_event(&self, id: impl AsRef<str>) -> Result<EventId, RunError> {
+        Ok(keys::signal_event(self.id()?, id.as_ref()))
     }
 
     /// Resumes a parked or blocked run at once, and returns its status.
