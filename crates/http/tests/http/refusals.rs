@@ -141,7 +141,7 @@ async fn an_announced_body_that_is_too_large_is_refused_at_once(stage: TestStore
         if !takes_a_body {
             continue;
         }
-        let path = route.path.replace('{', "").replace('}', "");
+        let path = route.path.replace(['{', '}'], "");
         for key in ["", "Idempotency-Key: a\r\n"] {
             let mut socket = tokio::net::TcpStream::connect(server.address).await.unwrap();
             let head = format!(
