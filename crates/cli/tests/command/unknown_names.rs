@@ -72,6 +72,8 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["erase", "nope", "-y"], "subject \"nope\""),
     (&["erase", "nope", "--dry-run"], "subject \"nope\""),
     (&["runs", "nope"], "run \"nope\""),
+    (&["rows", "nope"], "\"nope\""),
+    (&["rebuild", "nope", "-y"], "\"nope\""),
     (
         &["skip", "--reaction", "mial", "--target", "order-1", "--reason", "x", "-y"],
         "there is no reaction \"mial\"",
@@ -92,6 +94,7 @@ const NAMELESS: &[&str] = &[
     "jobs",
     "leases",
     "migrate",
+    "projections",
     "reactions",
     "scopes",
     "serve",

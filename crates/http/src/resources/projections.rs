@@ -191,6 +191,7 @@ pub(crate) struct RebuildRequest {
     /// Build the rows from the remaining events even where others were removed when their stream
     /// was closed.
     #[serde(default)]
+    #[schema(example = false)]
     partial: bool,
 }
 

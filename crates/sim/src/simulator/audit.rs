@@ -37,7 +37,7 @@ pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
     let _deleted = tidelock.schedules().delete(SCHEDULE).await;
     let end = world.time() + PATIENCE;
     let mut closed = vec![false; usize::try_from(STREAMS).unwrap_or(0)];
-    let pending = loop {
+    let mut pending = loop {
         sleep(INTERVAL).await;
         operator::resume_all(&tidelock).await;
         operator::unblock(&tidelock).await;
@@ -60,6 +60,9 @@ pub(crate) async fn settle(world: &Arc<World>) -> Vec<String> {
     };
     if pending.is_empty() {
         pauses::check(world, &operator).await;
+        pending = until_finished(world).await;
+    }
+    if pending.is_empty() {
         // What only has to expire does so.
         sleep(EXPIRY).await;
         examine(world).await;
@@ -101,6 +104,19 @@ pub(crate) fn check_history(world: &World, history: &History, audit: &Audit) -> 
         world.problem(format!("{anomaly}: {story}"));
     }
     checked.undecided
+}
+
+/// Waits until the other reactions have handled what came last, too: with short pages and slow calls
+/// that takes minutes. Returns what is not finished.
+async fn until_finished(world: &World) -> Vec<String> {
+    let end = world.time() + PATIENCE;
+    loop {
+        let pending = unfinished(world).await;
+        if pending.is_empty() || world.time() > end {
+            return pending;
+        }
+        sleep(INTERVAL).await;
+    }
 }
 
 /// What is not finished.
