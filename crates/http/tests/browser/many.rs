@@ -152,8 +152,8 @@ const HISTORY: &str = "return performance.getEntriesByType('resource').filter((i
 /// How many pages of lists were read.
 const READ: &str = "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
 
-/// How many different pages of one list were requested: of the one that was requested most, because a
-/// request of the screen before can end late, and the screen of claims has two lists.
+/// How many different pages of one list were requested: of the one that was requested most, because
+/// a request of the screen before can end late, and the screen of claims has two lists.
 const REQUESTED: &str = "const pages = new Map(); for (const { name } of performance.getEntriesByType('resource').filter((it) => it.name.includes('limit='))) { const list = new URL(name).pathname; pages.set(list, (pages.get(list) ?? new Set()).add(name)); } return Math.max(...[...pages.values()].map((it) => it.size))";
 
 /// The requests of lists, and the size of their responses.

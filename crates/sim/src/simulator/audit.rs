@@ -106,8 +106,8 @@ pub(crate) fn check_history(world: &World, history: &History, audit: &Audit) -> 
     checked.undecided
 }
 
-/// Waits until the other reactions have handled what came last, too: with short pages and slow calls
-/// that takes minutes. Returns what is not finished.
+/// Waits until the other reactions have handled what came last, too: with short pages and slow
+/// calls that takes minutes. Returns what is not finished.
 async fn until_finished(world: &World) -> Vec<String> {
     let end = world.time() + PATIENCE;
     loop {
