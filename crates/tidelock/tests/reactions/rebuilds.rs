@@ -288,10 +288,10 @@ async fn a_blocked_target_is_tried_again_and_a_skipped_event_left_out(stage: Tes
             sell(&tidelock, shop, units).await;
         }
     }
-    let mends = Arc::new(AtomicBool::new(false));
-    let mended = mends.clone();
+    let fixed = Arc::new(AtomicBool::new(false));
+    let is_fixed = fixed.clone();
     let fold = move |row: &mut Row, event: StoredEvent| {
-        let is_fine = mended.load(Ordering::Relaxed) && event.stream.as_str() == "blocked";
+        let is_fine = is_fixed.load(Ordering::Relaxed) && event.stream.as_str() == "blocked";
         assert!(is_fine || units(&event) != 13, "no thirteens");
         row.units.push(units(&event));
     };
@@ -303,7 +303,7 @@ async fn a_blocked_target_is_tried_again_and_a_skipped_event_left_out(stage: Tes
     let reactions = tidelock.reactions();
     assert_eq!(reactions.skip(&seen, "a test").await.unwrap(), SkipOutcome::Requested);
     until_row(&tidelock, "skipped", Row::of(0, [1, 2])).await;
-    mends.store(true, Ordering::Relaxed);
+    fixed.store(true, Ordering::Relaxed);
     rebuild(&tidelock).await;
     until_rebuilt(&tidelock).await;
     until_row(&tidelock, "blocked", Row::of(0, [1, 13, 2])).await;
